@@ -1,0 +1,67 @@
+# Everything works inside .venv, which `make install` makes. `make demo` needs the core alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+DATA ?= ../shared/data/dbdc3_ja.jsonl
+
+.PHONY: help install demo run test format lint types imports unit bench fit schema constraints clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Saiten needs Python 3.11 or newer; set PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) install -e . -c constraints.txt
+	@touch $@
+
+# The bertscore extra is large and has no build for every machine: without it everything else works, and says so.
+$(VENV)/.all: $(VENV)/.core
+	$(PIP) install -e '.[postgres,dev]' -c constraints.txt
+	@$(PIP) install -e '.[bertscore]' -c constraints.txt || echo "install: the bertscore extra does not install here; blended values stay null"
+	@touch $@
+
+install: $(VENV)/.all  ## make .venv with all extras that work on this machine
+
+demo: $(VENV)/.core  ## score the bundled dialogues through a private service
+	@$(BIN)/saiten demo
+
+run: $(VENV)/.core  ## serve on http://127.0.0.1:8000
+	@$(BIN)/saiten serve
+
+test: install lint types imports unit  ## format, lint, types, import contracts and tests
+
+format: install  ## put all code into form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: install
+	$(BIN)/mypy
+
+imports: install
+	$(BIN)/lint-imports
+
+unit: install
+	$(BIN)/pytest -n 4
+
+bench: install  ## print what is measured, beside its peers
+	$(BIN)/python -m benchmarks
+
+fit: install  ## fit the lexical judge's weights again
+	$(BIN)/python scripts/fit_lexical.py $(DATA)
+
+schema: install  ## write rubrics/rubric.schema.json again
+	$(BIN)/python scripts/write_rubric_schema.py
+
+constraints: install  ## pin what is installed now
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

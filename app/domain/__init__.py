@@ -1,0 +1,1 @@
+"""What a score is: pure values and rules, without I/O, clock or environment."""

@@ -1,0 +1,36 @@
+"""Figures that a rubric declares over its aspects, such as SSA or LLM-MATE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.domain.rubric import LinearComposite, MeanComposite, Rubric, Transform
+
+
+def compose(rubric: Rubric, ratings: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Every composite of the rubric by its id, in scale points of its own.
+
+    `ratings` holds a rating per aspect id. A composite is None where one of its aspects is unrated, that is None or
+    absent: a figure over the others would be another figure.
+    """
+    composed: dict[str, float | None] = {}
+    for composite in rubric.composites:
+        rated = {aspect: rating for aspect in composite.aspects if (rating := ratings.get(aspect)) is not None}
+        complete = all(aspect in rated for aspect in composite.aspects)
+        composed[composite.id] = evaluate(composite, rated) if complete else None
+    return composed
+
+
+def evaluate(composite: MeanComposite | LinearComposite, rated: Mapping[str, float]) -> float:
+    """One composite over complete ratings."""
+    if isinstance(composite, MeanComposite):
+        return sum(rated[aspect] for aspect in composite.of) / len(composite.of)
+    return composite.intercept + sum(
+        term.weight * transform(term.transform, rated[term.aspect]) for term in composite.terms
+    )
+
+
+def transform(step: Transform, rating: float) -> float:
+    """(rating − subtract) / divide, then its absolute value where the step says so."""
+    value = (rating - step.subtract) / step.divide
+    return abs(value) if step.absolute else value

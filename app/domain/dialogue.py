@@ -1,0 +1,125 @@
+"""A dialogue context and the response under evaluation, and what a text must be to be judged at all."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from app.domain.model import Value, listed
+
+NEWLINES = frozenset("\n\r\x0b\x0c\x85\u2028\u2029")
+FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
+"""Code points that Unicode calls letters or symbols and that draw nothing."""
+
+
+class Limits(Value):
+    """What a request may hold; the operator may change each. Lengths are in code points."""
+
+    model_config = ConfigDict(strict=False)  # they come from environment variables, which are texts
+
+    body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
+    context_utterances: int = Field(default=200, ge=1, description="most utterances of a dialogue context")
+    text_characters: int = Field(default=8000, ge=1, description="longest utterance or response")
+    speaker_characters: int = Field(default=64, ge=1, description="longest speaker name")
+    samples: int = Field(default=16, ge=1, description="most samples of one judgement")
+    metadata_entries: int = Field(default=16, ge=0, description="most metadata entries")
+    metadata_characters: int = Field(default=256, ge=1, description="longest metadata key or value")
+    references: int = Field(default=16, ge=1, description="most reference texts")
+    batch_items: int = Field(default=100_000, ge=1, description="most items of a batch")
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def limits_of(info: ValidationInfo) -> Limits:
+    """The limits in force: those that the edge passes as validation context, else the defaults."""
+    context = info.context
+    found = context.get("limits") if isinstance(context, dict) else None
+    return found if isinstance(found, Limits) else DEFAULT_LIMITS
+
+
+def is_invisible(character: str) -> bool:
+    """Whether a reader would see nothing: spaces, controls, format characters, fillers, lone marks and selectors."""
+    return character in FILLERS or unicodedata.category(character)[0] in "ZCM"
+
+
+def refuse_controls(text: str, *, one_line: bool = False) -> None:
+    """Raises ValueError for lone surrogates and for C0 controls other than tab and newline (LF or CRLF)."""
+    bare = text if one_line else text.replace("\r\n", "\n")
+    allowed = "" if one_line else "\t\n"
+    for character in bare:
+        if (character < " " and character not in allowed) or (one_line and character in NEWLINES | {"\x7f"}):
+            raise ValueError(f"holds the control character U+{ord(character):04X}")
+        if "\ud800" <= character <= "\udfff":
+            raise ValueError("holds a lone surrogate")
+
+
+def check_length(text: str, maximum: int, what: str) -> None:
+    """Raises ValueError where `text` is longer than `maximum` code points, as sent or after NFKC."""
+    if len(text) > maximum:
+        raise ValueError(f"{what} may have at most {maximum} code points; this one has {len(text)}")
+    # One code point may become 18 (U+FDFA), and what the judge's tokenizer sees is closer to the NFKC form.
+    if len(normal := unicodedata.normalize("NFKC", text)) > maximum:
+        raise ValueError(f"{what} may have at most {maximum} code points; after NFKC this one has {len(normal)}")
+
+
+def check_text(text: str, info: ValidationInfo) -> str:
+    """An utterance, response or reference; raises ValueError that names the limit it passes."""
+    refuse_controls(text)
+    check_length(text, limits_of(info).text_characters, "a text")
+    if all(map(is_invisible, text)):
+        raise ValueError("is blank or holds only invisible characters")
+    return text
+
+
+def check_line(text: str, info: ValidationInfo, *, limit: str, what: str, blank: bool) -> str:
+    """A text of one line; `limit` names the field of `Limits` that bounds it."""
+    refuse_controls(text, one_line=True)
+    check_length(text, getattr(limits_of(info), limit), what)
+    if not blank and all(map(is_invisible, text)):
+        raise ValueError("is blank or holds only invisible characters")
+    return text
+
+
+Text = Annotated[str, AfterValidator(check_text)]
+Speaker = Annotated[
+    str, AfterValidator(partial(check_line, limit="speaker_characters", what="a speaker", blank=False))
+]
+MetadataKey = Annotated[
+    str, AfterValidator(partial(check_line, limit="metadata_characters", what="a metadata key", blank=False))
+]
+MetadataValue = Annotated[
+    str, AfterValidator(partial(check_line, limit="metadata_characters", what="a metadata value", blank=True))
+]
+
+
+class Utterance(Value):
+    """What one speaker said, verbatim."""
+
+    speaker: Speaker
+    text: Text
+
+
+def check_context(context: Any, info: ValidationInfo) -> Any:
+    """Raises ValueError where the context holds too many utterances: before they are read, so it is one error."""
+    maximum = limits_of(info).context_utterances
+    if isinstance(context, list | tuple) and len(context) > maximum:
+        raise ValueError(f"a context may have at most {maximum} utterances; this one has {len(context)}")
+    return context
+
+
+Context = Annotated[tuple[Utterance, ...], listed(minimum=1), BeforeValidator(check_context)]
+
+
+class Dialogue(Value):
+    """A dialogue context (oldest utterance first) and the response that would follow it."""
+
+    context: Context
+    response: Text
+
+    @property
+    def last_utterance(self) -> str:
+        return self.context[-1].text

@@ -1,0 +1,181 @@
+"""Every way in which Saiten says no, in one tree.
+
+SaitenError
+├── InvalidRequest                    the caller can mend it
+│   ├── UnknownRubric
+│   ├── UnknownAspect
+│   ├── RubricNotSupported            this judge cannot rate this rubric
+│   ├── LanguageNotSupported
+│   └── BaselineNotSupported
+├── NotFound
+├── IdempotencyKeyReused
+├── IdempotencyKeyInUse
+├── RubricInvalid                     a rubric file is broken; carries line and field
+├── SettingsInvalid                   the operator can mend it
+├── UpstreamError                     somebody else's service
+│   ├── JudgeUnavailable · JudgeQuotaExhausted · JudgeUnauthorized
+│   ├── JudgeRefusedRequest · JudgeReplyInvalid
+│   ├── TranslatorUnavailable · TranslatorQuotaExhausted · TranslatorUnauthorized
+│   └── TranslatorRefusedRequest · TranslatorNotConfigured
+└── StoreError
+    ├── StoreUnavailable
+    └── StoreFull
+
+Each class has a stable `code`; `app/web/problems.py` maps each to its HTTP status, and a test holds that it maps all.
+"""
+
+from __future__ import annotations
+
+
+class SaitenError(Exception):
+    """Root of the tree. `detail` is one sentence that says what to do and never carries caller text at length."""
+
+    code = "internal-error"
+    title = "Something went wrong inside Saiten"
+
+    def __init__(self, detail: str, *, pointer: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.pointer = pointer
+
+
+class InvalidRequest(SaitenError):
+    code = "invalid-request"
+    title = "The request is not valid"
+
+
+class UnknownRubric(InvalidRequest):
+    code = "unknown-rubric"
+    title = "No such rubric"
+
+
+class UnknownAspect(InvalidRequest):
+    code = "unknown-aspect"
+    title = "The rubric has no such aspect"
+
+
+class RubricNotSupported(InvalidRequest):
+    code = "rubric-not-supported"
+    title = "The judge in use cannot rate this rubric"
+
+
+class LanguageNotSupported(InvalidRequest):
+    code = "language-not-supported"
+    title = "The rubric does not exist in this language"
+
+
+class BaselineNotSupported(InvalidRequest):
+    code = "baseline-not-supported"
+    title = "This similarity baseline needs a batch"
+
+
+class NotFound(SaitenError):
+    code = "not-found"
+    title = "Not found"
+
+
+class IdempotencyKeyReused(SaitenError):
+    code = "idempotency-key-reused"
+    title = "This Idempotency-Key was used with another body"
+
+
+class IdempotencyKeyInUse(SaitenError):
+    code = "idempotency-key-in-use"
+    title = "A request with this Idempotency-Key is still running"
+
+
+class RubricInvalid(SaitenError):
+    """A rubric file that cannot be used.
+
+    `line` is 1-based, or None where the file could not be read at all; `field` is a JSON pointer.
+    """
+
+    code = "rubric-invalid"
+    title = "The rubric file is not valid"
+
+    def __init__(self, detail: str, *, path: str, line: int | None = None, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.path = path
+        self.line = line
+        self.field = field
+
+
+class SettingsInvalid(SaitenError):
+    code = "settings-invalid"
+    title = "A setting is not valid"
+
+
+class UpstreamError(SaitenError):
+    """Somebody else's service. `retry_after_seconds` is what it asked for, where it asked."""
+
+    code = "upstream-error"
+    title = "A service that Saiten calls failed"
+
+    def __init__(self, detail: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class JudgeUnavailable(UpstreamError):
+    code = "judge-unavailable"
+    title = "The judge cannot be reached"
+
+
+class JudgeQuotaExhausted(UpstreamError):
+    code = "judge-quota-exhausted"
+    title = "The judge's quota is used up"
+
+
+class JudgeUnauthorized(UpstreamError):
+    code = "judge-unauthorized"
+    title = "The judge refused the key"
+
+
+class JudgeRefusedRequest(UpstreamError):
+    code = "judge-refused-request"
+    title = "The judge refused the request"
+
+
+class JudgeReplyInvalid(UpstreamError):
+    code = "judge-reply-invalid"
+    title = "The judge gave no valid rating for any aspect"
+
+
+class TranslatorUnavailable(UpstreamError):
+    code = "translator-unavailable"
+    title = "The translator cannot be reached"
+
+
+class TranslatorQuotaExhausted(UpstreamError):
+    code = "translator-quota-exhausted"
+    title = "The translator's quota is used up"
+
+
+class TranslatorUnauthorized(UpstreamError):
+    code = "translator-unauthorized"
+    title = "The translator refused the key"
+
+
+class TranslatorRefusedRequest(UpstreamError):
+    code = "translator-refused-request"
+    title = "The translator refused the request"
+
+
+class TranslatorNotConfigured(UpstreamError):
+    code = "translator-not-configured"
+    title = "The English path needs a translator"
+
+
+class StoreError(SaitenError):
+    code = "store-error"
+    title = "The store failed"
+
+
+class StoreUnavailable(StoreError):
+    code = "store-unavailable"
+    title = "The store cannot be reached"
+
+
+class StoreFull(StoreError):
+    code = "store-full"
+    title = "The store is full"

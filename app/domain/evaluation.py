@@ -1,0 +1,246 @@
+"""The complete record of one evaluation: what was asked, and what came of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from app.domain.dialogue import Context, Dialogue, MetadataKey, MetadataValue, Text, limits_of
+from app.domain.model import Finite, Id, Value, listed
+
+Path = Literal["source", "english"]
+PathChoice = Literal["source", "english", "both"]
+UnratedReason = Literal["missing", "out-of-scale", "unparseable", "refused", "truncated", "content-filter"]
+
+
+def check_samples(samples: int, info: ValidationInfo) -> int:
+    """Raises ValueError where more samples are asked for than allowed."""
+    maximum = limits_of(info).samples
+    if samples > maximum:
+        raise ValueError(f"at most {maximum} samples may be asked for")
+    return samples
+
+
+def check_metadata(metadata: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+    """Raises ValueError where there are more entries than allowed."""
+    maximum = limits_of(info).metadata_entries
+    if len(metadata) > maximum:
+        raise ValueError(f"metadata may have at most {maximum} entries; this has {len(metadata)}")
+    return metadata
+
+
+def check_references(references: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    """Raises ValueError where there are more references than allowed."""
+    maximum = limits_of(info).references
+    if len(references) > maximum:
+        raise ValueError(f"at most {maximum} references may be given; this has {len(references)}")
+    return references
+
+
+Metadata = Annotated[dict[MetadataKey, MetadataValue], AfterValidator(check_metadata)]
+References = Annotated[tuple[Text, ...], listed(minimum=1), AfterValidator(check_references)]
+
+
+class RelevanceOptions(Value):
+    """How BERTScore relevance is blended in: c + weight · (b − baseline)."""
+
+    weight: Annotated[Finite, Field(ge=0, le=1000)] = 10.0
+    baseline: Literal["calibration", "batch"] | Annotated[Finite, Field(ge=-1, le=1)] = "calibration"
+    aspects: Annotated[tuple[Id, ...], listed(maximum=32)] | None = Field(
+        default=None, description="aspects to blend; null takes those that the rubric blends"
+    )
+
+
+class JudgeOptions(Value):
+    """What is asked of the judge beside the rubric."""
+
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$")] | None = Field(
+        default=None, description="the model to ask; null takes the service's default"
+    )
+    samples: Annotated[int, Field(ge=1), AfterValidator(check_samples)] = 1
+    expected: bool = False
+    explain: bool = False
+
+
+class EvaluationRequest(Value):
+    """One dialogue context with one response to be scored."""
+
+    rubric: Id = "ja-dialogue"
+    context: Context
+    response: Text
+    path: PathChoice = "source"
+    relevance: RelevanceOptions | None = Field(default_factory=RelevanceOptions)
+    judge: JudgeOptions = Field(default_factory=JudgeOptions)
+    reference: Text | References | None = None
+    metadata: Metadata = Field(default_factory=dict)
+
+    @property
+    def dialogue(self) -> Dialogue:
+        return Dialogue.model_construct(context=self.context, response=self.response)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        if self.reference is None:
+            return ()
+        return (self.reference,) if isinstance(self.reference, str) else self.reference
+
+
+class Unrated(Value):
+    """A verdict that is missing. It is a value of its own: a zero in its place would bias every mean."""
+
+    reason: UnratedReason
+    detail: str
+
+
+class AspectResult(Value):
+    """One aspect's verdict. `sd` is the population standard deviation of the valid samples."""
+
+    rating: int | None
+    scale: Annotated[tuple[int, int], Field(strict=False)]
+    label: str | None
+    samples: Annotated[tuple[int | None, ...], listed()]
+    mean: float | None
+    sd: float | None
+    expected: float | None = None
+    off_scale_mass: float | None = Field(
+        default=None, description="with `expected`: the probability mass that fell on no legal value"
+    )
+    blended: float | None = None
+    reason: str | None = None
+    unrated: Unrated | None = None
+
+
+class RelevanceResult(Value):
+    """b, b̄ and w, and by which encoder. `unavailable` says why `score` is null."""
+
+    score: float | None
+    baseline: float | None
+    baseline_source: Literal["calibration", "batch", "number"]
+    weight: float
+    encoder: str | None
+    truncated: bool = False
+    unknown_token_share: float | None = None
+    unavailable: str | None = None
+
+
+class Translation(Value):
+    """The dialogue in English, and what that cost in characters."""
+
+    context: Annotated[tuple[str, ...], listed()]
+    response: str
+    source_language: str
+    target_language: str
+    engine: str
+    characters: int
+
+
+class JudgeProvenance(Value):
+    """Which judge it was, with the parameters that were in force and those that the endpoint refused."""
+
+    kind: str
+    model: str
+    fingerprint: str | None = None
+    endpoint: str | None = None
+    prompt: str | None = Field(default=None, description="digest of the prompt's fixed part")
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    dropped: Annotated[tuple[str, ...], listed()] = ()
+
+
+class Usage(Value):
+    """What was spent. A cached call spends nothing. `cost_usd` is null where the model's price is not known."""
+
+    judge_calls: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    translated_characters: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            judge_calls=self.judge_calls + other.judge_calls,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            translated_characters=self.translated_characters + other.translated_characters,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )
+
+
+class Warned(Value):
+    """Something the reader of a score should know. `code` is stable, `where` a JSON pointer or a part's name."""
+
+    code: str
+    where: str
+    detail: str
+
+
+class PathResult(Value):
+    """What one language path gave."""
+
+    aspects: dict[str, AspectResult]
+    composites: dict[str, float | None]
+    relevance: RelevanceResult | None
+    signature: str
+
+
+class Paths(Value):
+    """Both paths, and English minus source per aspect; null where either is unrated."""
+
+    source: PathResult
+    english: PathResult
+    difference: dict[str, float | None]
+    translation_sensitive: bool
+
+
+class CallTrace(Value):
+    """One judge call as it was made: kept so that a rating can be traced to the words it came from."""
+
+    prompt_digest: str
+    sample: int
+    attempt: int
+    aspects: Annotated[tuple[str, ...], listed()]
+    reply: str | None
+    finish_reason: str | None
+    refusal: str | None = None
+    model: str | None = None
+    cached: bool = False
+
+
+class RubricReference(Value):
+    id: str
+    version: int
+    digest: str
+
+
+class Evaluation(Value):
+    """The record that the API answers with and that the store keeps."""
+
+    id: str
+    status: Literal["scored", "partial", "failed"]
+    rubric: RubricReference
+    path: PathChoice
+    aspects: dict[str, AspectResult]
+    composites: dict[str, float | None]
+    relevance: RelevanceResult | None
+    translation: Translation | None
+    paths: Paths | None
+    judge: JudgeProvenance
+    usage: Usage
+    warnings: Annotated[tuple[Warned, ...], listed()]
+    signature: str
+    signature_pieces: dict[str, str]
+    cached: bool
+    created_at: Annotated[datetime, Field(strict=False)]
+    metadata: dict[str, str]
+
+
+class Record(Value):
+    """An evaluation with what it was made from: the request and every judge call."""
+
+    evaluation: Evaluation
+    request: EvaluationRequest
+    trace: Annotated[tuple[CallTrace, ...], listed()] = ()

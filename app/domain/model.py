@@ -1,0 +1,44 @@
+"""The one pydantic configuration that all of Saiten's values share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+"""Ids of rubrics, aspects and composites. `/` and `..` at the start are impossible, so an id is safe in a path."""
+
+Id = Annotated[str, Field(pattern=ID_PATTERN)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Value(BaseModel):
+    """A frozen value: unknown fields are refused, nothing is coerced."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
+
+
+def listed(maximum: int | None = None, minimum: int = 0) -> Any:
+    """Field settings of a tuple that arrives as a JSON array: strict inside, but a list may become a tuple."""
+    return Field(strict=False, min_length=minimum, max_length=maximum)
+
+
+def canonical_json(value: Any) -> str:
+    """One text per meaning: sorted keys, no white space, no escapes. Digests are taken over it."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON of `value`, 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def pointer(location: Sequence[str | int]) -> str:
+    """A location as an RFC 6901 JSON pointer: `("a/b", 0)` is `/a~1b/0`, the whole document is empty."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)

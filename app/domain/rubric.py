@@ -1,0 +1,249 @@
+"""Rubrics: versioned aspects, scales, level descriptions and composites, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from app.domain.faults import Location, refuse, repeated
+from app.domain.model import Finite, Id, Value, digest, listed
+from app.domain.prose import Language, LocalizedPhrase, LocalizedProse, Phrase, Prose
+
+
+class ExampleUtterance(Value):
+    speaker: Phrase
+    text: Prose
+
+
+class Example(Value):
+    """A short dialogue in one language that shows what a level means."""
+
+    context: Annotated[
+        tuple[ExampleUtterance, ...], listed(minimum=1), Field(description="what came before, oldest first")
+    ]
+    response: Prose = Field(description="the response that shows the level")
+
+
+class Level(Value):
+    """One point of a scale. `example` is None for an aspect of overall impression."""
+
+    value: int = Field(description="the rating that stands for this level")
+    label: LocalizedPhrase = Field(description="the level in a word or two")
+    description: LocalizedProse = Field(description="when a response is on this level")
+    example: Annotated[dict[Language, Example], Field(min_length=1)] | None = Field(
+        default=None, description="one dialogue per language whose response is on this level"
+    )
+
+
+class WorkedExample(Example):
+    """A one-shot example: a dialogue with its verdict, which fixes the reply's format."""
+
+    rating: int = Field(description="the level that the response is on")
+    reason: Prose = Field(description="why, in a sentence")
+
+
+class Aspect(Value):
+    """One dimension of quality, on a scale of consecutive integers, lowest level first."""
+
+    id: Id = Field(description="the aspect's key in every result")
+    name: LocalizedPhrase = Field(description="what the judge calls it; distinct within a language")
+    question: LocalizedProse = Field(description="what the judge is asked")
+    levels: Annotated[tuple[Level, ...], listed(minimum=2), Field(description="consecutive integers, lowest first")]
+    blended: bool = Field(default=False, description="blend BERTScore relevance in by default: c + w(b - b̄)")
+    one_shot: Annotated[dict[Language, WorkedExample], Field(min_length=1)] | None = Field(
+        default=None, description="one worked example per language that fixes the format of the judge's reply"
+    )
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The legal ratings, ascending."""
+        return tuple(level.value for level in self.levels)
+
+    @property
+    def scale(self) -> tuple[int, int]:
+        return self.values[0], self.values[-1]
+
+    def level(self, value: int) -> Level:
+        """The level of a legal value; raises KeyError for any other."""
+        for level in self.levels:
+            if level.value == value:
+                return level
+        raise KeyError(value)
+
+    @model_validator(mode="after")
+    def _check_scale(self) -> Aspect:
+        refuse("Aspect", scale_faults(self))
+        return self
+
+
+class Transform(Value):
+    """(x − subtract) / divide, then its absolute value where `absolute` is set."""
+
+    subtract: Finite = 0.0
+    divide: Finite = 1.0
+    absolute: bool = False
+
+    @model_validator(mode="after")
+    def _check_divisor(self) -> Transform:
+        refuse("Transform", [(("divide",), "must not be 0")] if self.divide == 0 else [])
+        return self
+
+
+class MeanComposite(Value):
+    """The mean of some aspects, such as SSA (Adiwardana et al. 2020)."""
+
+    id: Id
+    kind: Literal["mean"]
+    of: Annotated[tuple[Id, ...], listed(minimum=1), Field(description="ids of the aspects")]
+
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        return self.of
+
+
+class Term(Value):
+    """weight · transform(aspect)."""
+
+    aspect: Id
+    weight: Finite
+    transform: Transform = Transform()
+
+
+class LinearComposite(Value):
+    """intercept + Σ weight · transform(aspect), such as LLM-MATE."""
+
+    id: Id
+    kind: Literal["linear"]
+    intercept: Finite = 0.0
+    terms: Annotated[tuple[Term, ...], listed(minimum=1)]
+
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        return tuple(term.aspect for term in self.terms)
+
+
+Composite = Annotated[MeanComposite | LinearComposite, Field(discriminator="kind")]
+
+
+class Rubric(Value):
+    """What a judge is asked. `calls` is `joint` (all aspects in one call) or `independent` (one call an aspect)."""
+
+    id: Id = Field(description="the file's name without .yaml; callers name the rubric by it")
+    version: Annotated[int, Field(ge=1)] = Field(description="raise it whenever the meaning changes")
+    source_language: Language = Field(description="the language in which the rubric was thought out")
+    calls: Literal["joint", "independent"] = Field(
+        default="joint", description="joint: all aspects in one call; independent: one call per aspect"
+    )
+    title: LocalizedPhrase = Field(description="its languages are the rubric's: every other text must exist in each")
+    task: LocalizedProse = Field(description="what the judge is shown and what it must keep in mind")
+    aspects: Annotated[tuple[Aspect, ...], listed(minimum=1), Field(description="in the order in which they are asked")]
+    composites: Annotated[
+        tuple[Composite, ...], listed(), Field(description="figures computed from the aspects' ratings")
+    ] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the meaning: the parsed rubric, not its file's white space, comments or key order.
+
+        Fields at their default are left out, so that a field that a later Saiten adds changes no digest.
+        """
+        return digest(self.model_dump(mode="json", exclude_defaults=True))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The source language first, the others by name."""
+        return self.source_language, *sorted(set(self.title) - {self.source_language})
+
+    def aspect(self, aspect_id: str) -> Aspect:
+        """The aspect of that id; raises KeyError where there is none."""
+        for aspect in self.aspects:
+            if aspect.id == aspect_id:
+                return aspect
+        raise KeyError(aspect_id)
+
+    @property
+    def blended_aspects(self) -> tuple[str, ...]:
+        return tuple(aspect.id for aspect in self.aspects if aspect.blended)
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Rubric:
+        refuse("Rubric", rubric_faults(self))
+        return self
+
+
+def scale_faults(aspect: Aspect) -> Iterator[tuple[Location, str]]:
+    """Levels that are not consecutive, and worked examples that are rated off the scale."""
+    for index, (before, value) in enumerate(zip(aspect.values, aspect.values[1:], strict=False), start=1):
+        if value != before + 1:
+            yield ("levels", index, "value"), f"must be {before + 1}: levels are consecutive integers, lowest first"
+    for language, example in (aspect.one_shot or {}).items():
+        if example.rating not in aspect.values:
+            yield ("one_shot", language, "rating"), f"is {example.rating}, which is no level of {aspect.id}"
+
+
+def rubric_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
+    """What no single aspect or composite can see of itself, each with its place."""
+    yield from repeated({("aspects", index, "id"): aspect.id for index, aspect in enumerate(rubric.aspects)})
+    for language in rubric.title:
+        names: dict[Location, str] = {
+            ("aspects", index, "name", language): aspect.name[language]
+            for index, aspect in enumerate(rubric.aspects)
+            if language in aspect.name
+        }
+        yield from repeated(names)
+    yield from composite_faults(rubric)
+    yield from language_faults(rubric)
+
+
+def composite_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
+    """Composites whose id is taken, or that name what is no aspect, or one aspect twice in a mean."""
+    known = [aspect.id for aspect in rubric.aspects]
+    yield from repeated({("composites", index, "id"): part.id for index, part in enumerate(rubric.composites)})
+    for index, composite in enumerate(rubric.composites):
+        if composite.id in known:
+            yield ("composites", index, "id"), f"{composite.id} is the id of an aspect"
+        parts: dict[Location, str] = {("composites", index, *place): part for place, part in parts_of(composite)}
+        for place, part in parts.items():
+            if part not in known:
+                yield place, f"{part} is no aspect of this rubric ({', '.join(known)})"
+        if isinstance(composite, MeanComposite):
+            yield from repeated(parts)
+
+
+def language_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
+    """Texts that lack a language of the rubric or have one too many. The title says which languages there are."""
+    languages = set(rubric.title)
+    if rubric.source_language not in languages:
+        yield ("title",), f"lacks the source language {rubric.source_language}"
+    for place, texts in localized_texts(rubric):
+        if missing := sorted(languages - set(texts)):
+            yield place, f"lacks {', '.join(missing)}: every text exists in each language of the title"
+        for language in sorted(set(texts) - languages):
+            yield (*place, language), f"is in {language}, a language that the title lacks"
+
+
+def parts_of(composite: Composite) -> Iterator[tuple[Location, str]]:
+    """The aspects that a composite names, with their places within it."""
+    if isinstance(composite, MeanComposite):
+        yield from ((("of", index), part) for index, part in enumerate(composite.of))
+    else:
+        yield from ((("terms", index, "aspect"), term.aspect) for index, term in enumerate(composite.terms))
+
+
+def localized_texts(rubric: Rubric) -> Iterator[tuple[Location, Mapping[str, Any]]]:
+    """Every text of the rubric that exists once a language (the title apart), with its place."""
+    yield ("task",), rubric.task
+    for number, aspect in enumerate(rubric.aspects):
+        here: Location = ("aspects", number)
+        yield (*here, "name"), aspect.name
+        yield (*here, "question"), aspect.question
+        if aspect.one_shot:
+            yield (*here, "one_shot"), aspect.one_shot
+        for index, level in enumerate(aspect.levels):
+            yield (*here, "levels", index, "label"), level.label
+            yield (*here, "levels", index, "description"), level.description
+            if level.example:
+                yield (*here, "levels", index, "example"), level.example

@@ -1,0 +1,58 @@
+"""The line that says how a score was made, in the manner of sacreBLEU (Post 2018).
+
+Equal signatures mean comparable scores. What may differ between two comparable scores (the text, the time, the bill) is
+not in it; what may not (rubric, judge, parameters, path, encoder, similarity baseline, weight, samples) is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
+from app.domain.rubric import Rubric
+
+NONE = "-"
+
+
+def sign(pieces: Mapping[str, str]) -> str:
+    """`key:value` pairs in their order, joined by `|`."""
+    return "|".join(f"{key}:{value}" for key, value in pieces.items())
+
+
+def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[str, str]:
+    """The judge's pieces: kind, endpoint kind, model as the endpoint named it, prompt, parameters in force."""
+    endpoint = f"/{provenance.endpoint}" if provenance.endpoint else ""
+    parameters = ",".join(f"{name}={value}" for name, value in sorted(provenance.parameters.items()))
+    return {
+        "judge": provenance.kind + endpoint,
+        "model": provenance.model,
+        "prompt": provenance.prompt[:12] if provenance.prompt else NONE,
+        "parameters": parameters or NONE,
+        "dropped": ",".join(sorted(provenance.dropped)) or NONE,
+        "samples": str(options.samples),
+        "expected": "yes" if options.expected else "no",
+    }
+
+
+def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ...]) -> dict[str, str]:
+    """The blend's pieces: encoder, b̄ with its source, w, and which aspects are blended."""
+    if relevance is None or relevance.score is None:
+        return {"encoder": NONE, "baseline": NONE, "weight": NONE, "blended": NONE}
+    return {
+        "encoder": relevance.encoder or NONE,
+        "baseline": f"{relevance.baseline_source}={relevance.baseline:.6f}",
+        "weight": f"{relevance.weight:g}",
+        "blended": ",".join(aspects) or NONE,
+    }
+
+
+def describe_rubric(version: str, rubric: Rubric) -> dict[str, str]:
+    """The first pieces: Saiten's version, the rubric and the digest of its meaning."""
+    return {"saiten": version, "rubric": f"{rubric.id}@{rubric.version}", "digest": rubric.digest[:12]}
+
+
+def merge_paths(source: Mapping[str, str], english: Mapping[str, str]) -> dict[str, str]:
+    """The pieces of an evaluation on both paths: the source path's, and of the English one what differs."""
+    differing = {f"english.{key}": value for key, value in english.items() if source.get(key) != value}
+    differing.pop("english.path", None)
+    return {**source, "path": "both", **differing}

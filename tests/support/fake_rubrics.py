@@ -1,0 +1,56 @@
+"""A RubricSource out of rubrics at hand, and small rubrics to put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from app.domain.errors import UnknownRubric
+from app.domain.rubric import Rubric
+
+
+class FakeRubrics:
+    """Holds the rubrics it is given."""
+
+    def __init__(self, rubrics: Iterable[Rubric]) -> None:
+        self._rubrics = {rubric.id: rubric for rubric in rubrics}
+
+    def get(self, rubric_id: str) -> Rubric:
+        if rubric_id not in self._rubrics:
+            raise UnknownRubric(f"there is no rubric {rubric_id!r}; known: {', '.join(sorted(self._rubrics))}")
+        return self._rubrics[rubric_id]
+
+    def list(self) -> list[Rubric]:
+        return [self._rubrics[rubric_id] for rubric_id in sorted(self._rubrics)]
+
+
+def aspect_data(aspect_id: str, values: Sequence[int] = (0, 1), **more: Any) -> dict[str, Any]:
+    """An aspect in English as plain data."""
+    return {
+        "id": aspect_id,
+        "name": {"en": aspect_id.capitalize()},
+        "question": {"en": f"How is its {aspect_id}?"},
+        "levels": [
+            {"value": value, "label": {"en": f"level {value}"}, "description": {"en": f"It is at {value}."}}
+            for value in values
+        ],
+        **more,
+    }
+
+
+def rubric_data(rubric_id: str = "small", **more: Any) -> dict[str, Any]:
+    """A rubric in English with the aspects `warmth` (0–1) and `clarity` (1–3) as plain data."""
+    return {
+        "id": rubric_id,
+        "version": 1,
+        "source_language": "en",
+        "title": {"en": "A small rubric"},
+        "task": {"en": "Rate the response."},
+        "aspects": [aspect_data("warmth"), aspect_data("clarity", (1, 2, 3))],
+        **more,
+    }
+
+
+def small_rubric(rubric_id: str = "small", **more: Any) -> Rubric:
+    """`rubric_data` as a rubric."""
+    return Rubric.model_validate(rubric_data(rubric_id, **more))

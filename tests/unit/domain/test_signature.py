@@ -1,0 +1,71 @@
+"""Equal signatures mean comparable scores: what may differ is not in them, what may not is."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.domain import signature
+from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
+
+PROVENANCE = JudgeProvenance(
+    kind="openai",
+    model="gpt-6-luna-2026-09-22",
+    fingerprint="fp_1",
+    endpoint="openai",
+    prompt="0123456789abcdef",
+    parameters={"temperature": 0, "seed": 7},
+)
+RELEVANCE = RelevanceResult(
+    score=0.731, baseline=0.69, baseline_source="calibration", weight=10.0, encoder="bert_L9", truncated=False
+)
+
+
+def judge_line(provenance: JudgeProvenance = PROVENANCE, options: JudgeOptions | None = None) -> str:
+    return signature.sign(signature.describe_judge(provenance, options or JudgeOptions()))
+
+
+def test_the_line_reads_like_sacrebleus() -> None:
+    assert judge_line() == (
+        "judge:openai/openai|model:gpt-6-luna-2026-09-22|prompt:0123456789ab|parameters:seed=7,temperature=0"
+        "|dropped:-|samples:1|expected:no"
+    )
+
+
+def test_a_fingerprint_of_the_endpoint_is_not_in_it() -> None:
+    assert judge_line(PROVENANCE.model_copy(update={"fingerprint": "fp_2"})) == judge_line()
+
+
+@pytest.mark.parametrize(
+    "change", [{"model": "other"}, {"prompt": "f" * 16}, {"parameters": {"seed": 7}}, {"dropped": ("seed",)}, {"endpoint": "compatible"}]
+)
+def test_whatever_changes_the_judgement_is(change: dict[str, object]) -> None:
+    assert judge_line(PROVENANCE.model_copy(update=change)) != judge_line()
+
+
+def test_samples_and_expected_are() -> None:
+    assert len({judge_line(options=JudgeOptions(samples=n, expected=e)) for n in (1, 3) for e in (True, False)}) == 4
+
+
+def test_the_blend_is() -> None:
+    pieces = signature.describe_relevance(RELEVANCE, ("relevance",))
+    assert signature.sign(pieces) == "encoder:bert_L9|baseline:calibration=0.690000|weight:10|blended:relevance"
+
+
+def test_the_score_itself_is_not() -> None:
+    other = RELEVANCE.model_copy(update={"score": 0.1})
+    assert signature.describe_relevance(other, ()) == signature.describe_relevance(RELEVANCE, ())
+
+
+def test_a_missing_encoder_shows() -> None:
+    gone = RELEVANCE.model_copy(update={"score": None, "encoder": None})
+    assert set(signature.describe_relevance(gone, ("relevance",)).values()) == {"-"}
+    assert signature.describe_relevance(None, ()) == signature.describe_relevance(gone, ())
+
+
+def test_both_paths_in_one_line() -> None:
+    source = {"judge": "openai", "prompt": "aaa", "path": "source", "translator": "-"}
+    english = {"judge": "openai", "prompt": "bbb", "path": "english", "translator": "deepl"}
+    merged = signature.merge_paths(source, english)
+    assert signature.sign(merged) == (
+        "judge:openai|prompt:aaa|path:both|translator:-|english.prompt:bbb|english.translator:deepl"
+    )

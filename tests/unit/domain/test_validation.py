@@ -1,0 +1,66 @@
+"""Pointers to what does not fit lead into the document that was sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.domain.dialogue import DEFAULT_LIMITS
+from app.domain.evaluation import EvaluationRequest
+from app.domain.validation import InvalidDocument, validate
+from tests.support.records import BODY
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown field": ({"callback_url": "http://127.0.0.1:9/x"}, "/callback_url"),
+    "unknown field with odd characters": ({"a/b~c": 1}, "/a~1b~0c"),
+    "text of an utterance": ({"context": [{"speaker": "甲", "text": ""}]}, "/context/0/text"),
+    "missing speaker": ({"context": [{"text": "やあ"}]}, "/context/0/speaker"),
+    "context is a string": ({"context": "おはよう"}, "/context"),
+    "response is null": ({"response": None}, "/response"),
+    "weight is a boolean": ({"relevance": {"weight": True}}, "/relevance/weight"),
+    "weight is a text": ({"relevance": {"weight": "10"}}, "/relevance/weight"),
+    "negative weight": ({"relevance": {"weight": -1}}, "/relevance/weight"),
+    "baseline is neither": ({"relevance": {"baseline": "mean"}}, "/relevance/baseline"),
+    "aspects repeated in a union": ({"relevance": {"aspects": "relevance"}}, "/relevance/aspects"),
+    "no samples": ({"judge": {"samples": 0}}, "/judge/samples"),
+    "17 samples": ({"judge": {"samples": 17}}, "/judge/samples"),
+    "samples is a float": ({"judge": {"samples": 1.0}}, "/judge/samples"),
+    "explain is a number": ({"judge": {"explain": 1}}, "/judge/explain"),
+    "model with a line break": ({"judge": {"model": "a\nb"}}, "/judge/model"),
+    "rubric is a path": ({"rubric": "../../../../etc/passwd"}, "/rubric"),
+    "path is unknown": ({"path": "sideways"}, "/path"),
+    "reference is a number": ({"reference": 5}, "/reference"),
+    "second reference is blank": ({"reference": ["はい", " "]}, "/reference/1"),
+    "17 metadata entries": ({"metadata": {f"k{i}": "v" for i in range(17)}}, "/metadata"),
+    "metadata value is a number": ({"metadata": {"build": 7}}, "/metadata/build"),
+}
+
+
+@pytest.mark.parametrize(("change", "pointer"), FAULTS.values(), ids=FAULTS.keys())
+def test_each_fault_is_pointed_at(change: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        validate(EvaluationRequest, {**BODY, **change}, DEFAULT_LIMITS)
+    assert {where for where, _ in caught.value.faults} == {pointer}
+
+
+def test_a_list_is_not_an_object() -> None:
+    with pytest.raises(InvalidDocument, match="the document:"):
+        validate(EvaluationRequest, [BODY], DEFAULT_LIMITS)
+
+
+def test_the_message_never_holds_the_value() -> None:
+    secret = "秘密" * 5000
+    with pytest.raises(InvalidDocument) as caught:
+        validate(EvaluationRequest, {**BODY, "response": secret, "path": secret}, DEFAULT_LIMITS)
+    assert "秘密" not in str(caught.value.faults) + caught.value.detail
+
+
+def test_what_may_be_left_out() -> None:
+    request = validate(EvaluationRequest, {key: BODY[key] for key in ("context", "response")}, DEFAULT_LIMITS)
+    assert request.rubric == "ja-dialogue"
+    assert request.path == "source"
+    assert request.relevance is not None
+    assert (request.relevance.weight, request.relevance.baseline) == (10.0, "calibration")
+    assert validate(EvaluationRequest, {**BODY, "relevance": None}, DEFAULT_LIMITS).relevance is None
+    assert validate(EvaluationRequest, {**BODY, "relevance": {"weight": 3}}, DEFAULT_LIMITS).relevance
