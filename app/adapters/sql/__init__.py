@@ -1,0 +1,1 @@
+"""SQL: where the truth is kept."""

@@ -1,0 +1,85 @@
+"""Prometheus metrics and JSON logs. Labels are Saiten's own words; no caller text ever reaches them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from app.domain.evaluation import Usage
+from app.ports import Outcome
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+FIELDS = ("request_id", "method", "path", "status", "seconds", "code", "evaluation_id")
+
+
+class PrometheusTelemetry:
+    """Fills `ports.Telemetry`. The registry is passed in, so that each service and each test has its own."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self._cache = Counter(
+            "saiten_call_cache", "Outside calls by cache outcome", ["call", "outcome"], registry=registry
+        )
+        self._calls = Counter("saiten_judge_calls", "Judge calls made", ["judge"], registry=registry)
+        self._tokens = Counter("saiten_judge_tokens", "Judge tokens spent", ["judge", "kind"], registry=registry)
+        self._cost = Counter(
+            "saiten_judge_cost_usd", "Judge cost where the price is known", ["judge"], registry=registry
+        )
+        self._judging = Histogram(
+            "saiten_judgement_seconds", "Time of a judgement", ["judge"], buckets=SECONDS, registry=registry
+        )
+        self._evaluations = Counter("saiten_evaluations", "Evaluations made", ["rubric", "status"], registry=registry)
+        self._evaluating = Histogram(
+            "saiten_evaluation_seconds", "Time of an evaluation", ["rubric"], buckets=SECONDS, registry=registry
+        )
+        self._warnings = Counter("saiten_warnings", "Warnings given", ["code"], registry=registry)
+
+    def cache(self, call: str, outcome: Outcome) -> None:
+        self._cache.labels(call, outcome).inc()
+
+    def judged(self, kind: str, usage: Usage, seconds: float) -> None:
+        self._calls.labels(kind).inc(usage.judge_calls)
+        self._tokens.labels(kind, "prompt").inc(usage.prompt_tokens)
+        self._tokens.labels(kind, "cached").inc(usage.cached_tokens)
+        self._tokens.labels(kind, "completion").inc(usage.completion_tokens)
+        self._cost.labels(kind).inc(usage.cost_usd or 0.0)
+        self._judging.labels(kind).observe(seconds)
+
+    def evaluated(self, rubric: str, status: str, seconds: float) -> None:
+        self._evaluations.labels(rubric, status).inc()
+        self._evaluating.labels(rubric).observe(seconds)
+
+    def warned(self, code: str) -> None:
+        self._warnings.labels(code).inc()
+
+
+class JSONFormatter(logging.Formatter):
+    """One record, one line: a line break in a message is escaped, so nobody can forge a second record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def configure_logging(level: str) -> None:
+    """Sends the process's logs to standard error as JSON lines."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JSONFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # The SDKs log each request at info, URL included; Saiten's own records say what an operator needs.
+    for noisy in ("httpx", "httpx2", "httpcore", "openai", "deepl", "urllib3", "alembic", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))

@@ -1,0 +1,85 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from app.adapters.sql.engine import migrate, open_engine
+from tests.support.services import private_postgres
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the keys and settings of the machine that it runs on."""
+    for name in [*os.environ]:
+        known = name in {"OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPL_API_KEY", "DEEPL_SERVER_URL", "DATABASE_URL"}
+        if known or (name.startswith("SAITEN_") and not name.startswith("SAITEN_TEST_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a database on a real PostgreSQL in which databases may be made."""
+    given = os.environ.get("SAITEN_TEST_POSTGRES_URL")
+    if given:
+        yield given.replace("postgresql://", "postgresql+asyncpg://", 1)
+        return
+    with private_postgres() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """A fresh database of this test's own."""
+    name = "saiten_test_" + secrets.token_hex(6)
+    asyncio.run(administer(postgres_server, f"CREATE DATABASE {name}"))
+    yield postgres_server.rsplit("/", 1)[0] + "/" + name
+    asyncio.run(administer(postgres_server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+
+
+async def administer(url: str, statement: str) -> None:
+    """Runs one statement outside a transaction."""
+    admin = create_async_engine(url, isolation_level="AUTOCOMMIT")
+    async with admin.connect() as connection:
+        await connection.execute(text(statement))
+    await admin.dispose()
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Each database that Saiten runs on, empty."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
+    """An engine with the schema of today, on each database."""
+    made = open_engine(database_url)
+    await migrate(made)
+    yield made
+    await made.dispose()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of data and checks that lie beside the project; skips where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip("../shared is absent: its data and checks are not part of the project")
+    return SHARED

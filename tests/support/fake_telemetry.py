@@ -1,0 +1,23 @@
+"""A `Telemetry` that remembers what it was told."""
+
+from __future__ import annotations
+
+from app.domain.evaluation import Usage
+from app.ports import Outcome
+
+
+class FakeTelemetry:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, ...]] = []
+
+    def cache(self, call: str, outcome: Outcome) -> None:
+        self.told.append(("cache", call, outcome))
+
+    def judged(self, kind: str, usage: Usage, seconds: float) -> None:
+        self.told.append(("judged", kind, str(usage.judge_calls)))
+
+    def evaluated(self, rubric: str, status: str, seconds: float) -> None:
+        self.told.append(("evaluated", rubric, status))
+
+    def warned(self, code: str) -> None:
+        self.told.append(("warned", code))
