@@ -1,0 +1,115 @@
+"""Looks at untrusted text for attacks on the judge. It only looks: the text stays as it is and nothing is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from app.domain.dialogue import Dialogue
+from app.domain.evaluation import Warned
+from app.domain.untrusted.concealment import hides_text
+from app.domain.untrusted.findings import Finding, Kind, finding
+from app.domain.untrusted.folding import fold
+from app.domain.untrusted.markup import breaks_out, imitates_roles
+from app.domain.untrusted.payloads import holds_code, payloads
+from app.domain.untrusted.requests import find_requests
+from app.domain.untrusted.verdicts import forges_verdict
+
+CODE = "suspected-injection"
+WORDS = (
+    "満点|最高|評価|採点|自然さ|関連性|無視|만점|점수|점을|평가|채점|자연스러움|관련성|무시"
+    "|score|marks|rating|aspect|criteri|ignore|naturalness|relevance|rubric"
+)
+
+
+def read_plainly(folded: str, aspects: Sequence[str]) -> set[Kind]:
+    """What a folded text says outright: requests, verdicts and markup."""
+    kinds = find_requests(folded)
+    if forges_verdict(folded, aspects):
+        kinds.add(Kind.FORGED_VERDICT)
+    if imitates_roles(folded, suspicious=bool(kinds)):
+        kinds.add(Kind.ROLE_MARKUP)
+    if breaks_out(folded, suspicious=bool(kinds)):
+        kinds.add(Kind.BOUNDARY_BREAKOUT)
+    return kinds
+
+
+@cache
+def backward_words() -> re.Pattern[str]:
+    """Words about scoring, written backwards: without one of them a text need not be read in that direction."""
+    return re.compile(WORDS[::-1])
+
+
+def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
+    """Whether a folded text makes a request or forges a verdict when read from its end."""
+    if not backward_words().search(folded):
+        return False
+    backwards = folded[::-1]
+    return bool(find_requests(backwards)) or forges_verdict(backwards, aspects)
+
+
+def find_kinds(text: str, aspects: Sequence[str]) -> set[Kind]:
+    """Every kind suspected of `text`: as it stands, backwards, and in what it carries encoded."""
+    folded = fold(text)
+    kinds = read_plainly(folded, aspects)
+    # Talk of codes and of following a manual is ordinary where no code is at hand.
+    if not holds_code(text):
+        kinds.discard(Kind.ENCODED_PAYLOAD)
+    if hides_text(text):
+        kinds.add(Kind.HIDDEN_TEXT)
+    if not kinds and reads_backwards(folded, aspects):
+        kinds.add(Kind.REVERSED_TEXT)
+    if any(read_plainly(fold(payload), aspects) for payload in payloads(text)):
+        kinds.add(Kind.ENCODED_PAYLOAD)
+    return kinds
+
+
+def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
+    """The suspicions that one text raises, each kind once, in the order of `Kind`; empty where there is none.
+
+    `aspects` are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string,
+    never raises, and takes time linear in its length.
+    """
+    kinds = find_kinds(text, [fold(aspect) for aspect in aspects if aspect])
+    return [finding(kind) for kind in Kind if kind in kinds]
+
+
+def inspect_dialogue(
+    dialogue: Dialogue, *, translation: Dialogue | None = None, aspects: Sequence[str] = ()
+) -> tuple[Warned, ...]:
+    """One warning per place and kind: speakers and texts of the context, the response, and their translation.
+
+    `where` is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the
+    translation that looks like an attack. What the translation left as it was is looked at once.
+    """
+    warned = [*inspect_parts(dialogue, aspects)]
+    if translation is not None:
+        known = set(texts_of(dialogue).values())
+        warned += inspect_parts(translation, aspects, prefix="translation/", known=known)
+    return tuple(warned)
+
+
+def texts_of(dialogue: Dialogue) -> dict[str, str]:
+    """Each text of a dialogue by its place, in reading order."""
+    places: dict[str, str] = {}
+    for index, utterance in enumerate(dialogue.context):
+        places[f"context/{index}/speaker"] = utterance.speaker
+        places[f"context/{index}/text"] = utterance.text
+    places["response"] = dialogue.response
+    return places
+
+
+def inspect_parts(
+    dialogue: Dialogue, aspects: Sequence[str], *, prefix: str = "", known: set[str] | None = None
+) -> list[Warned]:
+    """The warnings of one dialogue; texts in `known` are passed over, and equal texts are read once."""
+    findings: dict[str, list[Finding]] = {}
+    warned = []
+    for where, text in texts_of(dialogue).items():
+        if known is not None and text in known:
+            continue
+        if text not in findings:
+            findings[text] = inspect_text(text, aspects=aspects)
+        warned += [Warned(code=CODE, where=prefix + where, detail=found.detail) for found in findings[text]]
+    return warned
