@@ -1,0 +1,110 @@
+"""The embedded judge: deterministic, offline, no language model. A baseline, and each result says so."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import cached_property
+
+from app.adapters.lexical.features import Features
+from app.adapters.lexical.features_en import EnglishReader
+from app.adapters.lexical.features_ja import JapaneseReader
+from app.adapters.lexical.features_ko import KoreanReader
+from app.adapters.lexical.profile import Reader
+from app.adapters.lexical.ratings import KNOWN_ASPECTS, estimate_units, expected_on, rating_on
+from app.adapters.lexical.reading import read_dialogue
+from app.adapters.lexical.reasons import explain_aspect
+from app.adapters.lexical.weights import Weights, load_weights
+from app.domain.errors import LanguageNotSupported, RubricNotSupported
+from app.domain.evaluation import JudgeProvenance, Usage, Warned
+from app.domain.rubric import Rubric
+from app.ports import Judgement, JudgingTask, Verdict
+
+DIGITS = 4
+"""Estimates are given to four digits after the point; no more than that is meant."""
+
+HINT = "set OPENAI_API_KEY (SAITEN_JUDGE=openai) for a judge that reads the rubric"
+
+
+class LexicalJudge:
+    """Fills `app.ports.Judge` from surface features of the dialogue; it does not read the rubric's wording.
+
+    It knows the aspects of `ja-dialogue` and `ko-comment`, on whatever scale a rubric gives them, in Japanese, Korean
+    and English. Only Japanese coherence is fitted to human ratings; the other aspects, and every aspect in Korean and
+    English, are unvalidated heuristics. `expected` holds the continuous estimate, `samples` the nearest level, the
+    same each time. Raises RubricNotSupported and LanguageNotSupported.
+
+    Nothing is loaded before the first task. Tasks run in a worker thread, one at a time: the tagger is not thread-safe.
+    """
+
+    kind = "lexical"
+    default_model = "lexical-1"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._readers: dict[str, Reader] = {"ja": JapaneseReader(), "ko": KoreanReader(), "en": EnglishReader()}
+
+    @cached_property
+    def _weights(self) -> Weights:
+        return load_weights()
+
+    async def judge(self, task: JudgingTask) -> Judgement:
+        refuse_unknown_aspects(task.rubric)
+        if task.language not in self._readers:
+            known = ", ".join(sorted(self._readers))
+            raise LanguageNotSupported(f"The lexical judge reads {known}, not {task.language}: {HINT}.")
+        return await asyncio.to_thread(self._judge_here, task)
+
+    async def close(self) -> None:
+        """Nothing to close: the tagger goes with the judge."""
+
+    def _judge_here(self, task: JudgingTask) -> Judgement:
+        reader = self._readers[task.language]
+        with self._lock:
+            weights = self._weights
+            features = read_dialogue(task.dialogue, reader)
+            dictionary = reader.dictionary
+        return Judgement(
+            verdicts=give_verdicts(task, features, weights),
+            provenance=JudgeProvenance(
+                kind=self.kind,
+                model=self.default_model,
+                parameters={"weights": weights.digest[:12], "dictionary": dictionary},
+            ),
+            usage=Usage(),
+            warnings=(warn_of_baseline(weights),),
+        )
+
+
+def refuse_unknown_aspects(rubric: Rubric) -> None:
+    """Raises RubricNotSupported that names the aspects the lexical judge has no function for."""
+    unknown = [aspect.id for aspect in rubric.aspects if aspect.id not in KNOWN_ASPECTS]
+    if unknown:
+        named = ", ".join(unknown)
+        raise RubricNotSupported(f"The lexical judge cannot rate {named} of the rubric {rubric.id}: {HINT}.")
+
+
+def give_verdicts(task: JudgingTask, features: Features, weights: Weights) -> dict[str, Verdict]:
+    """A verdict for each aspect of the rubric: `samples` times the same rating, because nothing is random here."""
+    units = estimate_units(features, task.language, weights)
+    verdicts = {}
+    for aspect in task.rubric.aspects:
+        unit = units[aspect.id]
+        expected = round(expected_on(aspect, unit), DIGITS)
+        reason = explain_aspect(aspect.id, unit, features, task.language, weights) if task.options.explain else None
+        samples = (rating_on(aspect, expected),) * task.options.samples
+        verdicts[aspect.id] = Verdict(samples=samples, expected=expected, reason=reason)
+    return verdicts
+
+
+def warn_of_baseline(weights: Weights) -> Warned:
+    """What every result of this judge carries."""
+    return Warned(
+        code="baseline-judge",
+        where="judge",
+        detail=(
+            "These ratings are a lexical baseline made without a language model: its Japanese coherence reaches "
+            f"Spearman {weights.measured_spearman:.2f} against human raters (cross-validated); everything else is an "
+            "unvalidated heuristic."
+        ),
+    )
