@@ -1,0 +1,69 @@
+"""What DeepL's refusals mean, in one table.
+
+| status | error | tried again |
+|---|---|---|
+| 401, 403 | TranslatorUnauthorized | no |
+| 456 | TranslatorQuotaExhausted | no |
+| 429, 5xx, no answer | TranslatorUnavailable | yes, after `Retry-After` |
+| anything else | TranslatorRefusedRequest, with what DeepL said | no |
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from app.domain.errors import (
+    TranslatorQuotaExhausted,
+    TranslatorRefusedRequest,
+    TranslatorUnauthorized,
+    TranslatorUnavailable,
+    UpstreamError,
+)
+
+MESSAGE_CHARACTERS = 100
+"""Most of DeepL's own words that a detail quotes; a detail has at most 200 characters."""
+
+
+class DeepLFailure(Exception):
+    """One request that failed: `error` for the caller, `transient` where the same request may succeed later."""
+
+    def __init__(self, error: UpstreamError, *, transient: bool = False) -> None:
+        super().__init__(error.detail)
+        self.error = error
+        self.transient = transient
+
+
+def quote_message(message: str, secret: str) -> str:
+    """DeepL's own words on one line, cut, and without the key whatever they are."""
+    line = re.sub(r"\s+", " ", message.replace(secret, "…")).strip()
+    return line if len(line) <= MESSAGE_CHARACTERS else line[: MESSAGE_CHARACTERS - 1] + "…"
+
+
+def fail_by_status(status: int, message: str, retry_after_seconds: float | None) -> DeepLFailure:
+    """The failure that an HTTP status means. `message` is quoted, so it must have gone through `quote_message`."""
+    if status in (401, 403):
+        return DeepLFailure(TranslatorUnauthorized(f"DeepL refused the key; check DEEPL_API_KEY ({message})."))
+    if status == 456:
+        return DeepLFailure(TranslatorQuotaExhausted("DeepL's quota for this billing period is used up (HTTP 456)."))
+    if status == 429 or status >= 500:
+        detail = f"DeepL is busy or broken (HTTP {status}: {message})."
+        return DeepLFailure(TranslatorUnavailable(detail, retry_after_seconds=retry_after_seconds), transient=True)
+    return DeepLFailure(
+        TranslatorRefusedRequest(f"DeepL refused the request, and would again (HTTP {status}: {message}).")
+    )
+
+
+def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
+    """Seconds (≥ 0) of a `Retry-After` header: a number or an HTTP date. None where absent or neither."""
+    if value is None:
+        return None
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value.strip()):
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    zoned = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, (zoned - (now or datetime.now(UTC))).total_seconds())

@@ -1,0 +1,94 @@
+"""What every translator must do: the fake that other tests use, and DeepL's adapter over a fake DeepL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.adapters.deepl_translator import DeepLTranslator
+from app.domain.dialogue import Dialogue, Utterance
+from app.domain.errors import LanguageNotSupported, TranslatorQuotaExhausted
+from app.ports import Translator
+from tests.support.dict_cache import DictCache
+from tests.support.fake_deepl import KEY, Answer, FakeDeepL
+from tests.support.fake_translator import FakeTranslator
+
+DIALOGUE = Dialogue(
+    context=(Utterance(speaker="A", text="週末は何をしてた？"), Utterance(speaker="B", text="山に登ってきたよ。")),
+    response="いいね、天気はどうだった？",
+)
+KOREAN = Dialogue(context=(Utterance(speaker="가", text="점심 먹었어?"),), response="아직 못 먹었어.")
+
+
+@pytest.fixture(params=["fake", "deepl"])
+async def translator(request: pytest.FixtureRequest) -> AsyncIterator[Translator]:
+    with FakeDeepL() as deepl:
+        made: Translator = (
+            FakeTranslator()
+            if request.param == "fake"
+            else DeepLTranslator(KEY, cache=DictCache(), server_url=deepl.url)
+        )
+        yield made
+        await made.close()
+
+
+@pytest.fixture(params=["fake", "deepl"])
+async def exhausted(request: pytest.FixtureRequest) -> AsyncIterator[Translator]:
+    with FakeDeepL() as deepl:
+        deepl.always = Answer(456)
+        made: Translator = (
+            FakeTranslator(error=TranslatorQuotaExhausted("Used up."))
+            if request.param == "fake"
+            else DeepLTranslator(KEY, cache=DictCache(), server_url=deepl.url)
+        )
+        yield made
+        await made.close()
+
+
+async def test_every_text_is_translated_in_its_place(translator: Translator) -> None:
+    translation = (await translator.translate(DIALOGUE, "ja")).translation
+    assert translation.context == ("[EN] 週末は何をしてた？", "[EN] 山に登ってきたよ。")
+    assert translation.response == "[EN] いいね、天気はどうだった？"
+
+
+@pytest.mark.parametrize(("dialogue", "language", "source"), [(DIALOGUE, "ja", "JA"), (KOREAN, "ko", "KO")])
+async def test_languages_and_engine_are_named(
+    translator: Translator, dialogue: Dialogue, language: str, source: str
+) -> None:
+    translation = (await translator.translate(dialogue, language)).translation
+    assert (translation.source_language, translation.target_language) == (source, "EN-US")
+    assert translation.engine == translator.engine
+
+
+async def test_characters_are_code_points_of_all_source_texts(translator: Translator) -> None:
+    translated = await translator.translate(DIALOGUE, "ja")
+    # 9 + 9 + 13
+    assert translated.translation.characters == 31
+    assert translated.billed_characters == 31
+    assert not translated.cached
+
+
+async def test_the_second_time_costs_nothing_and_says_the_same(translator: Translator) -> None:
+    first = await translator.translate(DIALOGUE, "ja")
+    second = await translator.translate(DIALOGUE, "ja")
+    assert second.translation == first.translation
+    assert second.billed_characters == 0
+    assert second.cached
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "JA", "", "ja-JP"])
+async def test_other_languages_are_refused(translator: Translator, language: str) -> None:
+    with pytest.raises(LanguageNotSupported):
+        await translator.translate(DIALOGUE, language)
+
+
+async def test_a_used_up_quota_has_its_own_error(exhausted: Translator) -> None:
+    with pytest.raises(TranslatorQuotaExhausted) as caught:
+        await exhausted.translate(DIALOGUE, "ja")
+    assert caught.value.code == "translator-quota-exhausted"
+
+
+async def test_closing_twice_is_harmless(translator: Translator) -> None:
+    await translator.close()
+    await translator.close()

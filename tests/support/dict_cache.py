@@ -1,0 +1,36 @@
+"""A call cache in a dictionary, and a clock that only sleeping moves."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class DictCache:
+    """Fills `ports.CallCache`. Each call gives the loop a turn, as a real one would."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, bytes] = {}
+
+    async def get(self, key: str) -> bytes | None:
+        await asyncio.sleep(0)
+        return self.entries.get(key)
+
+    async def put(self, key: str, value: bytes) -> None:
+        await asyncio.sleep(0)
+        self.entries[key] = value
+
+
+class FakeTime:
+    """`sleep` returns at once and moves `clock` by the seconds it was asked for; `slept` keeps them."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
