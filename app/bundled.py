@@ -1,0 +1,53 @@
+"""JSON Lines that ship with the package, read strictly: a slip in them is a defect to be found at its line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from app.domain.dialogue import DEFAULT_LIMITS
+from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.validation import InvalidDocument, Model, validate
+
+
+def bundled_folder(name: str) -> Traversable:
+    """The folder `name` of the package's data, installed or not, zipped or not."""
+    return files("app").joinpath("data", name)
+
+
+def broken_line(file: Traversable, line: int, reason: str) -> ValueError:
+    """The error of one broken line; `line` is 1-based."""
+    return ValueError(f"{file.name}, line {line}: {reason}")
+
+
+def read_objects(file: Traversable) -> list[dict[str, Any]]:
+    """One JSON object a line, so object i stands on line i + 1.
+
+    Raises ValueError that names file and line for anything else, an empty line and bytes that are not UTF-8 included.
+    """
+    # Only a newline parts the lines: str.splitlines would also cut at U+2028, which JSON allows inside a string.
+    lines = file.read_bytes().removesuffix(b"\n").split(b"\n")
+    return [_read_object(file, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def validate_objects(file: Traversable, objects: Sequence[dict[str, Any]], model: type[Model]) -> list[Model]:
+    """The objects of `read_objects(file)` as values of `model`; raises ValueError that names file, line and field."""
+    found: list[Model] = []
+    for number, value in enumerate(objects, start=1):
+        try:
+            found.append(validate(model, value, DEFAULT_LIMITS))
+        except InvalidDocument as error:
+            raise broken_line(file, number, error.detail) from error
+    return found
+
+
+def _read_object(file: Traversable, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = parse_strict_json(line)
+    except StrictJSONError as error:
+        raise broken_line(file, number, str(error)) from error
+    if not isinstance(value, dict):
+        raise broken_line(file, number, f"an object is needed, not {type(value).__name__}")
+    return value
