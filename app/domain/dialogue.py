@@ -85,9 +85,7 @@ def check_line(text: str, info: ValidationInfo, *, limit: str, what: str, blank:
 
 
 Text = Annotated[str, AfterValidator(check_text)]
-Speaker = Annotated[
-    str, AfterValidator(partial(check_line, limit="speaker_characters", what="a speaker", blank=False))
-]
+Speaker = Annotated[str, AfterValidator(partial(check_line, limit="speaker_characters", what="a speaker", blank=False))]
 MetadataKey = Annotated[
     str, AfterValidator(partial(check_line, limit="metadata_characters", what="a metadata key", blank=False))
 ]

@@ -51,6 +51,11 @@ def make_record(evaluation_id: str = "ev_1", **changes: Any) -> Record:
         metadata={"system": "甲"},
     )
     trace = CallTrace(
-        prompt_digest="p" * 64, sample=0, attempt=0, aspects=("naturalness",), reply='{"naturalness": 3}', finish_reason="stop"
+        prompt_digest="p" * 64,
+        sample=0,
+        attempt=0,
+        aspects=("naturalness",),
+        reply='{"naturalness": 3}',
+        finish_reason="stop",
     )
     return Record(evaluation=evaluation.model_copy(update=changes), request=make_request(), trace=(trace,))

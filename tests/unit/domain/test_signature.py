@@ -36,7 +36,14 @@ def test_a_fingerprint_of_the_endpoint_is_not_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"model": "other"}, {"prompt": "f" * 16}, {"parameters": {"seed": 7}}, {"dropped": ("seed",)}, {"endpoint": "compatible"}]
+    "change",
+    [
+        {"model": "other"},
+        {"prompt": "f" * 16},
+        {"parameters": {"seed": 7}},
+        {"dropped": ("seed",)},
+        {"endpoint": "compatible"},
+    ],
 )
 def test_whatever_changes_the_judgement_is(change: dict[str, object]) -> None:
     assert judge_line(PROVENANCE.model_copy(update=change)) != judge_line()

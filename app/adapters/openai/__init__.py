@@ -1,0 +1,1 @@
+"""OpenAI-compatible endpoints: calls, retries, negotiated parameters, replies, prices."""

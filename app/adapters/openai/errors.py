@@ -1,0 +1,151 @@
+"""The vendor's errors in one table: what each becomes, and whether asking again can help."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import openai
+
+from app.domain import errors
+
+UPSTREAM_TEXT_CHARACTERS = 200
+KEY_SHAPE = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|Bearer\s+\S+", re.IGNORECASE)
+QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"})
+FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What an error of the vendor becomes. `advice` is one sentence; `quotes` adds the endpoint's own words."""
+
+    becomes: type[errors.UpstreamError]
+    retry: bool
+    advice: str
+    quotes: bool = True
+
+
+UNREACHABLE = Treatment(
+    errors.JudgeUnavailable, True, "the judge cannot be reached; check OPENAI_BASE_URL and the network", quotes=False
+)
+SLOW = Treatment(errors.JudgeUnavailable, True, "the judge did not answer in time", quotes=False)
+BUSY = Treatment(errors.JudgeUnavailable, True, "the judge is over its rate limit")
+BROKEN = Treatment(errors.JudgeUnavailable, True, "the judge failed")
+# An endpoint's words about a key may hold the key.
+LOCKED = Treatment(errors.JudgeUnauthorized, False, "the judge refused the key; check OPENAI_API_KEY", quotes=False)
+SPENT = Treatment(errors.JudgeQuotaExhausted, False, "the judge's quota is used up; add credit, then try again")
+REFUSED = Treatment(errors.JudgeRefusedRequest, False, "the judge refused the request")
+UNKNOWN = Treatment(
+    errors.JudgeRefusedRequest, False, "the judge does not know this model or path; check the model and OPENAI_BASE_URL"
+)
+
+TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
+    (TimeoutError, SLOW),
+    (openai.APITimeoutError, SLOW),
+    (openai.APIConnectionError, UNREACHABLE),
+    (openai.AuthenticationError, LOCKED),
+    (openai.PermissionDeniedError, LOCKED),
+    (openai.RateLimitError, BUSY),
+    (openai.ConflictError, BROKEN),
+    (openai.InternalServerError, BROKEN),
+    (openai.NotFoundError, UNKNOWN),
+    (openai.APIStatusError, REFUSED),
+    (openai.APIResponseValidationError, BROKEN),
+    (openai.OpenAIError, REFUSED),
+)
+"""By class, the most special first; `treat` adds what the status or the endpoint's code say."""
+
+BY_STATUS: dict[int, Treatment] = {HTTPStatus.PAYMENT_REQUIRED: SPENT, HTTPStatus.REQUEST_TIMEOUT: SLOW}
+
+
+def treat(error: BaseException) -> Treatment | None:
+    """The error's treatment; None where it is not one of the vendor's."""
+    if isinstance(error, openai.APIStatusError):
+        # The vendor's package passes on whatever type the endpoint sent.
+        if QUOTA_CODES & {str(error.code), str(error.type)}:
+            return SPENT
+        if special := BY_STATUS.get(error.status_code):
+            return special
+    return next((treatment for kind, treatment in TREATMENTS if isinstance(error, kind)), None)
+
+
+def may_retry(error: BaseException) -> bool:
+    """Whether the same request may fare better later."""
+    treatment = treat(error)
+    return treatment is not None and treatment.retry
+
+
+def concerns_account(error: BaseException) -> bool:
+    """Whether every other request with this key would fare the same: the key is refused or its quota used up."""
+    return treat(error) in (LOCKED, SPENT)
+
+
+def is_filtered(error: openai.APIStatusError) -> bool:
+    """Whether a provider's content filter refused the dialogue (Azure answers so with HTTP 400)."""
+    return error.code in FILTER_CODES
+
+
+def translate_error(error: Exception, *, api_key: str) -> errors.UpstreamError:
+    """The domain's error, with at most 200 characters of the endpoint's words and no key."""
+    treatment = treat(error) or BROKEN
+    detail = treatment.advice
+    if isinstance(error, openai.APIStatusError):
+        detail += f" (HTTP {error.status_code})"
+        if treatment.quotes and (words := quote_upstream(error, api_key)):
+            detail += f": {words}"
+    return treatment.becomes(detail, retry_after_seconds=retry_after(error))
+
+
+def upstream_message(error: openai.APIStatusError) -> str:
+    """The endpoint's own message, whole; empty where it sent none."""
+    body = error.body
+    if isinstance(body, dict):
+        message = body.get("message") or body.get("detail")
+        return message if isinstance(message, str) else str(message or "")
+    return body if isinstance(body, str) else ""
+
+
+def quote_upstream(error: openai.APIStatusError, api_key: str) -> str:
+    """The endpoint's message on one line, without keys, cut to 200 characters."""
+    message = upstream_message(error)
+    if api_key:
+        message = message.replace(api_key, "[key]")
+    return " ".join(KEY_SHAPE.sub("[key]", message).split())[:UPSTREAM_TEXT_CHARACTERS]
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds that the endpoint asked to wait, or None where it did not ask."""
+    if isinstance(error, openai.APIStatusError):
+        return read_retry_after(error.response.headers, now=datetime.now(UTC))
+    return None
+
+
+def read_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """`retry-after-ms`, or `Retry-After` in seconds or as an HTTP date; at least 0. What cannot be read is None."""
+    milliseconds = read_number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return max(0.0, milliseconds / 1000)
+    written = headers.get("retry-after")
+    seconds = read_number(written)
+    if seconds is None and written:
+        try:
+            moment = parsedate_to_datetime(written)
+        except ValueError:
+            return None
+        # RFC 9110: an HTTP date is in UTC, whatever its zone is called.
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now.timestamp()
+    return None if seconds is None else max(0.0, seconds)
+
+
+def read_number(written: str | None) -> float | None:
+    """A finite number, or None."""
+    try:
+        number = float(written or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

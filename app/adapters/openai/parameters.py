@@ -1,0 +1,114 @@
+"""Which parameters a chat endpoint is sent, and how it gives way when the endpoint refuses one of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from app.domain.evaluation import JudgeOptions
+from app.domain.model import digest
+from app.domain.prompt import Prompt
+from app.domain.rubric import Aspect
+
+REASONING_MODEL = re.compile(r"(?:.*/)?(?:gpt-[5-9]|o[1-9])")
+"""Models that think before they answer, and take a temperature only while they do not."""
+
+NEGOTIABLE = (
+    "temperature",
+    "seed",
+    "top_logprobs",
+    "logprobs",
+    "reasoning_effort",
+    "response_format",
+    "max_completion_tokens",
+    "max_tokens",
+)
+WIDE_TOP_LOGPROBS, NARROW_TOP_LOGPROBS = 20, 5
+TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
+PARAMETER_NAME = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(NEGOTIABLE)})(?![A-Za-z0-9_])")
+SEED = 20_240_719
+"""The first sample's seed. Any fixed number will do; the signature shows it."""
+RETRY_SEED_STEP = 1_000_000
+CACHE_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt.
+
+    `sample` counts from 0. `attempt` is 0 for the first and 1 for the one repetition after a malformed reply.
+    """
+
+    model: str
+    aspects: tuple[Aspect, ...]
+    language: str
+    options: JudgeOptions
+    structured: Prompt
+    text: Prompt
+    max_output_tokens: int
+    sample: int = 0
+    attempt: int = 0
+
+    def prompt(self, *, structured: bool) -> Prompt:
+        return self.structured if structured else self.text
+
+    def parameters(self, conceded: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The parameters in force once `conceded` are given up, as the signature names them."""
+        found: dict[str, Any] = {"temperature": 0, "seed": SEED}
+        if REASONING_MODEL.match(self.model):
+            found["reasoning_effort"] = "none"
+        if self.options.expected and "logprobs" not in conceded:
+            found["top_logprobs"] = NARROW_TOP_LOGPROBS if "top_logprobs" in conceded else WIDE_TOP_LOGPROBS
+        for name in conceded:
+            if name != "top_logprobs":
+                found.pop(name, None)
+        if limit_name := self._limit_name(conceded):
+            found[limit_name] = self.max_output_tokens
+        found["response_format"] = "text" if "response_format" in conceded else "json_schema"
+        return found
+
+    def body(self, conceded: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The request body, less the parameters in `conceded` or with what stands in for them."""
+        structured = "response_format" not in conceded
+        prompt = self.prompt(structured=structured)
+        body = self.parameters(conceded) | {"model": self.model, "messages": prompt.messages}
+        del body["response_format"]
+        if structured:
+            schema = {"name": "verdict", "strict": True, "schema": prompt.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if "seed" in body:
+            # Another seed for the repetition, so that an endpoint which keeps to its seed may answer differently.
+            body["seed"] = SEED + self.sample + RETRY_SEED_STEP * self.attempt
+        if "top_logprobs" in body:
+            body["logprobs"] = True
+        return body
+
+    def key(self, endpoint: str) -> str:
+        """The call cache's key: digest of the endpoint, of everything that is meant to be sent, and of which call."""
+        return digest(["judge", CACHE_FORMAT, endpoint, self.body(), self.sample, self.attempt])
+
+    def _limit_name(self, conceded: tuple[str, ...]) -> str | None:
+        names = ["max_completion_tokens", "max_tokens"]
+        if not REASONING_MODEL.match(self.model):
+            names.reverse()
+        return next((name for name in names if name not in conceded), None)
+
+
+def find_refused(body: dict[str, Any], message: str, param: str | None, code: str | None) -> str | None:
+    """Which parameter of `body` an HTTP 400 is about; None where it is about something else.
+
+    An endpoint's `param` decides where it is given; only without one is the message searched for the first name.
+    """
+    if (code or "") == "context_length_exceeded" or TOO_LONG.search(message):
+        # vLLM names `max_tokens` here, but it is this dialogue that does not fit, not the parameter.
+        return None
+    named = [re.split(r"[.\[]", param)[0]] if param else PARAMETER_NAME.findall(message)
+    return next((name for name in named if name in NEGOTIABLE and name in body), None)
+
+
+def concede(conceded: tuple[str, ...], refused: str) -> tuple[str, ...]:
+    """The parameters given up, with one more. `top_logprobs` first gives way in value, then with `logprobs`."""
+    if refused in conceded:
+        return (*conceded, "logprobs")
+    return (*conceded, refused)

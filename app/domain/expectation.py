@@ -1,0 +1,137 @@
+"""The expected rating: the mean over an aspect's legal values, weighted by the probability of their tokens.
+
+G-Eval (Liu et al. 2023) weights scores by token probability; here the mass on anything but a legal value is left out
+of the mean and reported beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+PADDING = " \t\r\n\u3000\"',:{}[]「」"
+"""What a tokenizer may merge with a value: white space and the punctuation of both reply formats."""
+
+CERTAIN = 0.999
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of the reply as bytes (it may hold part of a character).
+
+    `choices` are the tokens that could have stood there, itself included, each with its natural log probability.
+    """
+
+    text: bytes
+    choices: tuple[tuple[bytes, float], ...]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """`mean` lies on the aspect's scale; `off_scale_mass` in [0, 1] is the probability outside its legal values."""
+
+    mean: float
+    off_scale_mass: float
+
+
+def expect(tokens: Sequence[Token], content: str, span: tuple[int, int], values: Sequence[int]) -> Expectation | None:
+    """The expectation at the value that stands at `span` (code points) of `content`.
+
+    `values` are the legal ones. None where the tokens do not spell the content, where the value is not one token (or a
+    minus and one token), or where a token of one value could begin another (1 and 10): never a guess, and never the
+    plain rating in its place.
+    """
+    if begins_another(values):
+        return None
+    places = tokens_at(tokens, content, span)
+    legal = {str(value): value for value in values}
+    if len(places) == 1:
+        mass = masses_of_token(tokens[places[0]], legal)
+    elif len(places) == 2 and strip(tokens[places[0]].text) == "-":
+        mass = masses_of_pair(tokens[places[0]], tokens[places[1]], legal)
+    else:
+        return None
+    return weigh(mass) if mass is not None else None
+
+
+def weigh(mass: Mapping[int, float]) -> Expectation | None:
+    """Σ value · mass ÷ Σ mass, and 1 − Σ mass."""
+    total = math.fsum(mass.values())
+    if total <= 0:
+        return None
+    mean = math.fsum(value * share for value, share in mass.items()) / total
+    return Expectation(mean, min(1.0, max(0.0, 1.0 - total)))
+
+
+def begins_another(values: Sequence[int]) -> bool:
+    """Whether one legal value's digits begin another's, so that a token of the one may go on to the other."""
+    texts = [str(value) for value in values]
+    return any(one != other and other.startswith(one) for one in texts for other in texts)
+
+
+def tokens_at(tokens: Sequence[Token], content: str, span: tuple[int, int]) -> list[int]:
+    """The places of the tokens that overlap the span; none where the tokens do not spell the content up to there."""
+    start, end = (len(content[:place].encode()) for place in span)
+    ends = list(accumulate(len(token.text) for token in tokens))
+    starts = [0, *ends[:-1]]
+    places = [place for place in range(len(tokens)) if starts[place] < end and ends[place] > start]
+    if not places or b"".join(token.text for token in tokens[: places[-1] + 1]) != content.encode()[: ends[places[-1]]]:
+        return []
+    return places
+
+
+def masses_of_token(token: Token, legal: Mapping[str, int]) -> dict[int, float] | None:
+    """Probability of each legal value where one token holds the whole value.
+
+    A bare minus stands for the one negative value where there is only one; with several it cannot be told apart.
+    """
+    choices = probabilities(token)
+    if choices is None:
+        return None
+    negatives = [value for value in legal.values() if value < 0]
+    mass = dict.fromkeys(legal.values(), 0.0)
+    for text, share in choices.items():
+        written = strip(text)
+        if written in legal:
+            mass[legal[written]] += share
+        elif written == "-" and len(negatives) == 1:
+            mass[negatives[0]] += share
+        elif written == "-" and negatives:
+            return None
+    return mass
+
+
+def masses_of_pair(sign: Token, digits: Token, legal: Mapping[str, int]) -> dict[int, float] | None:
+    """Probability of each legal value where a minus came first and its digits after: P(minus) · P(digits | minus)."""
+    signs, numbers = probabilities(sign), probabilities(digits)
+    if signs is None or numbers is None:
+        return None
+    mass = dict.fromkeys(legal.values(), 0.0)
+    minus = 0.0
+    for text, share in signs.items():
+        written = strip(text)
+        if written == "-":
+            minus += share
+        elif written in legal:
+            mass[legal[written]] += share
+    for text, share in numbers.items():
+        written = "-" + strip(text)
+        if written in legal:
+            mass[legal[written]] += minus * share
+    return mass
+
+
+def probabilities(token: Token) -> dict[bytes, float] | None:
+    """Each distinct alternative's probability; None where there is nothing to weigh the chosen token against."""
+    found = {text: math.exp(min(0.0, logprob)) for text, logprob in token.choices}
+    if len(found) < 2 and sum(found.values()) < CERTAIN:
+        return None
+    return found
+
+
+def strip(text: bytes) -> str:
+    """The token's number: without the punctuation merged with it, wide digits narrowed."""
+    return unicodedata.normalize("NFKC", text.decode("utf-8", "replace").strip(PADDING))

@@ -1,0 +1,201 @@
+"""From a rubric and a dialogue to the messages a judge gets.
+
+The system message holds all that is fixed (task, rules, aspects, worked example, format) and comes first, so that a
+provider's prompt cache hits; the dialogue is in the last message, encoded and enclosed, and reaches nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from app.domain.dialogue import Dialogue
+from app.domain.enclosure import derive_boundary, encode_untrusted
+from app.domain.errors import LanguageNotSupported
+from app.domain.model import canonical_json, digest
+from app.domain.prompt_frame import Frame, frame_of
+from app.domain.rubric import Aspect, Example, Level, Rubric, WorkedExample
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """`system` is fixed for rubric, language, aspects and format; `user` encloses the dialogue.
+
+    `schema` is the strict JSON schema of the reply, or None where the reply is text.
+    """
+
+    system: str
+    user: str
+    schema: dict[str, Any] | None
+    prefix_digest: str
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        return [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
+
+    @cached_property
+    def digest(self) -> str:
+        """Of everything the judge is sent, 64 hexadecimal digits."""
+        return digest([self.messages, self.schema])
+
+
+def build_prompt(
+    rubric: Rubric,
+    language: str,
+    dialogue: Dialogue,
+    aspects: tuple[Aspect, ...],
+    *,
+    explain: bool,
+    structured: bool,
+    references: tuple[str, ...] = (),
+) -> Prompt:
+    """The prompt that asks for `aspects` in one reply. Raises LanguageNotSupported."""
+    if language not in rubric.languages:
+        raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
+    frame = frame_of(language)
+    schema = build_schema(aspects, explain=explain) if structured else None
+    sections = [
+        f"{frame.task}\n{rubric.task[language]}",
+        "\n".join((frame.rules_heading, *(f"- {rule}" for rule in frame.rules))),
+        "\n\n".join((frame.aspects_heading, *(describe_aspect(aspect, language, frame) for aspect in aspects))),
+        describe_format(aspects, language, frame, explain=explain, structured=structured),
+        *show_worked_examples(aspects, language, frame, explain=explain, structured=structured),
+    ]
+    system = "\n\n".join(sections)
+    return Prompt(
+        system=system,
+        user=enclose(dialogue, references, frame),
+        schema=schema,
+        prefix_digest=digest([system, frame.begin, frame.end, frame.request, schema]),
+    )
+
+
+def build_schema(aspects: tuple[Aspect, ...], *, explain: bool) -> dict[str, Any]:
+    """The strict schema of a structured reply: legal values enumerated, everything required, nothing else allowed."""
+    return closed_object({aspect.id: rating_schema(aspect, explain=explain) for aspect in aspects})
+
+
+def rating_schema(aspect: Aspect, *, explain: bool) -> dict[str, Any]:
+    """One aspect's part of the schema."""
+    rating = {"type": "integer", "enum": list(aspect.values)}
+    # The reason stands first: a judge that writes it afterwards only defends its rating.
+    return closed_object({"reason": {"type": "string"}, "rating": rating}) if explain else rating
+
+
+def closed_object(properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object that has all of these properties and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def enclose(dialogue: Dialogue, references: tuple[str, ...], frame: Frame) -> str:
+    """The user message: the dialogue as harmless JSON inside a boundary that is the JSON's own digest."""
+    content: dict[str, Any] = {
+        "context": [{"speaker": said.speaker, "text": said.text} for said in dialogue.context],
+        "response": dialogue.response,
+    }
+    if references:
+        content["references"] = list(references)
+    text = encode_untrusted(content)
+    boundary = derive_boundary(text)
+    return "\n".join((frame.begin.format(boundary=boundary), text, frame.end.format(boundary=boundary), frame.request))
+
+
+def describe_aspect(aspect: Aspect, language: str, frame: Frame) -> str:
+    """Name, question, scale and every level with its example."""
+    low, high = aspect.scale
+    lines = [
+        frame.aspect.format(name=aspect.name[language], id=aspect.id),
+        aspect.question[language],
+        frame.scale.format(low=low, high=high),
+    ]
+    for level in aspect.levels:
+        lines += describe_level(level, language, frame)
+    return "\n".join(lines)
+
+
+def describe_level(level: Level, language: str, frame: Frame) -> list[str]:
+    """A level's line, and its example's where it has one."""
+    label, description = level.label[language], level.description[language]
+    lines = [frame.level.format(value=level.value, label=label, description=description)]
+    if level.example:
+        lines.append(frame.example.format(example=show_dialogue(level.example[language])))
+    return lines
+
+
+def show_dialogue(example: Example) -> str:
+    """An example in the shape in which the dialogue under evaluation will come, on one line."""
+    content = {
+        "context": [{"speaker": said.speaker, "text": said.text} for said in example.context],
+        "response": example.response,
+    }
+    return encode_untrusted(content, indent=None)
+
+
+def describe_format(
+    aspects: tuple[Aspect, ...], language: str, frame: Frame, *, explain: bool, structured: bool
+) -> str:
+    """The reply's exact form, with placeholders for what the judge fills in."""
+    lines = [frame.format_heading]
+    if structured:
+        lines += [frame.json_format, *([frame.reason_rule] if explain else []), json_form(aspects, frame, explain)]
+    else:
+        values = {aspect.id: frame.value_placeholder for aspect in aspects}
+        reasons = {aspect.id: frame.reason_placeholder for aspect in aspects} if explain else {}
+        lines += [frame.text_format, *([frame.reason_rule] if explain else [])]
+        lines.append(text_reply(aspects, language, values, reasons))
+    return "\n".join(lines)
+
+
+def json_form(aspects: tuple[Aspect, ...], frame: Frame, explain: bool) -> str:
+    """`{"naturalness": 1 | 2 | 3}`: the legal values are shown too, for endpoints that ignore the schema."""
+    parts = []
+    for aspect in aspects:
+        values = " | ".join(map(str, aspect.values))
+        form = f'{{"reason": "{frame.reason_placeholder}", "rating": {values}}}' if explain else values
+        parts.append(f'"{aspect.id}": {form}')
+    return "{" + ", ".join(parts) + "}"
+
+
+def text_reply(aspects: tuple[Aspect, ...], language: str, values: dict[str, str], reasons: dict[str, str]) -> str:
+    """A reply in the text format, one aspect a line, each after its reason where `reasons` has one."""
+    frame = frame_of(language)
+    lines = []
+    for aspect in aspects:
+        name = aspect.name[language]
+        if aspect.id in reasons:
+            lines.append(f"{frame.reason_label.format(name=name)}: {reasons[aspect.id]}")
+        lines.append(f"{name}: 「{values[aspect.id]}」")
+    return "\n".join(lines)
+
+
+def show_worked_examples(
+    aspects: tuple[Aspect, ...], language: str, frame: Frame, *, explain: bool, structured: bool
+) -> list[str]:
+    """The one-shot example with its reply. Only for a call about one aspect: the reply is then a whole verdict."""
+    if len(aspects) != 1 or aspects[0].one_shot is None:
+        return []
+    aspect, example = aspects[0], aspects[0].one_shot[language]
+    lines = (
+        frame.worked_heading,
+        frame.worked_dialogue.format(dialogue=show_dialogue(example)),
+        frame.worked_reply,
+        worked_reply(aspect, example, language, explain=explain, structured=structured),
+    )
+    return ["\n".join(lines)]
+
+
+def worked_reply(aspect: Aspect, example: WorkedExample, language: str, *, explain: bool, structured: bool) -> str:
+    """The whole verdict on the worked example, in the format that is asked for."""
+    if not structured:
+        reasons = {aspect.id: example.reason} if explain else {}
+        return text_reply((aspect,), language, {aspect.id: str(example.rating)}, reasons)
+    if explain:
+        # canonical_json would sort `rating` before `reason`.
+        return f'{{"{aspect.id}":{{"reason":{canonical_json(example.reason)},"rating":{example.rating}}}}}'
+    return f'{{"{aspect.id}":{example.rating}}}'

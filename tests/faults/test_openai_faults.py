@@ -1,0 +1,221 @@
+"""The judge's endpoint slow, broken, over its limits or against us."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import openai
+import pytest
+
+from app.adapters.openai.errors import TREATMENTS, may_retry, read_retry_after, treat
+from app.adapters.openai.gate import Gate
+from app.domain.errors import (
+    JudgeQuotaExhausted,
+    JudgeRefusedRequest,
+    JudgeUnauthorized,
+    JudgeUnavailable,
+    SettingsInvalid,
+    UpstreamError,
+)
+from tests.support.dict_cache import FakeTime
+from tests.support.fake_openai import Behaviour, hang, reset, status, trickle
+from tests.support.judges import KEY, make_judge, make_task, open_bench, ratings_of
+from tests.support.small_rubrics import make_dialogue
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+def limited(**headers: str) -> Behaviour:
+    return status(429, "Rate limit reached", code="rate_limit_exceeded", headers=headers)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [status(500), status(502), status(503), status(408), status(409), limited(), reset, status(529)],
+    ids=["500", "502", "503", "408", "409", "429", "reset", "529"],
+)
+async def test_a_passing_fault_is_tried_again(fault: Behaviour):
+    async with open_bench() as bench:
+        bench.fake.script(fault, fault)
+        judgement = await bench.rate()
+        assert len(bench.fake.requests) == 3
+        assert judgement.usage.judge_calls == 1
+        assert ratings_of(judgement)["overall"] == (5,)
+
+
+@pytest.mark.parametrize("fault", [hang, trickle])
+async def test_a_call_that_does_not_end_is_cut_and_tried_again(fault: Behaviour):
+    async with open_bench(timeout_seconds=0.3) as bench:
+        bench.fake.script(fault)
+        assert ratings_of(await bench.rate())["overall"] == (5,)
+        assert len(bench.fake.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "requests"),
+    [
+        (status(500), JudgeUnavailable, 4),
+        (limited(), JudgeUnavailable, 4),
+        (reset, JudgeUnavailable, 4),
+        (status(429, "You exceeded your quota", code="insufficient_quota"), JudgeQuotaExhausted, 1),
+        (status(429, "You exceeded your quota", type="insufficient_quota"), JudgeQuotaExhausted, 1),
+        (status(402, "Insufficient Balance"), JudgeQuotaExhausted, 1),
+        (status(401, "Incorrect API key"), JudgeUnauthorized, 1),
+        (status(403, "Forbidden"), JudgeUnauthorized, 1),
+        (status(400, "Invalid schema", param="messages"), JudgeRefusedRequest, 1),
+        (status(404, "The model `x` does not exist", code="model_not_found"), JudgeRefusedRequest, 1),
+        (status(413, "Too large"), JudgeRefusedRequest, 1),
+        (status(422, "No"), JudgeRefusedRequest, 1),
+        (
+            status(400, "'max_completion_tokens' is too large: the maximum context length is 4096"),
+            JudgeRefusedRequest,
+            1,
+        ),
+        (status(400, "max_completion_tokens", code="context_length_exceeded"), JudgeRefusedRequest, 1),
+    ],
+)
+async def test_a_lasting_fault_becomes_its_error(fault: Behaviour, error: type[Exception], requests: int):
+    async with open_bench(fault) as bench:
+        with pytest.raises(error):
+            await bench.rate()
+        assert len(bench.fake.requests) == requests
+        assert bench.cache.entries == {}
+
+
+async def test_an_endpoint_that_is_not_there_is_unavailable():
+    judge = make_judge("http://127.0.0.1:9/v1")
+    with pytest.raises(JudgeUnavailable, match="OPENAI_BASE_URL"):
+        await judge.judge(make_task())
+    await judge.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [(status(401), JudgeUnauthorized), (status(429, code="insufficient_quota"), JudgeQuotaExhausted)],
+)
+async def test_an_account_that_is_refused_costs_no_more_calls_than_were_in_flight(fault, error):
+    async with open_bench(fault, concurrency=3) as bench:
+        with pytest.raises(error):
+            await bench.rate(samples=16)
+        assert len(bench.fake.requests) <= 3
+        seen = len(bench.fake.requests)
+        with pytest.raises(error):
+            await bench.rate(None, make_dialogue("別の応答"))
+        assert len(bench.fake.requests) == seen + 1, "a later caller asks anew: the account may have been mended"
+
+
+@pytest.mark.parametrize("headers", [{"retry-after-ms": "30"}, {"Retry-After": "1"}, {"Retry-After": "0.5"}])
+async def test_a_wait_that_was_asked_for_is_kept(headers: dict[str, str]):
+    time = FakeTime()
+    async with open_bench(sleep=time.sleep, clock=time.clock) as bench:
+        bench.fake.script(limited(**headers))
+        await bench.rate()
+        asked = float(headers.get("Retry-After", 0)) or float(headers["retry-after-ms"]) / 1000
+        assert asked <= sum(time.slept) <= asked + 0.5
+
+
+async def test_a_wait_beyond_the_deadline_is_given_up_at_once():
+    async with open_bench(limited(**{"Retry-After": "3600"})) as bench:
+        with pytest.raises(JudgeUnavailable) as caught:
+            await bench.rate()
+        assert caught.value.retry_after_seconds == 3600
+        assert len(bench.fake.requests) == 1
+        with pytest.raises(JudgeUnavailable) as again:
+            await bench.rate(None, make_dialogue("別の応答"))
+        assert again.value.retry_after_seconds == pytest.approx(3600, abs=5)
+        assert len(bench.fake.requests) == 1, "nobody calls before the time that the endpoint asked for"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after-ms": "x", "retry-after": "9"}, 9.0),
+        ({"retry-after": format_datetime(NOW + timedelta(seconds=90), usegmt=True)}, 90.0),
+        ({"retry-after": format_datetime(NOW - timedelta(seconds=90), usegmt=True)}, 0.0),
+        ({"retry-after": "Sat, 21 Nov 2026 12:00:05 -0000"}, 5.0),
+    ],
+)
+def test_retry_after_in_all_its_forms(headers: dict[str, str], seconds: float | None):
+    assert read_retry_after(headers, now=NOW) == seconds
+
+
+async def test_the_gate_keeps_everybody_out_until_it_opens():
+    time = FakeTime()
+    gate = Gate(2, clock=time.clock, sleep=time.sleep)
+    gate.close_for(5)
+    gate.close_for(1)
+    entered = []
+
+    async def enter() -> None:
+        async with gate.passage(patience_seconds=10):
+            entered.append(time.now)
+
+    await asyncio.gather(*(enter() for _ in range(4)))
+    assert min(entered) >= 1005
+    gate.close_for(11)
+    with pytest.raises(JudgeUnavailable):
+        await enter()
+
+
+@pytest.mark.parametrize("code", [400, 401, 429, 500])
+async def test_no_error_and_no_log_holds_the_key(code: int, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG, logger="app")
+    words = f"Incorrect API key provided: {KEY}. Or sk-proj-abcdef****wxyz. " + "長" * 500
+    async with open_bench(status(code, words), max_attempts=1) as bench:
+        with pytest.raises(UpstreamError) as caught:
+            await bench.rate()
+    told = str(caught.value)
+    assert KEY not in told + caplog.text
+    assert "sk-" not in told
+    assert len(told) < 320
+
+
+@pytest.mark.parametrize("key", ["", "鍵", "key\n"])
+def test_a_key_that_no_header_can_carry_is_refused(key: str):
+    with pytest.raises(SettingsInvalid, match="OPENAI_API_KEY"):
+        make_judge("http://127.0.0.1:9/v1", api_key=key)
+
+
+def every_subclass(kind: type[Exception]) -> set[type[Exception]]:
+    return {kind}.union(*(every_subclass(part) for part in kind.__subclasses__()))
+
+
+def test_every_error_of_the_vendor_has_a_treatment():
+    kinds = every_subclass(openai.OpenAIError)
+    assert len(kinds) > 15
+    assert all(any(issubclass(kind, row) for row, _ in TREATMENTS) for kind in kinds)
+
+
+def test_the_table_has_the_special_before_the_general():
+    rows = [kind for kind, _ in TREATMENTS]
+    assert not [
+        (early, late) for place, early in enumerate(rows) for late in rows[place + 1 :] if issubclass(late, early)
+    ]
+
+
+def test_an_error_of_ours_is_not_the_vendors():
+    assert treat(ValueError("x")) is None
+    assert not may_retry(JudgeUnavailable("x"))
+
+
+async def test_a_caller_that_goes_away_ends_the_call():
+    async with open_bench(hang) as bench:
+        task = asyncio.create_task(bench.rate())
+        while not bench.fake.requests:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while bench.fake.in_flight:
+            await asyncio.sleep(0.005)

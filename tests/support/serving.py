@@ -1,0 +1,36 @@
+"""A Saiten over real HTTP: in this event loop, for tests that ask it many things."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from app.cli.serve import bind, configure
+from app.settings import Settings
+
+
+@asynccontextmanager
+async def serving(folder: Path, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a service with its database in `folder`; keyword arguments are fields of `Settings`."""
+    chosen = {"database_url": f"sqlite+aiosqlite:///{folder / 'saiten.db'}", "encoder": "off", **settings}
+    listener = bind("127.0.0.1", 0)
+    server = uvicorn.Server(configure(Settings(**chosen)))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        if task.done():
+            await task
+            raise RuntimeError("the service stopped while it started")
+        await asyncio.sleep(0.005)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await task
