@@ -1,4 +1,4 @@
-"""Translates dialogues with DeepL. What is sent with which context is decided in `deepl_passages`."""
+"""Translates dialogues with DeepL. What is sent with which context is decided in `deepl.passages`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from functools import partial
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from app.adapters.deepl_client import DeepLThreads, check_auth_key, check_server_url
-from app.adapters.deepl_errors import DeepLFailure
-from app.adapters.deepl_passages import TARGET_LANGUAGE, Passage, pack_passages, plan_passages
+from app.adapters.deepl.client import DeepLThreads, check_auth_key, check_server_url
+from app.adapters.deepl.errors import DeepLFailure
+from app.adapters.deepl.passages import TARGET_LANGUAGE, Passage, pack_passages, plan_passages
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, TranslatorUnavailable
 from app.domain.evaluation import Translation

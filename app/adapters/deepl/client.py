@@ -13,8 +13,8 @@ from urllib.parse import urljoin
 import deepl
 
 from app import __version__
-from app.adapters.deepl_errors import DeepLFailure, fail_by_status, parse_retry_after, quote_message
-from app.adapters.deepl_passages import TARGET_LANGUAGE
+from app.adapters.deepl.errors import DeepLFailure, fail_by_status, parse_retry_after, quote_message
+from app.adapters.deepl.passages import TARGET_LANGUAGE
 from app.domain.errors import SettingsInvalid, TranslatorUnavailable
 
 

@@ -12,7 +12,7 @@ import deepl
 import pytest
 
 from app import __version__
-from app.adapters.deepl_passages import measure_body
+from app.adapters.deepl.passages import measure_body
 from app.adapters.deepl_translator import DeepLTranslator
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import (

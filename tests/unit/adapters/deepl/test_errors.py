@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.adapters.deepl_errors import fail_by_status, parse_retry_after, quote_message
+from app.adapters.deepl.errors import fail_by_status, parse_retry_after, quote_message
 from app.domain.errors import (
     TranslatorQuotaExhausted,
     TranslatorRefusedRequest,

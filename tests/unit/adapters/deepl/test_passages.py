@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.adapters.deepl_passages import (
+from app.adapters.deepl.passages import (
     BLOCK_UTTERANCES,
     CONTEXT_BYTES,
     REQUEST_BYTES,

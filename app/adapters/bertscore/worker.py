@@ -1,0 +1,56 @@
+"""A thread of one's own for work that must not hold the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Worker:
+    """One thread that runs jobs in order, started by the first.
+
+    It lives as long as the worker because OpenMP builds a new team of threads for each thread that computes. It is a
+    daemon, unlike an executor's, because a hanging download must not keep the process from ending.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._ended: Future[None] = Future()
+
+    def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Queues the job; the answer (a value or what the job raised) belongs to the running event loop."""
+        answer: Future[T] = Future()
+        self._jobs.put((answer, job))
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        return asyncio.wrap_future(answer)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Ends the thread after the job it is at, and waits for that no longer than `grace_seconds`."""
+        self._jobs.put(None)
+        if self._thread is not None:
+            await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=grace_seconds)
+
+    def _work(self) -> None:
+        while (item := self._jobs.get()) is not None:
+            answer, job = item
+            if answer.set_running_or_notify_cancel():
+                _settle(answer, job)
+            del answer, job, item  # a waiting thread must not hold the last job's embeddings
+        self._ended.set_result(None)
+
+
+def _settle(answer: Future[T], job: Callable[[], T]) -> None:
+    try:
+        answer.set_result(job())
+    except BaseException as error:  # noqa: BLE001 - the thread's edge: whatever it is belongs to who waits for it
+        answer.set_exception(error)

@@ -1,0 +1,1 @@
+"""DeepL: its SDK made bounded, its errors told apart, its limits counted."""
