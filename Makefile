@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ../shared/data/dbdc3_ja.jsonl
 
-.PHONY: help install demo run test format lint types imports unit bench fit schema constraints clean
+.PHONY: help install demo run test format lint types imports unit bench fit pages constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -57,8 +57,9 @@ bench: install  ## print what is measured, beside its peers
 fit: install  ## fit the lexical judge's weights again
 	$(BIN)/python scripts/fit_lexical.py $(DATA)
 
-schema: install  ## write rubrics/rubric.schema.json again
+pages: install  ## write again what is generated: the rubric schema and docs/settings.md
 	$(BIN)/python scripts/write_rubric_schema.py
+	$(BIN)/python scripts/write_settings_page.py
 
 constraints: install  ## pin what is installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

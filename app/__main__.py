@@ -1,0 +1,5 @@
+"""`python -m app` is `saiten`."""
+
+from app.cli import main
+
+main()

@@ -1,0 +1,88 @@
+"""One request made ready to be judged: its rubric found, its options checked, its dialogue in each language in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from app.domain.dialogue import Dialogue
+from app.domain.errors import BaselineNotSupported, LanguageNotSupported, TranslatorNotConfigured, UnknownAspect
+from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions
+from app.domain.rubric import Rubric
+from app.ports import Translated, Translator
+
+ENGLISH = "en"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is to be judged. `translated` is None on the source path."""
+
+    request: EvaluationRequest
+    rubric: Rubric
+    translated: Translated | None
+
+    @cached_property
+    def dialogues(self) -> dict[Path, Dialogue]:
+        """The dialogue of each language path in use, the source path first."""
+        found: dict[Path, Dialogue] = {}
+        if self.request.path != "english":
+            found["source"] = self.request.dialogue
+        if self.translated is not None:
+            found["english"] = in_english(self.request.dialogue, self.translated)
+        return found
+
+    def language(self, path: Path) -> str:
+        """The language that is judged on a path."""
+        return self.rubric.source_language if path == "source" else ENGLISH
+
+    @property
+    def blended(self) -> tuple[str, ...]:
+        """The aspects that get a blended value: those asked for, else those that the rubric blends."""
+        options = self.request.relevance
+        if options is None:
+            return ()
+        return options.aspects if options.aspects is not None else self.rubric.blended_aspects
+
+    @property
+    def relevance(self) -> RelevanceOptions | None:
+        """How relevance is to be measured; None where no aspect is blended, so that no encoder runs for nothing."""
+        return self.request.relevance if self.blended else None
+
+
+async def open_case(request: EvaluationRequest, rubric: Rubric, translator: Translator | None) -> Case:
+    """Checks the request against its rubric and translates where its path needs it.
+
+    Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect, and the `Translator…` errors.
+    """
+    check(request, rubric)
+    if request.path == "source":
+        return Case(request, rubric, None)
+    if translator is None:
+        detail = f"the path {request.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
+        raise TranslatorNotConfigured(detail)
+    return Case(request, rubric, await translator.translate(request.dialogue, rubric.source_language))
+
+
+def check(request: EvaluationRequest, rubric: Rubric) -> None:
+    """Raises InvalidRequest where the request asks for what this rubric or a single evaluation does not have."""
+    if request.path != "source" and ENGLISH not in rubric.languages:
+        raise LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
+    if request.relevance is None:
+        return
+    if request.relevance.baseline == "batch":
+        detail = "the baseline 'batch' is the mean of a batch; use 'calibration' or a number"
+        raise BaselineNotSupported(detail, pointer="/relevance/baseline")
+    known = [aspect.id for aspect in rubric.aspects]
+    for position, name in enumerate(request.relevance.aspects or ()):
+        if name not in known:
+            detail = f"the rubric {rubric.id} has the aspects {', '.join(known)}"
+            raise UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
+
+
+def in_english(dialogue: Dialogue, translated: Translated) -> Dialogue:
+    """The translated dialogue with its own speakers. Not validated again: a translation may pass the length limit."""
+    translation = translated.translation
+    spoken = zip(dialogue.context, translation.context, strict=True)
+    context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)
+    return Dialogue.model_construct(context=context, response=translation.response)

@@ -1,0 +1,73 @@
+"""Files of evaluations: a JSON array, or NDJSON, told apart by their first character."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app.domain.dialogue import Limits
+from app.domain.evaluation import EvaluationRequest
+from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.validation import InvalidDocument, validate
+
+MOST_SHOWN = 5
+
+
+class InvalidItems(click.ClickException):
+    """Input that cannot be scored; the message names its place."""
+
+    exit_code = 2
+
+
+def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[EvaluationRequest]:
+    """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item and field.
+
+    All or nothing: a run that leaves out what it could not read has another denominator than it says.
+    """
+    body = read_bytes(path)
+    name = "standard input" if path == "-" else path
+    requests, faults = [], []
+    for where, value in split(name, body):
+        if not isinstance(value, dict):
+            faults.append(f"{where}: an item is a JSON object with context and response")
+            continue
+        try:
+            requests.append(validate(EvaluationRequest, {**defaults, **value}, limits))
+        except InvalidDocument as error:
+            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
+    if faults:
+        more = [f"… and {len(faults) - MOST_SHOWN} more"] if len(faults) > MOST_SHOWN else []
+        raise InvalidItems("\n".join([*faults[:MOST_SHOWN], *more]))
+    if not requests:
+        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
+    return requests
+
+
+def read_bytes(path: str) -> bytes:
+    """The file's bytes; raises InvalidItems where it cannot be read."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidItems(f"{path}: {error.strerror}") from None
+
+
+def split(path: str, body: bytes) -> list[tuple[str, Any]]:
+    """(where, value) of each item."""
+    if body.lstrip()[:1] == b"[":
+        items = parse(path, body)
+        return [(f"{path}: item {position}", item) for position, item in enumerate(items, start=1)]
+    lines = enumerate(body.splitlines(), start=1)
+    return [(f"{path}:{number}", parse(f"{path}:{number}", line)) for number, line in lines if line.strip()]
+
+
+def parse(where: str, document: bytes) -> Any:
+    """One JSON document; raises InvalidItems."""
+    try:
+        return parse_strict_json(document)
+    except StrictJSONError as error:
+        raise InvalidItems(f"{where}: {error}") from None

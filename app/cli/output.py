@@ -1,0 +1,136 @@
+"""What the command line prints: a table for eyes, NDJSON for programs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+DASH = "–"
+NARROW = 64
+"""Columns that system, response and notes want beside the aspects."""
+
+LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "caption_justify": "left"}
+
+
+def console(*, error: bool = False) -> Console:
+    """A console on standard output, or on standard error; 100 columns where it is no terminal."""
+    made = Console(stderr=error, highlight=False, markup=False)
+    return made if made.is_terminal else Console(stderr=error, highlight=False, markup=False, width=100)
+
+
+def print_ndjson(results: Iterable[dict[str, Any]]) -> None:
+    """One result a line."""
+    for result in results:
+        sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def print_table(results: list[dict[str, Any]], *, on: Console | None = None) -> None:
+    """A table a rubric: one row a result, one column an aspect, the blended value beside its rating."""
+    target = on or console()
+    for rubric in rubrics_of(results):
+        rows = [result for result in results if rubric_of(result) == rubric]
+        target.print(table_of(rubric, rows, target.width))
+
+
+def rubrics_of(results: list[dict[str, Any]]) -> list[str]:
+    """The rubrics in the order in which they first appear."""
+    return list(dict.fromkeys(rubric_of(result) for result in results))
+
+
+def rubric_of(result: dict[str, Any]) -> str:
+    """The id of a result's rubric."""
+    found = result.get("rubric")
+    return str(found["id"]) if isinstance(found, dict) else str(found)
+
+
+def table_of(title: str, rows: list[dict[str, Any]], width: int) -> Table:
+    """The table of one rubric's results; failed ones show why. Where `width` is short, so are the aspects' names."""
+    scored = [row for row in rows if "aspects" in row]
+    aspects = {name: result["scale"] for row in scored for name, result in row["aspects"].items()}
+    composites = list(dict.fromkeys(name for row in scored for name in row["composites"]))
+    heads = shorten(list(aspects)) if sum(map(len, aspects)) + NARROW > width else {name: name for name in aspects}
+    legend = ", ".join(f"{short}: {name}" for name, short in heads.items() if short != name)
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=legend or None, **LEFT)
+    table.add_column("system", no_wrap=True)
+    table.add_column("response", max_width=40, no_wrap=True, overflow="ellipsis")
+    for name, (low, high) in aspects.items():
+        table.add_column(f"{heads[name]}\n{low}..{high}", justify="right", no_wrap=True)
+    for name in composites:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("notes", max_width=28)
+    for row in rows:
+        cells = [cell(row["aspects"][name]) if "aspects" in row else DASH for name in aspects]
+        cells += [number(row["composites"].get(name)) if "composites" in row else DASH for name in composites]
+        system = row.get("metadata", {}).get("system", DASH)
+        texts = (system, row.get("_response", DASH), *cells, notes(row))
+        table.add_row(*(Text(printable(text)) for text in texts))
+    return table
+
+
+def shorten(names: list[str]) -> dict[str, str]:
+    """Each name's shortest beginning of three letters or more that no other has."""
+    lengths = range(3, max(map(len, names), default=3) + 1)
+    enough = next((n for n in lengths if len({name[:n] for name in names}) == len(names)), None)
+    return {name: name[:enough] for name in names}
+
+
+def printable(text: str) -> str:
+    """The text on one line, with control characters made visible: a response must not steer the terminal."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
+
+
+def cell(aspect: dict[str, Any]) -> str:
+    """`3` for a rating, `3 (3.41)` with its blended value, `unrated` for none."""
+    if aspect["unrated"] is not None:
+        return "unrated"
+    shown = str(aspect["rating"]) if len(aspect["samples"]) == 1 else f"{aspect['mean']:.2f}±{aspect['sd']:.2f}"
+    return shown if aspect["blended"] is None else f"{shown} ({aspect['blended']:.2f})"
+
+
+def number(value: float | None) -> str:
+    """The value, or a dash for none."""
+    return DASH if value is None else f"{value:g}"
+
+
+def notes(row: dict[str, Any]) -> str:
+    """What a reader should know of this result, in few words."""
+    if "error" in row:
+        return str(row["error"]["code"])
+    found = [warning["code"] for warning in row["warnings"] if warning["code"] != "baseline-judge"]
+    if (row.get("paths") or {}).get("translation_sensitive"):
+        found.append("translation-sensitive")
+    return ", ".join(dict.fromkeys([*found, *(["cached"] if row["cached"] else [])])) or DASH
+
+
+def means_of(rubric: str, results: list[dict[str, Any]]) -> Table:
+    """One rubric's mean rating per aspect (down) and system (across)."""
+    systems: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        if "aspects" in result and rubric_of(result) == rubric:
+            systems.setdefault(result["metadata"].get("system", DASH), []).append(result)
+    table = Table(title=f"{rubric}: mean rating per aspect", box=SIMPLE_HEAD, padding=(0, 2, 0, 0), **LEFT)
+    table.add_column("aspect")
+    table.add_column("scale")
+    for system, rows in sorted(systems.items()):
+        table.add_column(Text(f"{printable(system)} (n={len(rows)})"), justify="right")
+    columns = [rows for _, rows in sorted(systems.items())]
+    for name, aspect in columns[0][0]["aspects"].items() if columns else ():
+        means = [mean_of([row["aspects"][name]["mean"] for row in rows]) for rows in columns]
+        table.add_row(name, "{}..{}".format(*aspect["scale"]), *means)
+    return table
+
+
+def mean_of(values: list[float | None]) -> str:
+    """The mean of the rated ones, with how many are missing."""
+    rated = [value for value in values if value is not None]
+    missing = f" ({len(values) - len(rated)} unrated)" if len(rated) < len(values) else ""
+    return (f"{statistics.fmean(rated):.2f}" if rated else DASH) + missing

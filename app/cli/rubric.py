@@ -1,0 +1,82 @@
+"""`saiten rubric`: check, list and show rubrics."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from app.adapters.rubric_files import check_rubric, read_rubric
+from app.bootstrap import open_rubrics
+from app.cli.output import console
+from app.domain.rubric import Rubric
+from app.settings import read_settings
+
+
+@click.group("rubric")
+def command() -> None:
+    """Check, list and show rubrics."""
+
+
+@command.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+def check(files: tuple[Path, ...]) -> None:
+    """Say what is wrong in rubric files: FILE:LINE: FIELD: what. Exit 1 where anything is."""
+    broken = False
+    for path in files:
+        faults = check_rubric(path)
+        for fault in faults:
+            click.echo(fault.report(path))
+        if not faults:
+            rubric = read_rubric(path)
+            click.echo(f"{path}: {rubric.id} version {rubric.version}, {count(rubric)}, digest {rubric.digest[:12]}")
+        broken = broken or bool(faults)
+    if broken:
+        sys.exit(1)
+
+
+def count(rubric: Rubric) -> str:
+    """`6 aspects in ja, en`."""
+    return f"{len(rubric.aspects)} aspects in {', '.join(rubric.languages)}"
+
+
+@command.command("list")
+def show_all() -> None:
+    """List the rubrics that the service knows."""
+    for rubric in open_rubrics(read_settings()).list():
+        click.echo(
+            f"{rubric.id} version {rubric.version}, in {', '.join(rubric.languages)}, digest {rubric.digest[:12]}"
+        )
+        for aspect in rubric.aspects:
+            low, high = aspect.scale
+            blended = ", blended with relevance" if aspect.blended else ""
+            click.echo(f"  {aspect.id} {low}..{high}  {aspect.name[rubric.source_language]}{blended}")
+        for composite in rubric.composites:
+            click.echo(f"  {composite.id}  {composite.kind} of {', '.join(composite.aspects)}")
+
+
+@command.command("show")
+@click.argument("rubric_id")
+@click.option("--json", "as_json", is_flag=True, help="The whole rubric as JSON.")
+@click.option("--language", help="Language of the texts (the rubric's own).")
+def show(rubric_id: str, as_json: bool, language: str | None) -> None:
+    """Show one rubric: its aspects, levels and examples."""
+    rubric = open_rubrics(read_settings()).get(rubric_id)
+    if as_json:
+        click.echo(json.dumps(rubric.model_dump(mode="json"), ensure_ascii=False, indent=2))
+        return
+    chosen = language or rubric.source_language
+    if chosen not in rubric.languages:
+        raise click.UsageError(f"{rubric.id} exists in {', '.join(rubric.languages)}")
+    out = console()
+    out.print(f"{rubric.id} version {rubric.version}: {rubric.title[chosen]}", style="bold")
+    for aspect in rubric.aspects:
+        out.print(f"\n{aspect.name[chosen]} ({aspect.id}): {aspect.question[chosen]}", style="bold")
+        for level in aspect.levels:
+            out.print(f"  {level.value} {level.label[chosen]}: {level.description[chosen]}")
+            if level.example is not None:
+                example = level.example[chosen]
+                said = " / ".join(f"{utterance.speaker}「{utterance.text}」" for utterance in example.context)
+                out.print(f"    {said} → 「{example.response}」", style="dim")

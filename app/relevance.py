@@ -1,0 +1,125 @@
+"""b and b̄ of a dialogue: BERTScore similarity with its baseline, or the reason why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+
+from app.calibration import load_calibration
+from app.call_cache import CachedCalls
+from app.domain.dialogue import Dialogue
+from app.domain.evaluation import RelevanceOptions, RelevanceResult
+from app.domain.model import digest
+from app.ports import Encoder, EncoderUnavailable, Similarity, Store
+
+
+class Relevance:
+    """Measures similarity through an encoder. It never fails an evaluation: without an encoder it says why."""
+
+    def __init__(
+        self, encoder: Encoder | None, store: Store, calls: CachedCalls, *, timeout_seconds: float = 30.0
+    ) -> None:
+        self._encoder = encoder
+        self._store = store
+        self._calls = calls
+        self._timeout_seconds = timeout_seconds
+        self._baselines: dict[tuple[str, str], asyncio.Task[float]] = {}
+
+    async def measure(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
+        """b between the last utterance and the response, and b̄ as `options` ask, with `unavailable` set on trouble."""
+        try:
+            # The encoder may be loading for minutes; the rating must not wait for it (resilience: encoder slow).
+            async with asyncio.timeout(self._timeout_seconds):
+                return await self._measure(language, dialogue, options)
+        except EncoderUnavailable as error:
+            return nothing(options, str(error))
+        except TimeoutError:
+            return nothing(options, f"the encoder gave no answer within {self._timeout_seconds:g} s")
+
+    async def close(self) -> None:
+        """Stops what still computes and lets the encoder go."""
+        for task in self._baselines.values():
+            task.cancel()
+        await asyncio.gather(*self._baselines.values(), return_exceptions=True)
+        if self._encoder is not None:
+            await self._encoder.close()
+
+    async def _measure(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
+        if self._encoder is None:
+            raise EncoderUnavailable("the encoder is switched off (SAITEN_ENCODER=off)")
+        encoder = await self._encoder.identify(language)
+        if isinstance(options.baseline, float | int):
+            baseline, source = float(options.baseline), "number"
+        else:
+            baseline, source = await self.baseline(language, encoder), "calibration"
+        similarity = await self._compare(encoder, language, dialogue)
+        return RelevanceResult(
+            score=similarity.f1,
+            baseline=baseline,
+            baseline_source="number" if source == "number" else "calibration",
+            weight=options.weight,
+            encoder=encoder,
+            truncated=similarity.truncated,
+            unknown_token_share=similarity.unknown_token_share,
+        )
+
+    async def _compare(self, encoder: str, language: str, dialogue: Dialogue) -> Similarity:
+        pair = (dialogue.last_utterance, dialogue.response)
+
+        async def encode() -> bytes:
+            [found] = await self._require().compare(language, [pair])
+            return json.dumps([found.f1, found.truncated, found.unknown_token_share]).encode()
+
+        reply, _ = await self._calls.fetch("encoder", digest(["similarity", encoder, *pair]), encode, is_similarity)
+        return Similarity(*json.loads(reply))
+
+    async def baseline(self, language: str, encoder: str) -> float:
+        """b̄ of the shipped calibration set: computed once per encoder and language, then kept in the store."""
+        key = (encoder, language)
+        task = self._baselines.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._baselines[key] = asyncio.create_task(self._find_baseline(language, encoder))
+        # Shielded: a request that gives up waiting must not undo the work for the next.
+        return await asyncio.shield(task)
+
+    async def _find_baseline(self, language: str, encoder: str) -> float:
+        calibration = load_calibration(language)
+        if calibration is None:
+            raise EncoderUnavailable(
+                f"no calibration set ships for the language {language!r}; give relevance.baseline as a number"
+            )
+        known = await self._store.find_baseline(encoder, language, calibration.digest)
+        if known is not None:
+            return known
+        found = await self._require().compare(language, calibration.texts)
+        mean = statistics.fmean(similarity.f1 for similarity in found)
+        await self._store.save_baseline(encoder, language, calibration.digest, mean)
+        return mean
+
+    def _require(self) -> Encoder:
+        if self._encoder is None:
+            raise EncoderUnavailable("the encoder is switched off (SAITEN_ENCODER=off)")
+        return self._encoder
+
+
+def nothing(options: RelevanceOptions, reason: str) -> RelevanceResult:
+    """The result where b could not be had."""
+    number = options.baseline if isinstance(options.baseline, float | int) else None
+    return RelevanceResult(
+        score=None,
+        baseline=number,
+        baseline_source="number" if number is not None else "calibration",
+        weight=options.weight,
+        encoder=None,
+        unavailable=reason,
+    )
+
+
+def is_similarity(reply: bytes) -> bool:
+    """Whether a cached entry is one that `_compare` wrote."""
+    try:
+        f1, truncated, share = json.loads(reply)
+    except (ValueError, TypeError):
+        return False
+    return isinstance(f1, float | int) and isinstance(truncated, bool) and isinstance(share, float | int)

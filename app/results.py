@@ -1,0 +1,89 @@
+"""From what the judge said and the encoder measured to what is reported: ratings, blended values, composites."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from app.domain.blending import blend
+from app.domain.composites import compose
+from app.domain.evaluation import AspectResult, PathResult, Paths, RelevanceResult, Unrated, Warned
+from app.domain.rubric import Aspect, Rubric
+from app.ports import Judgement, Verdict
+
+
+def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
+    """One aspect's result from its samples, without the blend.
+
+    The rating is the lower median of the valid samples, so that it is always a level of the scale; their mean and
+    population standard deviation stand beside it. No valid sample: unrated, with the first sample's reason.
+    """
+    valid = [sample for sample in verdict.samples if isinstance(sample, int)]
+    missing = [sample for sample in verdict.samples if isinstance(sample, Unrated)]
+    rating = statistics.median_low(valid) if valid else None
+    return AspectResult(
+        rating=rating,
+        scale=aspect.scale,
+        label=None if rating is None else aspect.level(rating).label[language],
+        samples=tuple(sample if isinstance(sample, int) else None for sample in verdict.samples),
+        mean=statistics.fmean(valid) if valid else None,
+        sd=statistics.pstdev(valid) if valid else None,
+        expected=verdict.expected,
+        off_scale_mass=verdict.off_scale_mass,
+        reason=verdict.reason,
+        unrated=missing[0] if missing and not valid else None,
+    )
+
+
+def blend_aspect(result: AspectResult, relevance: RelevanceResult | None) -> AspectResult:
+    """The result with `blended` = c + w(b − b̄), c the mean of the samples (the rating itself where there is one)."""
+    if relevance is None or relevance.score is None or relevance.baseline is None or result.mean is None:
+        return result
+    value = blend(result.mean, relevance.score, relevance.baseline, relevance.weight)
+    return result.model_copy(update={"blended": value})
+
+
+def assemble(
+    rubric: Rubric, language: str, judgement: Judgement, relevance: RelevanceResult | None, blended: Iterable[str]
+) -> tuple[dict[str, AspectResult], dict[str, float | None]]:
+    """All aspects and composites of one language path. Composites use the means, so samples sharpen them too."""
+    chosen = set(blended)
+    aspects = {}
+    for aspect in rubric.aspects:
+        result = rate(aspect, judgement.verdicts[aspect.id], language)
+        aspects[aspect.id] = blend_aspect(result, relevance) if aspect.id in chosen else result
+    return aspects, compose(rubric, {name: result.mean for name, result in aspects.items()})
+
+
+def compare_paths(source: PathResult, english: PathResult) -> Paths:
+    """Both paths with English minus source. Translation-sensitive: an aspect that both rated, and not alike."""
+    difference: dict[str, float | None] = {}
+    for name, result in source.aspects.items():
+        other = english.aspects[name]
+        known = result.mean is not None and other.mean is not None
+        difference[name] = (other.mean or 0.0) - (result.mean or 0.0) if known else None
+    sensitive = any(
+        result.rating is not None and english.aspects[name].rating not in (None, result.rating)
+        for name, result in source.aspects.items()
+    )
+    return Paths(source=source, english=english, difference=difference, translation_sensitive=sensitive)
+
+
+def status_of(aspects: Mapping[str, AspectResult]) -> Literal["scored", "partial", "failed"]:
+    """`scored` where every aspect is rated, `failed` where none is."""
+    rated = [result.unrated is None for result in aspects.values()]
+    return "scored" if all(rated) else "partial" if any(rated) else "failed"
+
+
+def warn_of_relevance(relevance: RelevanceResult | None) -> tuple[Warned, ...]:
+    """What a reader of the similarity should know: text that the encoder never saw."""
+    found = []
+    if relevance is not None and relevance.truncated:
+        detail = "a text is longer than the encoder reads; the similarity is that of its beginning"
+        found.append(Warned(code="similarity-truncated", where="relevance", detail=detail))
+    share = (relevance.unknown_token_share if relevance else None) or 0.0
+    if share > 0.5:
+        detail = f"{share:.0%} of a text's tokens are unknown to the encoder; unknown tokens resemble each other"
+        found.append(Warned(code="similarity-unknown-tokens", where="relevance", detail=detail))
+    return tuple(found)

@@ -1,0 +1,154 @@
+"""The environment, read once. Every setting that Saiten knows is a field here, with its default and meaning."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.domain.dialogue import Limits
+from app.domain.errors import SettingsInvalid
+
+DEFAULT_DATABASE_URL = "sqlite+aiosqlite:///saiten.db"
+
+
+def blank_to_none(value: object) -> object:
+    """`OPENAI_API_KEY=` in a CI file means no key."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+Optional = BeforeValidator(blank_to_none)
+Secret = Annotated[SecretStr | None, Optional]
+Name = Annotated[str | None, Optional]
+
+
+def usual(name: str) -> AliasChoices:
+    """A variable that other tools know by this name, without the `SAITEN_` prefix."""
+    return AliasChoices(name)
+
+
+class Settings(BaseSettings):
+    """Environment variables; those without an alias are prefixed `SAITEN_`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SAITEN_", env_nested_delimiter="__", extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    judge: Annotated[Literal["openai", "lexical"] | None, Optional] = Field(
+        default=None, description="which judge; without it a key chooses openai, no key lexical"
+    )
+    model: str = Field(default="gpt-6-luna", description="the judge model where a request names none")
+    openai_api_key: Secret = Field(
+        default=None, validation_alias=usual("OPENAI_API_KEY"), description="the judge's key"
+    )
+    openai_base_url: Name = Field(
+        default=None, validation_alias=usual("OPENAI_BASE_URL"), description="any OpenAI-compatible endpoint"
+    )
+    judge_timeout_seconds: float = Field(default=60.0, gt=0, description="time limit of one judge call")
+    judge_deadline_seconds: float = Field(
+        default=120.0, gt=0, description="time limit of a judge call with its retries"
+    )
+    judge_attempts: int = Field(default=5, ge=1, le=20, description="tries of one judge call")
+    judge_concurrency: int = Field(default=32, ge=1, description="judge calls in flight in this process")
+    prices: Name = Field(default=None, description="a JSON file of model prices in place of the packaged one")
+
+    deepl_api_key: Secret = Field(
+        default=None, validation_alias=usual("DEEPL_API_KEY"), description="the translator's key"
+    )
+    deepl_server_url: Name = Field(
+        default=None, validation_alias=usual("DEEPL_SERVER_URL"), description="a stand-in for DeepL's server"
+    )
+    translator_timeout_seconds: float = Field(default=30.0, gt=0, description="time limit of one translation call")
+    translator_attempts: int = Field(default=4, ge=1, le=20, description="tries of one translation call")
+
+    encoder: Name = Field(
+        default=None, description="BERTScore encoder: a Hugging Face name, a local folder, or off; default by language"
+    )
+    encoder_ja: Name = Field(default=None, description="the encoder for Japanese, before SAITEN_ENCODER")
+    encoder_ko: Name = Field(default=None, description="the encoder for Korean, before SAITEN_ENCODER")
+    encoder_en: Name = Field(default=None, description="the encoder for English, before SAITEN_ENCODER")
+    encoder_layer: Annotated[int | None, Optional] = Field(
+        default=None, ge=1, description="hidden layer to take; default: bert-score's choice for the encoder"
+    )
+    encoder_device: Name = Field(
+        default=None, description="cpu, cuda or another that PyTorch knows; default: cuda if any"
+    )
+    encoder_threads: Annotated[int | None, Optional] = Field(
+        default=None, ge=1, description="PyTorch's threads; default: one a core"
+    )
+    encoder_timeout_seconds: float = Field(
+        default=30.0, gt=0, description="how long an evaluation waits for its similarity before it goes on without"
+    )
+
+    database_url: str = Field(
+        default=DEFAULT_DATABASE_URL, validation_alias=usual("DATABASE_URL"), description="an SQLAlchemy URL"
+    )
+    cache: Literal["sql", "memory", "off"] = Field(default="sql", description="where replies of outside calls are kept")
+    cache_entries: int = Field(default=200_000, ge=1, description="how many replies are kept at most")
+    rubrics: Name = Field(default=None, description="a folder with further rubric files")
+    limits: Limits = Field(default_factory=Limits, description="SAITEN_LIMITS__TEXT_CHARACTERS and so on")
+    body_timeout_seconds: float = Field(default=25.0, gt=0, description="how long a request body may take to arrive")
+    allow_anonymous: bool = Field(
+        default=False, description="answer beyond loopback although no API keys are configured"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="how much is logged")
+
+    @property
+    def judge_kind(self) -> Literal["openai", "lexical"]:
+        return self.judge or ("openai" if self.openai_api_key else "lexical")
+
+    @property
+    def encoders(self) -> dict[str, str]:
+        """Encoders by language, of those that are set."""
+        chosen = {"ja": self.encoder_ja, "ko": self.encoder_ko, "en": self.encoder_en}
+        return {language: name for language, name in chosen.items() if name}
+
+    @property
+    def sqlalchemy_url(self) -> str:
+        """`database_url` with an asynchronous driver: plain `postgresql://` and `sqlite://` are taken too."""
+        scheme, separator, rest = self.database_url.partition("://")
+        drivers = {"postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
+        return drivers.get(scheme, scheme) + separator + rest
+
+    @model_validator(mode="after")
+    def _check_judge_key(self) -> Self:
+        if self.judge == "openai" and self.openai_api_key is None:
+            raise ValueError(
+                "SAITEN_JUDGE=openai needs OPENAI_API_KEY (any text for a local endpoint without keys);"
+                " set it, or SAITEN_JUDGE=lexical for the embedded baseline"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_database_url(self) -> Self:
+        if not self.sqlalchemy_url.startswith(("sqlite+aiosqlite://", "postgresql+asyncpg://")):
+            raise ValueError(
+                "DATABASE_URL must be sqlite+aiosqlite:///FILE or postgresql+asyncpg://USER:PASSWORD@HOST/NAME"
+            )
+        return self
+
+
+def variable_of(field: str) -> str:
+    """The environment variable of a field: `judge` is SAITEN_JUDGE, `openai_api_key` is OPENAI_API_KEY."""
+    alias = Settings.model_fields[field].validation_alias
+    return str(alias.choices[0]) if isinstance(alias, AliasChoices) else f"SAITEN_{field.upper()}"
+
+
+def read_settings() -> Settings:
+    """The settings of this process; raises SettingsInvalid that names each variable that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SettingsInvalid("; ".join(map(_explain, error.errors(include_input=False)))) from None
+
+
+def _explain(error: object) -> str:
+    found = error if isinstance(error, dict) else {}
+    message = str(found.get("msg", "is not valid")).removeprefix("Value error, ")
+    location = [str(part) for part in found.get("loc", ())]
+    if not location:
+        return message
+    first, *rest = location
+    name = variable_of(first) if first in Settings.model_fields else first
+    return "__".join([name, *(part.upper() for part in rest)]) + f": {message}"

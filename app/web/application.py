@@ -1,0 +1,55 @@
+"""The FastAPI application: routes, error table and the layers around them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi_swagger import patch_fastapi
+
+from app import __version__
+from app.bootstrap import Service, announce, open_service
+from app.settings import Settings
+from app.web import evaluations, openapi, operations, problems, rubrics
+from app.web.middleware import Gatekeeper, RequestFrame
+
+DESCRIPTION = """Scores what dialogue systems say in Japanese and Korean: rubric aspects by a judge, BERTScore relevance
+blended in, and a signature that says how each score was made."""
+
+
+def create_application(settings: Settings) -> FastAPI:
+    """The service over HTTP. Adapters are opened when the server starts, and closed when it stops."""
+
+    @asynccontextmanager
+    async def lifespan(application: FastAPI) -> AsyncIterator[None]:
+        async with open_service(settings) as service:
+            application.state.service = service
+            announce(service)
+            yield
+
+    application = FastAPI(
+        title="Saiten",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+    )
+    application.state.limits = settings.limits
+    application.state.body_timeout_seconds = settings.body_timeout_seconds
+    application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
+    for resource in (evaluations, rubrics, operations):
+        application.include_router(resource.router)
+    # Swagger UI from an installed package: /docs must work where no CDN can be reached.
+    patch_fastapi(application, title="Saiten API")
+    problems.install(application)
+
+    def service() -> Service:
+        found: Service = application.state.service
+        return found
+
+    application.add_middleware(Gatekeeper, keyring=lambda: service().keyring, allow_anonymous=settings.allow_anonymous)
+    application.add_middleware(RequestFrame)
+    return application

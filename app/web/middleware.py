@@ -1,0 +1,136 @@
+"""What holds for every request: an id in and out, safe headers, no smuggling, one log record, no stack trace."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.domain.errors import SaitenError
+from app.ports import APIKey, Keyring
+from app.web.problems import Refused, answer_error, problem
+
+logger = logging.getLogger("saiten.web")
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+MOST_HEADER_BYTES = 32 * 1024
+SAFE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class RequestFrame:
+    """The outermost layer: request id, headers, log record, and a problem document for what nobody expected."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, answered = time.monotonic(), 0
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(12)
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def frame(message: Message) -> None:
+            nonlocal answered
+            if message["type"] == "http.response.start":
+                answered = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                for name, value in SAFE_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, frame)
+        except Exception:
+            logger.exception("unexpected error", extra={"request_id": request_id})
+            if answered:
+                raise
+            title, detail = "Something went wrong inside Saiten", "the log has a record with this X-Request-Id"
+            response = problem(500, "internal-error", title, detail, instance=scope["path"])
+            await response(scope, receive, frame)
+        finally:
+            about = {"request_id": request_id, "method": scope["method"], "path": scope["path"], "status": answered}
+            logger.info("request", extra={**about, "seconds": round(time.monotonic() - started, 4)})
+
+
+class Gatekeeper:
+    """Refuses ambiguous framing and callers without a right, before any body is read."""
+
+    def __init__(self, app: ASGIApp, keyring: Callable[[], Keyring], *, allow_anonymous: bool) -> None:
+        self._app = app
+        self._keyring = keyring
+        self._allow_anonymous = allow_anonymous
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            refuse_large(request.headers)
+            refuse_smuggling(request.headers)
+            if request.url.path == "/v1" or request.url.path.startswith("/v1/"):
+                scope.setdefault("state", {})["project"] = await self._admit(request)
+        except SaitenError as error:
+            await answer_error(request, error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _admit(self, request: Request) -> str:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        keyring = self._keyring()
+        if scheme.lower() == "bearer" and token:
+            key = await keyring.find(token.strip())
+            if key is not None:
+                require_scope(key, request.method)
+                return key.project
+        if not await keyring.any():
+            self._require_loopback(request)
+            return "default"
+        detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
+        raise Refused(
+            401, "unauthorized", "A valid key is needed", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'}
+        )
+
+    def _require_loopback(self, request: Request) -> None:
+        host = request.client.host if request.client else ""
+        if host not in LOOPBACK and not self._allow_anonymous:
+            detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
+            raise Refused(403, "loopback-only", "Not from here without a key", detail)
+
+
+def refuse_large(headers: Headers) -> None:
+    """Raises Refused (431) where the header block is larger than anybody needs."""
+    if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
+        detail = f"the header block may have at most {MOST_HEADER_BYTES} bytes"
+        raise Refused(431, "headers-too-large", "The headers are too large", detail, {"Connection": "close"})
+
+
+def refuse_smuggling(headers: Headers) -> None:
+    """Raises Refused (400) where a proxy and this server could disagree about where a request ends (RFC 9112, 6.1)."""
+    lengths = headers.getlist("content-length")
+    if (lengths and "transfer-encoding" in headers) or len(set(lengths)) > 1:
+        detail = "send either Content-Length or Transfer-Encoding, once"
+        raise Refused(400, "ambiguous-framing", "The request's length is ambiguous", detail, {"Connection": "close"})
+
+
+def require_scope(key: APIKey, method: str) -> None:
+    """Raises Refused (403) where the key may only read and the request would write."""
+    if key.scope == "read" and method not in {"GET", "HEAD", "OPTIONS"}:
+        logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope", "method": method})
+        detail = "this key may only read; make one with `saiten keys create --scope write`"
+        raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)

@@ -1,0 +1,82 @@
+"""What the OpenAPI document says of bodies that are read strictly, and of problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, Field
+from pydantic.json_schema import models_json_schema
+
+from app.domain.evaluation import EvaluationRequest
+
+TEMPLATE = "#/components/schemas/{model}"
+
+
+class Fault(BaseModel):
+    """One fault of a body: where (RFC 6901) and what."""
+
+    pointer: str
+    detail: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem document. `code` is stable; `type` is `urn:saiten:problem:` and the code."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    errors: list[Fault] = Field(default_factory=list, max_length=20)
+
+
+DESCRIPTIONS = {
+    400: "Not valid JSON, ambiguous framing, or a bad header",
+    401: "No valid key",
+    403: "The key's scope does not allow this",
+    404: "Not found in this project",
+    408: "The body took too long to arrive",
+    409: "A request with this Idempotency-Key is running",
+    413: "The body is too large",
+    415: "Not UTF-8 `application/json`",
+    422: "The body does not fit; `errors` points at each fault",
+    500: "A defect of Saiten; the log has a record with the `X-Request-Id`",
+    502: "The judge's reply was no rating, or it refused the request",
+    503: "Judge, translator or store out of reach, out of quota or unauthorized; see `code` and `Retry-After`",
+    507: "The store is full",
+}
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": text,
+        "content": {"application/problem+json": {"schema": {"$ref": TEMPLATE.format(model="Problem")}}},
+    }
+    for status, text in DESCRIPTIONS.items()
+}
+
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """`openapi_extra` of a route whose body `app.web.body` reads."""
+    schema = {"$ref": TEMPLATE.format(model=model.__name__)}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def describe(application: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, made once, with the schemas of strictly read bodies and of problems."""
+    if application.openapi_schema is None:
+        document = get_openapi(
+            title=application.title,
+            version=application.version,
+            description=application.description,
+            routes=application.routes,
+            tags=application.openapi_tags,
+        )
+        _, schemas = models_json_schema(
+            [(EvaluationRequest, "validation"), (Problem, "validation")], ref_template=TEMPLATE
+        )
+        document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
+        application.openapi_schema = document
+    return application.openapi_schema

@@ -1,0 +1,51 @@
+"""What the operator's tools ask: alive, ready, metrics, and which service this is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from app import __version__
+from app.web.evaluations import Serving
+from app.web.openapi import PROBLEMS
+
+router = APIRouter(tags=["operate"])
+
+
+@router.get("/livez", summary="Alive")
+async def live() -> dict[str, str]:
+    """Depends on nothing: a database that is down is no reason to restart."""
+    return {"status": "alive"}
+
+
+@router.get("/readyz", summary="Ready", responses={503: PROBLEMS[503]})
+async def ready(service: Serving) -> dict[str, str]:
+    """Whether the store answers. The judge is no readiness dependency: restarting Saiten would not mend it."""
+    await service.store.ping()
+    return {"status": "ready"}
+
+
+@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+async def metrics(service: Serving) -> Response:
+    """Names start with `saiten_`; no label carries caller text."""
+    return Response(generate_latest(service.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/v1/info", summary="Which service this is", responses=PROBLEMS)
+async def info(service: Serving) -> dict[str, Any]:
+    """Version, judge, translator, encoder, limits."""
+    instruments = service.instruments
+    return {
+        "version": __version__,
+        "judge": {
+            "kind": instruments.judge.kind,
+            "model": instruments.judge.default_model,
+            "baseline": instruments.judge.kind == "lexical",
+        },
+        "translator": None if instruments.translator is None else instruments.translator.engine,
+        "encoder": service.encoder_settings,
+        "rubrics": [rubric.id for rubric in instruments.rubrics.list()],
+        "limits": service.settings.limits.model_dump(),
+    }

@@ -1,0 +1,164 @@
+"""Exception → status, in one table, as RFC 9457 `application/problem+json`. Routes have no try/except."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from app.domain import errors
+from app.domain.errors import InvalidRequest, SaitenError, UpstreamError
+from app.domain.validation import InvalidDocument
+
+logger = logging.getLogger("saiten.web")
+
+STATUSES: Mapping[type[SaitenError], int] = {
+    errors.InvalidRequest: 422,
+    InvalidDocument: 422,
+    errors.UnknownRubric: 422,
+    errors.UnknownAspect: 422,
+    errors.RubricNotSupported: 422,
+    errors.LanguageNotSupported: 422,
+    errors.BaselineNotSupported: 422,
+    errors.NotFound: 404,
+    errors.IdempotencyKeyReused: 422,
+    errors.IdempotencyKeyInUse: 409,
+    errors.RubricInvalid: 500,
+    errors.SettingsInvalid: 500,
+    errors.UpstreamError: 502,
+    errors.JudgeUnavailable: 503,
+    errors.JudgeQuotaExhausted: 503,
+    errors.JudgeUnauthorized: 503,
+    errors.JudgeRefusedRequest: 502,
+    errors.JudgeReplyInvalid: 502,
+    errors.TranslatorUnavailable: 503,
+    errors.TranslatorQuotaExhausted: 503,
+    errors.TranslatorUnauthorized: 503,
+    errors.TranslatorRefusedRequest: 502,
+    errors.TranslatorNotConfigured: 503,
+    errors.StoreError: 500,
+    errors.StoreUnavailable: 503,
+    errors.StoreFull: 507,
+    errors.SaitenError: 500,
+}
+"""A test walks the tree and fails where a class is missing."""
+
+MOST_FAULTS = 20
+MOST_CHARACTERS = 200
+RETRY_SECONDS = 10.0
+"""What `Retry-After` says on a 503 whose cause named no time."""
+
+
+class Refused(InvalidRequest):
+    """A request that never reached the pipeline: its status is its own (400, 401, 413, 415 …)."""
+
+    def __init__(
+        self, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.title = title
+        self.headers = dict(headers or {})
+
+
+def problem(
+    status: int,
+    code: str,
+    title: str,
+    detail: str,
+    *,
+    instance: str,
+    headers: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Response:
+    """One problem document. Texts are cut, so that a caller's own text is never echoed at length."""
+    body = {
+        "type": f"urn:saiten:problem:{code}",
+        "title": title,
+        "status": status,
+        "detail": clip(detail, 2 * MOST_CHARACTERS),
+        "instance": clip(instance, MOST_CHARACTERS),
+        "code": code,
+        **more,
+    }
+    return Response(json.dumps(body, ensure_ascii=False), status, headers, "application/problem+json")
+
+
+def clip(text: str, maximum: int = MOST_CHARACTERS) -> str:
+    """At most `maximum` characters, with control characters and lone surrogates made visible."""
+    shown = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text[: maximum + 1])
+    return shown if len(shown) <= maximum else shown[: maximum - 1] + "…"
+
+
+def answer_error(request: Request, error: Exception) -> Response:
+    """The problem document of any error in the tree."""
+    if not isinstance(error, SaitenError):
+        raise error
+    status = error.status if isinstance(error, Refused) else STATUSES[type(error)]
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        logger.warning("%s: %s", error.code, error.detail, extra={"code": error.code, "status": status})
+    faults = faults_of(error)
+    more = (
+        {"errors": [{"pointer": clip(where), "detail": clip(what)} for where, what in faults[:MOST_FAULTS]]}
+        if faults
+        else {}
+    )
+    return problem(
+        status,
+        error.code,
+        error.title,
+        error.detail,
+        instance=request.url.path,
+        headers=headers_of(error, status),
+        **more,
+    )
+
+
+def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
+    """What is wrong where, for the callers' eyes."""
+    if isinstance(error, InvalidDocument):
+        return error.faults
+    return [(error.pointer, error.detail)] if error.pointer is not None else []
+
+
+def headers_of(error: SaitenError, status: int) -> dict[str, str]:
+    """`Retry-After` on everything that may pass by itself."""
+    if isinstance(error, Refused):
+        return error.headers
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        seconds = error.retry_after_seconds if isinstance(error, UpstreamError) else None
+        return {"Retry-After": str(math.ceil(seconds if seconds is not None else RETRY_SECONDS))}
+    return {}
+
+
+def answer_http_error(request: Request, error: Exception) -> Response:
+    """What Starlette itself refuses: no such path, wrong method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    status = HTTPStatus(error.status_code)
+    code = status.phrase.lower().replace(" ", "-")
+    detail = f"{request.method} {request.url.path}: {status.description or status.phrase}"
+    return problem(status, code, status.phrase, detail, instance=request.url.path, headers=error.headers)
+
+
+def answer_query_error(request: Request, error: Exception) -> Response:
+    """A query or path parameter that does not fit."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    faults = [("/".join(map(str, fault["loc"])), str(fault["msg"])) for fault in error.errors()]
+    return answer_error(request, InvalidDocument(faults))
+
+
+def install(application: FastAPI) -> None:
+    """Makes every error of the application a problem document."""
+    application.add_exception_handler(SaitenError, answer_error)
+    application.add_exception_handler(RequestValidationError, answer_query_error)
+    application.add_exception_handler(HTTPException, answer_http_error)

@@ -1,0 +1,48 @@
+"""`/v1/rubrics`: what can be asked of the judge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from app.domain.errors import NotFound, UnknownRubric
+from app.domain.rubric import Rubric
+from app.web.evaluations import Serving
+from app.web.openapi import PROBLEMS
+
+router = APIRouter(prefix="/v1/rubrics", tags=["rubrics"])
+
+
+@router.get("", summary="List the rubrics", responses=PROBLEMS)
+async def list_rubrics(service: Serving) -> dict[str, list[dict[str, Any]]]:
+    """Each rubric's id, version, digest, languages, aspects and scales."""
+    return {"rubrics": [outline(rubric) for rubric in service.instruments.rubrics.list()]}
+
+
+@router.get("/{rubric_id}", summary="Read one rubric", responses=PROBLEMS)
+async def read_rubric(service: Serving, rubric_id: str) -> dict[str, Any]:
+    """The whole rubric: questions, level descriptions and example dialogues in each of its languages."""
+    try:
+        rubric = service.instruments.rubrics.get(rubric_id)
+    except UnknownRubric as error:
+        raise NotFound(error.detail) from error
+    return {**rubric.model_dump(mode="json"), "digest": rubric.digest}
+
+
+def outline(rubric: Rubric) -> dict[str, Any]:
+    """The rubric without its texts."""
+    return {
+        "id": rubric.id,
+        "version": rubric.version,
+        "digest": rubric.digest,
+        "title": rubric.title,
+        "source_language": rubric.source_language,
+        "languages": list(rubric.languages),
+        "calls": rubric.calls,
+        "aspects": [
+            {"id": aspect.id, "name": aspect.name, "scale": list(aspect.scale), "blended": aspect.blended}
+            for aspect in rubric.aspects
+        ],
+        "composites": [composite.id for composite in rubric.composites],
+    }

@@ -1,0 +1,57 @@
+"""Writes docs/settings.md from the settings' own definitions; `--check` says whether it is up to date."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from app.domain.dialogue import Limits
+from app.settings import Settings, variable_of
+
+PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
+HEAD = """# Settings
+
+All settings are environment variables, read once at start. A mistake is one line that names the variable.
+This page is written by `scripts/write_settings_page.py`; a test holds it to the code.
+
+| variable | default | meaning |
+|---|---|---|
+"""
+TAIL = """
+`saiten score --url` and `saiten demo` read `SAITEN_API_KEY`, the key that they send. The tests read
+`SAITEN_TEST_POSTGRES_URL` (a PostgreSQL in which databases may be made) and `SAITEN_TEST_REQUIRE_SERVICES`.
+"""
+
+
+def show(default: Any) -> str:
+    """A default as one would write it in a shell; nothing for none."""
+    if default is None:
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def render() -> str:
+    """The whole page."""
+    rows = [
+        f"| `{variable_of(name)}` | {show(field.default)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+        if name != "limits"
+    ]
+    rows += [
+        f"| `SAITEN_LIMITS__{name.upper()}` | {show(field.default)} | {field.description} |"
+        for name, field in Limits.model_fields.items()
+    ]
+    return HEAD + "\n".join(rows) + "\n" + TAIL
+
+
+def main() -> int:
+    """Writes the page, or compares it."""
+    if "--check" in sys.argv[1:]:
+        return int(PAGE.read_text(encoding="utf-8") != render())
+    PAGE.write_text(render(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

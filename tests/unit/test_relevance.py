@@ -1,0 +1,161 @@
+"""b and b̄: measured once, kept, and never in the way of the rating."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Sequence
+
+import pytest
+
+from app.calibration import load_calibration
+from app.call_cache import CachedCalls
+from app.domain.evaluation import RelevanceOptions
+from app.ports import EncoderUnavailable, Similarity
+from app.relevance import Relevance
+from tests.support.dict_cache import DictCache
+from tests.support.fake_encoder import FakeEncoder, compare_bigrams
+from tests.support.fake_store import FakeStore
+from tests.support.fake_telemetry import FakeTelemetry
+from tests.support.records import make_request
+
+DIALOGUE = make_request().dialogue
+DEFAULT = RelevanceOptions()
+
+
+def make(encoder: FakeEncoder | None, store: FakeStore | None = None, **more: float) -> Relevance:
+    return Relevance(encoder, store or FakeStore(), CachedCalls(DictCache(), FakeTelemetry()), **more)
+
+
+def texts_of(language: str) -> list[tuple[str, str]]:
+    calibration = load_calibration(language)
+    assert calibration is not None
+    return calibration.texts
+
+
+async def test_b_is_of_the_last_utterance_and_the_response() -> None:
+    found = await make(FakeEncoder()).measure("ja", DIALOGUE, DEFAULT)
+    assert found.score == compare_bigrams("おはよう", "おはよう、よく眠れた？")
+    assert found.weight == 10
+    assert found.encoder == "fake-ja_L0_no-idf_version=0"
+    assert found.unavailable is None
+
+
+async def test_the_baseline_is_the_mean_over_the_calibration_set() -> None:
+    found = await make(FakeEncoder()).measure("ja", DIALOGUE, DEFAULT)
+    assert found.baseline == pytest.approx(statistics.fmean(compare_bigrams(*pair) for pair in texts_of("ja")))
+    assert found.baseline_source == "calibration"
+
+
+async def test_the_baseline_is_computed_once_and_kept() -> None:
+    encoder, store = FakeEncoder(), FakeStore()
+    relevance = make(encoder, store)
+    await asyncio.gather(*(relevance.measure("ja", DIALOGUE, DEFAULT) for _ in range(5)))
+    assert sum(len(pairs) > 1 for _, pairs in encoder.compared) == 1
+    later = FakeEncoder()
+    again = await make(later, store).measure("ja", DIALOGUE, DEFAULT)
+    assert [len(pairs) for _, pairs in later.compared] == [1]
+    assert again.baseline == next(iter(store.baselines.values()))
+
+
+async def test_each_language_and_encoder_has_its_own() -> None:
+    store = FakeStore()
+    for name in ("one", "two"):
+        for language in ("ja", "ko", "en"):
+            await make(FakeEncoder(name=name), store).measure(language, DIALOGUE, DEFAULT)
+    assert len(store.baselines) == 6
+
+
+async def test_a_number_needs_no_calibration_set() -> None:
+    encoder = FakeEncoder()
+    found = await make(encoder).measure("fr", DIALOGUE, RelevanceOptions(baseline=0.5, weight=2))
+    assert (found.baseline, found.baseline_source, found.weight) == (0.5, "number", 2)
+    assert [len(pairs) for _, pairs in encoder.compared] == [1]
+
+
+async def test_a_language_without_calibration_set_says_so() -> None:
+    found = await make(FakeEncoder()).measure("fr", DIALOGUE, DEFAULT)
+    assert found.score is None
+    assert "give relevance.baseline as a number" in str(found.unavailable)
+
+
+async def test_trouble_is_a_reason_not_an_error_and_passes() -> None:
+    encoder = FakeEncoder(unavailable="no weights")
+    relevance = make(encoder)
+    found = await relevance.measure("ja", DIALOGUE, DEFAULT)
+    assert (found.score, found.encoder, found.unavailable) == (None, None, "no weights")
+    encoder.unavailable = None
+    assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
+
+
+async def test_no_encoder_at_all() -> None:
+    assert "SAITEN_ENCODER=off" in str((await make(None).measure("ja", DIALOGUE, DEFAULT)).unavailable)
+
+
+class SlowBaseline(FakeEncoder):
+    """Holds the calibration set back until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
+        if len(pairs) > 1:
+            await self.go.wait()
+        return await super().compare(language, pairs)
+
+
+async def test_a_request_that_gives_up_leaves_the_baseline_to_the_next() -> None:
+    encoder = SlowBaseline()
+    relevance = make(encoder, timeout_seconds=0.05)
+    first = await relevance.measure("ja", DIALOGUE, DEFAULT)
+    assert first.unavailable == "the encoder gave no answer within 0.05 s"
+    encoder.go.set()
+    await asyncio.sleep(0)
+    assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
+    assert sum(len(pairs) > 1 for _, pairs in encoder.compared) == 1
+
+
+class FailsOnce(FakeEncoder):
+    failed = False
+
+    async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
+        if not self.failed:
+            self.failed = True
+            raise EncoderUnavailable("out of memory")
+        return await super().compare(language, pairs)
+
+
+async def test_a_failed_baseline_is_tried_again() -> None:
+    relevance = make(FailsOnce())
+    assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).unavailable == "out of memory"
+    assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
+
+
+async def test_the_same_pair_is_encoded_once() -> None:
+    encoder = FakeEncoder()
+    relevance = make(encoder)
+    options = RelevanceOptions(baseline=0.5)
+    first = await relevance.measure("ja", DIALOGUE, options)
+    assert await relevance.measure("ja", DIALOGUE, options) == first
+    assert len(encoder.compared) == 1
+
+
+async def test_a_poisoned_entry_is_measured_again() -> None:
+    cache, encoder = DictCache(), FakeEncoder()
+    relevance = Relevance(encoder, FakeStore(), CachedCalls(cache, FakeTelemetry()))
+    options = RelevanceOptions(baseline=0.5)
+    first = await relevance.measure("ja", DIALOGUE, options)
+    for poison in (b"", b"[1]", b'["a", false, 0]', b"[0.9, false", b"{}", b"\xff"):
+        for key in cache.entries:
+            cache.entries[key] = poison
+        assert await relevance.measure("ja", DIALOGUE, options) == first
+    assert len(encoder.compared) == 7
+
+
+async def test_closing_ends_what_computes() -> None:
+    encoder = SlowBaseline()
+    relevance = make(encoder, timeout_seconds=0.01)
+    await relevance.measure("ja", DIALOGUE, DEFAULT)
+    await relevance.close()
+    assert encoder.closed

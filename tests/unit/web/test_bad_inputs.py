@@ -1,0 +1,107 @@
+"""Malformed and hostile requests: the statuses that were agreed on, no 5xx, no judge call on a refused one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.keys import SQLKeyring
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.records import BODY
+from tests.unit.web.test_http import raw
+
+CASES = Path(__file__).resolve().parents[4] / "shared" / "checks" / "bad_inputs.jsonl"
+
+
+def load() -> list[Any]:
+    """The cases that concern evaluations; one that skips with its reason where the file is absent."""
+    if not CASES.is_file():
+        return [pytest.param(None, marks=pytest.mark.skip(reason="../shared/checks/bad_inputs.jsonl is absent"))]
+    cases = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
+    return [pytest.param(case, id=case["id"]) for case in cases if case["area"] != "batch"]
+
+
+def grow(value: Any) -> Any:
+    """`$repeat` and `$list` written out."""
+    if isinstance(value, dict) and "$repeat" in value:
+        text, times = value["$repeat"]
+        return value.get("$prefix", "") + text * times
+    if isinstance(value, dict) and "$list" in value:
+        entry, times = value["$list"]
+        return [entry] * times
+    if isinstance(value, dict):
+        return {name: grow(part) for name, part in value.items()}
+    return value
+
+
+def body_of(send: dict[str, Any]) -> bytes:
+    """The bytes that a case sends."""
+    if "body_repeat" in send:
+        text, times = send["body_repeat"]
+        return (str(text) * int(times)).encode()
+    if "gzip_repeat" in send:
+        return gzip.compress((send["gzip_repeat"][0] * send["gzip_repeat"][1]).encode())
+    if "body_hex" in send:
+        return bytes.fromhex(send["body_hex"])
+    if "body_encode" in send:
+        encoding, text = send["body_encode"]
+        return str(text).encode(str(encoding))
+    if "body_text" in send:
+        return str(send["body_text"]).encode()
+    base = {**(BODY if send.get("base") else {}), **grow(send.get("body_json", {}))}
+    if "body_text_set" in send:
+        name, text = send["body_text_set"]
+        base.pop(name, None)
+        return (json.dumps(base)[:-1] + f', "{name}": {text}}}').encode()
+    return bytes.fromhex(send.get("prefix_hex", "")) + json.dumps(base).encode()
+
+
+async def send_script(client: httpx.AsyncClient, steps: list[str]) -> httpx.Response:
+    """`POST BASE key=k1`, `POST BASE+response=… key=k2`."""
+    for step in steps:
+        _, what, key = step.split(" ")
+        change = dict([what.removeprefix("BASE+").split("=")]) if "+" in what else {}
+        headers = {"Idempotency-Key": key.removeprefix("key=")}
+        response = await client.post("/v1/evaluations", json={**BODY, **change}, headers=headers)
+    return response
+
+
+async def authorize(send: dict[str, Any], folder: Path) -> dict[str, str]:
+    """The headers of a case about keys, with keys made first."""
+    if "auth" not in send:
+        return {}
+    engine = open_engine(f"sqlite+aiosqlite:///{folder / 'saiten.db'}")
+    _, key = await SQLKeyring(engine).create("reader", "default", "read")
+    await engine.dispose()
+    return {"Authorization": f"Bearer {key}"} if send["auth"] == "READONLY" else {}
+
+
+@pytest.mark.parametrize("case", load())
+async def test_case(client: httpx.AsyncClient, fake: FakeOpenAI, tmp_path: Path, case: dict[str, Any]) -> None:
+    send, expect = case["send"], case["expect"]
+    if "raw" in send:
+        answer = await raw(client, send["raw"].encode())
+        assert int(answer.split(b" ")[1]) in expect["status"], answer
+        assert b"set-cookie" not in answer.lower()
+    elif "script" in send:
+        response = await send_script(client, send["script"])
+        assert response.status_code in expect["status"], response.text
+    else:
+        headers = {**grow(send["headers"]), **await authorize(send, tmp_path)}
+        content = body_of(send) if send["method"] == "POST" else None
+        response = await client.request(send["method"], send["path"], content=content, headers=headers)
+        assert response.status_code in expect["status"], response.text
+        if response.status_code >= 400 and response.headers.get("content-type") != "text/plain; charset=utf-8":
+            problem = response.json()
+            assert {"type", "title", "status", "code"} <= set(problem)
+            assert "Traceback" not in response.text
+    if expect["judge_calls"] is not None and "script" not in send:
+        assert len(fake.requests) == expect["judge_calls"]
+    if "script" in send:
+        assert len(fake.requests) == 1
