@@ -12,15 +12,17 @@ help:  ## list the targets
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Saiten needs Python 3.11 or newer; set PYTHON=python3.11"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) install -e . -c constraints.txt
+	@echo "Installing the core into $(VENV) (about 20 s) …"
+	@$(PIP) install -e . -c constraints.txt
 	@touch $@
 
 # The bertscore extra is large and has no build for every machine: without it everything else works, and says so.
 $(VENV)/.all: $(VENV)/.core
-	$(PIP) install -e '.[postgres,dev]' -c constraints.txt
+	@echo "Installing developer tools, PostgreSQL and BERTScore (PyTorch is large) …"
+	@$(PIP) install -e '.[postgres,dev]' -c constraints.txt
 	@$(PIP) install -e '.[bertscore]' -c constraints.txt || echo "install: the bertscore extra does not install here; blended values stay null"
 	@touch $@
 
