@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from app.case import Case, open_case
-from app.domain.errors import JudgeReplyInvalid, SaitenError
+from app.concurrency import run_together
+from app.domain.errors import JudgeReplyInvalid
 from app.domain.evaluation import EvaluationRequest, Path, Record, RelevanceResult, Unrated, Warned
 from app.domain.untrusted import inspect_dialogue
 from app.ports import Judge, Judgement, JudgingTask, RubricSource, Telemetry, Translator
@@ -36,7 +36,9 @@ async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Reco
     started = time.monotonic()
     rubric = instruments.rubrics.get(request.rubric)
     case = await open_case(request, rubric, instruments.translator)
-    suspicions, *readings = await together(inspect(case), *(read(case, path, instruments) for path in case.dialogues))
+    suspicions, *readings = await run_together(
+        inspect(case), *(read(case, path, instruments) for path in case.dialogues)
+    )
     by_path = dict(zip(case.dialogues, readings, strict=True))
     record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now())
     instruments.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
@@ -54,7 +56,7 @@ async def inspect(case: Case) -> tuple[Warned, ...]:
 
 async def read(case: Case, path: Path, instruments: Instruments) -> Reading:
     """Judges and measures the dialogue in one language, side by side."""
-    judgement, relevance = await together(judge(case, path, instruments), measure(case, path, instruments))
+    judgement, relevance = await run_together(judge(case, path, instruments), measure(case, path, instruments))
     return write_reading(case, path, judgement, relevance)
 
 
@@ -77,19 +79,3 @@ async def measure(case: Case, path: Path, instruments: Instruments) -> Relevance
     if case.relevance is None:
         return None
     return await instruments.relevance.measure(case.language(path), case.dialogues[path], case.relevance)
-
-
-async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Runs side by side; the first failure cancels the rest and is raised as it is, not as a group."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(part) for part in work]
-    except* SaitenError as failures:
-        raise first_of(failures) from None
-    return [task.result() for task in tasks]
-
-
-def first_of(failures: BaseExceptionGroup[SaitenError]) -> SaitenError:
-    """The first error of a group that may hold groups."""
-    first = failures.exceptions[0]
-    return first_of(first) if isinstance(first, BaseExceptionGroup) else first

@@ -46,18 +46,14 @@ class Relevance:
             await self._encoder.close()
 
     async def _measure(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
-        if self._encoder is None:
-            raise EncoderUnavailable("the encoder is switched off (SAITEN_ENCODER=off)")
-        encoder = await self._encoder.identify(language)
-        if isinstance(options.baseline, float | int):
-            baseline, source = float(options.baseline), "number"
-        else:
-            baseline, source = await self.baseline(language, encoder), "calibration"
+        encoder = await self._require().identify(language)
+        number = given_baseline(options)
+        baseline = await self.baseline(language, encoder) if number is None else number
         similarity = await self._compare(encoder, language, dialogue)
         return RelevanceResult(
             score=similarity.f1,
             baseline=baseline,
-            baseline_source="number" if source == "number" else "calibration",
+            baseline_source="calibration" if number is None else "number",
             weight=options.weight,
             encoder=encoder,
             truncated=similarity.truncated,
@@ -103,13 +99,18 @@ class Relevance:
         return self._encoder
 
 
+def given_baseline(options: RelevanceOptions) -> float | None:
+    """b̄ where the request gives it as a number."""
+    return float(options.baseline) if isinstance(options.baseline, float | int) else None
+
+
 def nothing(options: RelevanceOptions, reason: str) -> RelevanceResult:
     """The result where b could not be had."""
-    number = options.baseline if isinstance(options.baseline, float | int) else None
+    number = given_baseline(options)
     return RelevanceResult(
         score=None,
         baseline=number,
-        baseline_source="number" if number is not None else "calibration",
+        baseline_source="calibration" if number is None else "number",
         weight=options.weight,
         encoder=None,
         unavailable=reason,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from app.domain.dialogue import Limits
 from app.domain.errors import SettingsInvalid
@@ -121,6 +121,12 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _check_encoder_layer(self) -> Self:
+        if self.encoder_layer is not None and not (self.encoder or self.encoders):
+            raise ValueError("SAITEN_ENCODER_LAYER counts the layers of one encoder; name it in SAITEN_ENCODER")
+        return self
+
+    @model_validator(mode="after")
     def _check_database_url(self) -> Self:
         if not self.sqlalchemy_url.startswith(("sqlite+aiosqlite://", "postgresql+asyncpg://")):
             raise ValueError(
@@ -141,6 +147,9 @@ def read_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         raise SettingsInvalid("; ".join(map(_explain, error.errors(include_input=False)))) from None
+    except SettingsError:
+        # Only `limits` is read as JSON when it is set as a whole.
+        raise SettingsInvalid("SAITEN_LIMITS must be a JSON object; or set SAITEN_LIMITS__SAMPLES and so on") from None
 
 
 def _explain(error: object) -> str:

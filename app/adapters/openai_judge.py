@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -17,6 +16,7 @@ from app.adapters.openai.parameters import Question
 from app.adapters.openai.prices import Prices
 from app.adapters.openai.reply import Reply
 from app.call_cache import CachedCalls
+from app.concurrency import run_together
 from app.domain.prompt import build_prompt
 from app.domain.rubric import Aspect
 from app.domain.verdict import Reading, read_verdict
@@ -24,8 +24,6 @@ from app.ports import Judgement, JudgingTask
 
 DEFAULT_MODEL = "gpt-6-luna"
 KIND = "openai"
-
-T = TypeVar("T")
 
 
 class OpenAIJudge:
@@ -78,12 +76,12 @@ class OpenAIJudge:
 
     async def judge(self, task: JudgingTask) -> Judgement:
         """Every aspect's verdict. Raises the `Judge…` errors; an aspect that no reply validly rates is unrated."""
-        polls = await run_together(
-            [
+        polls: list[Poll] = await run_together(
+            *(
                 self._poll(replace(question, sample=sample))
                 for question in self._prepare(task)
                 for sample in range(task.options.samples)
-            ]
+            )
         )
         return summarize(polls, task, kind=KIND, endpoint=self._endpoint.kind, prices=self._prices)
 
@@ -158,13 +156,3 @@ def parse_entry(entry: bytes, key: str) -> Reply | None:
     except ValidationError:
         return None
     return reply if reply.key == key else None
-
-
-async def run_together(work: list[Coroutine[Any, Any, T]]) -> list[T]:
-    """All results in order. The first error ends the others and is raised as it is, not in a group."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(coroutine) for coroutine in work]
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-    return [task.result() for task in tasks]

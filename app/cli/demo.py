@@ -85,8 +85,17 @@ def serve(folder: str, use_environment: bool) -> Iterator[str]:
                 raise SettingsInvalid(f"the demo's service did not start: {last_line(log)}")
             yield said.split()[3]
         finally:
-            process.terminate()
-            process.communicate(timeout=30)
+            stop(process)
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """Ends the service: gently, and by force where it takes longer than a graceful stop may."""
+    process.terminate()
+    try:
+        process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def last_line(log: Path) -> str:

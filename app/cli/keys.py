@@ -18,6 +18,13 @@ from app.settings import read_settings
 Result = TypeVar("Result")
 
 
+def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> str:
+    """A name of 1 to 64 printable characters: what a column holds and a table shows. Raises BadParameter."""
+    if not 1 <= len(label) <= 64 or not label.isprintable() or label != label.strip():
+        raise click.BadParameter("must be 1 to 64 printable characters, without spaces around them")
+    return label
+
+
 @click.group("keys")
 def command() -> None:
     """Create, list and revoke API keys (in DATABASE_URL)."""
@@ -38,9 +45,15 @@ def with_keyring(work: Callable[[Keyring], Awaitable[Result]]) -> Result:
 
 
 @command.command("create")
-@click.option("--name", default="key", show_default=True, help="What it is for; shown in `list`.")
+@click.option("--name", default="key", callback=check_label, show_default=True, help="What it is for; shown in `list`.")
 @click.option("--scope", type=click.Choice(["read", "write", "admin"]), default="write", show_default=True)
-@click.option("--project", default="default", show_default=True, help="Projects do not see each other's scores.")
+@click.option(
+    "--project",
+    default="default",
+    callback=check_label,
+    show_default=True,
+    help="Projects do not see each other's scores.",
+)
 def create(name: str, scope: str, project: str) -> None:
     """Make a key and show it, this once."""
     made, key = with_keyring(lambda keyring: keyring.create(name, project, cast(Scope, scope)))

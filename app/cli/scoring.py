@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from app.bootstrap import open_service
+from app.concurrency import run_together
 from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
 from app.pipeline import evaluate
@@ -28,9 +29,9 @@ async def score_here(settings: Settings) -> AsyncIterator[Scorer]:
         async def score(request: EvaluationRequest) -> dict[str, Any]:
             try:
                 record = await evaluate(request, service.instruments)
+                await service.store.save("default", record)
             except SaitenError as error:
                 return failed(request, error.code, error.detail)
-            await service.store.save("default", record)
             return record.evaluation.model_dump(mode="json")
 
         yield score
@@ -53,9 +54,9 @@ async def score_there(url: str, key: str | None) -> AsyncIterator[Scorer]:
                 response = await client.post("/v1/evaluations", json=request.model_dump(mode="json"))
             except httpx.HTTPError as error:
                 return failed(request, "service-unavailable", f"{url} gave no answer ({type(error).__name__})")
-            answer = response.json() if "json" in response.headers.get("content-type", "") else {}
-            if response.is_success:
-                return dict(answer)
+            answer = read_answer(response)
+            if response.is_success and "status" in answer:
+                return answer
             return failed(request, answer.get("code", f"http-{response.status_code}"), answer.get("detail", ""))
 
         yield score
@@ -73,6 +74,15 @@ async def greet(client: httpx.AsyncClient, url: str) -> None:
         raise SettingsInvalid(f"{url} refused the key; set SAITEN_API_KEY to one that `saiten keys create` made")
     if not response.is_success:
         raise SettingsInvalid(f"{url} is no Saiten service (/v1/info answered {response.status_code})")
+
+
+def read_answer(response: httpx.Response) -> dict[str, Any]:
+    """The answer's JSON object; empty where it is none, as a proxy's error page."""
+    try:
+        answer = response.json()
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def failed(request: EvaluationRequest, code: str, detail: str) -> dict[str, Any]:
@@ -97,6 +107,4 @@ async def score_all(
         done()
         return result
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(request)) for request in requests]
-    return [task.result() for task in tasks]
+    return await run_together(*map(one, requests))

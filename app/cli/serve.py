@@ -83,6 +83,8 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind(address)
         # From here on callers queue rather than being refused, so the line that names the address is true at once.
         listener.listen(1024)
+    except UnicodeError:
+        raise SettingsInvalid(f"--host {host[:64]!r} is no host name") from None
     except OSError as error:
         raise SettingsInvalid(explain(error, host, port)) from None
     return listener

@@ -17,10 +17,15 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Value(BaseModel):
-    """A frozen value: unknown fields are refused, nothing is coerced."""
+    """A frozen value: unknown fields are refused, nothing is coerced, and no error's text holds what was given."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        ser_json_inf_nan="constants",
+        hide_input_in_errors=True,
     )
 
 

@@ -63,11 +63,13 @@ def build_prompt(
         *show_worked_examples(aspects, language, frame, explain=explain, structured=structured),
     ]
     system = "\n\n".join(sections)
+    # A judge that is shown references judges another question, so two such scores need another signature.
+    shown = ["references"] if references else []
     return Prompt(
         system=system,
         user=enclose(dialogue, references, frame),
         schema=schema,
-        prefix_digest=digest([system, frame.begin, frame.end, frame.request, schema]),
+        prefix_digest=digest([system, frame.begin, frame.end, frame.request, schema, *shown]),
     )
 
 

@@ -15,8 +15,13 @@ NONE = "-"
 
 
 def sign(pieces: Mapping[str, str]) -> str:
-    """`key:value` pairs in their order, joined by `|`."""
-    return "|".join(f"{key}:{value}" for key, value in pieces.items())
+    """`key:value` pairs in their order, joined by `|`, on one line."""
+    return "|".join(f"{key}:{plain(value)}" for key, value in pieces.items())
+
+
+def plain(value: str) -> str:
+    """The value with `|` and line breaks replaced: an endpoint that names its model must not write further pieces."""
+    return " ".join(value.replace("|", "/").split())
 
 
 def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[str, str]:
@@ -41,7 +46,7 @@ def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ..
     return {
         "encoder": relevance.encoder or NONE,
         "baseline": f"{relevance.baseline_source}={relevance.baseline:.6f}",
-        "weight": f"{relevance.weight:g}",
+        "weight": f"{relevance.weight:.12g}",
         "blended": ",".join(aspects) or NONE,
     }
 

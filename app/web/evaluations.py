@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -71,6 +72,4 @@ class JSONAnswer(Response):
     media_type = "application/json"
 
     def __init__(self, value: Any) -> None:
-        import json
-
         super().__init__(json.dumps(value, ensure_ascii=False, allow_nan=False))

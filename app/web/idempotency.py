@@ -25,7 +25,7 @@ async def once(request: Request, store: Store, make: Callable[[], Awaitable[Resp
         return await make()
     check_key(key)
     project: str = request.state.project
-    body_digest = hashlib.sha256(request.url.path.encode() + b"\0" + request.state.body).hexdigest()
+    body_digest = hashlib.sha256(request.scope["path"].encode() + b"\0" + request.state.body).hexdigest()
     held = await store.claim_key(project, key, body_digest)
     if held is not None:
         return replay(held, body_digest)

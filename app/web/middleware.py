@@ -83,7 +83,8 @@ class Gatekeeper:
         try:
             refuse_large(request.headers)
             refuse_smuggling(request.headers)
-            if request.url.path == "/v1" or request.url.path.startswith("/v1/"):
+            # The router's own path: `request.url` is put together from the Host header, which the caller writes.
+            if scope["path"] == "/v1" or scope["path"].startswith("/v1/"):
                 scope.setdefault("state", {})["project"] = await self._admit(request)
         except SaitenError as error:
             await answer_error(request, error)(scope, receive, send)

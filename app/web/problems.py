@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from app.domain import errors
 from app.domain.errors import InvalidRequest, SaitenError, UpstreamError
+from app.domain.model import pointer
 from app.domain.validation import InvalidDocument
 
 logger = logging.getLogger("saiten.web")
@@ -116,7 +117,7 @@ def answer_error(request: Request, error: Exception) -> Response:
         error.code,
         error.title,
         error.detail,
-        instance=request.url.path,
+        instance=request.scope["path"],
         headers=headers_of(error, status),
         **more,
     )
@@ -145,15 +146,16 @@ def answer_http_error(request: Request, error: Exception) -> Response:
         raise error
     status = HTTPStatus(error.status_code)
     code = status.phrase.lower().replace(" ", "-")
-    detail = f"{request.method} {request.url.path}: {status.description or status.phrase}"
-    return problem(status, code, status.phrase, detail, instance=request.url.path, headers=error.headers)
+    path: str = request.scope["path"]
+    detail = f"{request.method} {path}: {status.description or status.phrase}"
+    return problem(status, code, status.phrase, detail, instance=path, headers=error.headers)
 
 
 def answer_query_error(request: Request, error: Exception) -> Response:
     """A query or path parameter that does not fit."""
     if not isinstance(error, RequestValidationError):
         raise error
-    faults = [("/".join(map(str, fault["loc"])), str(fault["msg"])) for fault in error.errors()]
+    faults = [(pointer(fault["loc"]), str(fault["msg"])) for fault in error.errors()]
     return answer_error(request, InvalidDocument(faults))
 
 

@@ -57,6 +57,18 @@ async def test_sql_leaves_out_what_is_too_large(engine) -> None:
     assert await cache.get("large") is None
 
 
+async def test_memory_is_bounded_in_bytes_too() -> None:
+    cache = MemoryCallCache(entries=9, total_bytes=5)
+    await cache.put("a", b"12")
+    await cache.put("b", b"345")
+    assert (await cache.get("a"), await cache.get("b")) == (b"12", b"345")
+    await cache.put("b", b"34")  # 2 + 2: the replaced value no longer counts
+    await cache.put("c", b"6")  # 2 + 2 + 1 = 5
+    assert await cache.get("a") == b"12"
+    await cache.put("d", b"7")  # 6 > 5: b has gone unused for longest
+    assert [await cache.get(key) for key in "abcd"] == [b"12", None, b"6", b"7"]
+
+
 async def test_a_database_that_is_gone_is_a_miss_not_an_error() -> None:
     engine = open_engine("postgresql+asyncpg://nobody@127.0.0.1:1/none")
     cache = SQLCallCache(engine)

@@ -50,6 +50,8 @@ def test_plain_database_urls_are_taken(monkeypatch: pytest.MonkeyPatch, given: s
         ("SAITEN_JUDGE_ATTEMPTS", "0", "SAITEN_JUDGE_ATTEMPTS: "),
         ("SAITEN_JUDGE_TIMEOUT_SECONDS", "soon", "SAITEN_JUDGE_TIMEOUT_SECONDS: "),
         ("SAITEN_LIMITS__SAMPLES", "-1", "SAITEN_LIMITS__SAMPLES: "),
+        ("SAITEN_LIMITS", "secret", "SAITEN_LIMITS must be"),
+        ("SAITEN_ENCODER_LAYER", "9", "name it in SAITEN_ENCODER"),
         ("DATABASE_URL", "mysql://u:secret@h/d", "DATABASE_URL must be"),
     ],
 )

@@ -25,6 +25,9 @@ from app.domain.errors import (
 MESSAGE_CHARACTERS = 100
 """Most of DeepL's own words that a detail quotes; a detail has at most 200 characters."""
 
+LONGEST_RETRY_AFTER_SECONDS = 86_400.0
+"""A slip in a header must not shut the gate for years."""
+
 
 class DeepLFailure(Exception):
     """One request that failed: `error` for the caller, `transient` where the same request may succeed later."""
@@ -56,14 +59,14 @@ def fail_by_status(status: int, message: str, retry_after_seconds: float | None)
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds (≥ 0) of a `Retry-After` header: a number or an HTTP date. None where absent or neither."""
+    """Seconds of a `Retry-After` header, from 0 to one day: a number or an HTTP date. None where absent or neither."""
     if value is None:
         return None
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value.strip()):
-        return float(value)
+        return min(LONGEST_RETRY_AFTER_SECONDS, float(value))
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     zoned = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (zoned - (now or datetime.now(UTC))).total_seconds())
+    return min(LONGEST_RETRY_AFTER_SECONDS, max(0.0, (zoned - (now or datetime.now(UTC))).total_seconds()))

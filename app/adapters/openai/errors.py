@@ -15,6 +15,8 @@ import openai
 from app.domain import errors
 
 UPSTREAM_TEXT_CHARACTERS = 200
+LONGEST_RETRY_AFTER_SECONDS = 86_400.0
+"""Quotas are counted by the day at most; a slip in a header must not shut the gate for years."""
 KEY_SHAPE = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|Bearer\s+\S+", re.IGNORECASE)
 QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"})
 FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
@@ -126,20 +128,23 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def read_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """`retry-after-ms`, or `Retry-After` in seconds or as an HTTP date; at least 0. What cannot be read is None."""
+    """Seconds of `retry-after-ms`, or of `Retry-After` as a number or an HTTP date: from 0 to one day.
+
+    What cannot be read is None.
+    """
     milliseconds = read_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
-        return max(0.0, milliseconds / 1000)
+        return min(LONGEST_RETRY_AFTER_SECONDS, max(0.0, milliseconds / 1000))
     written = headers.get("retry-after")
     seconds = read_number(written)
     if seconds is None and written:
         try:
             moment = parsedate_to_datetime(written)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         # RFC 9110: an HTTP date is in UTC, whatever its zone is called.
         seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now.timestamp()
-    return None if seconds is None else max(0.0, seconds)
+    return None if seconds is None else min(LONGEST_RETRY_AFTER_SECONDS, max(0.0, seconds))
 
 
 def read_number(written: str | None) -> float | None:

@@ -85,8 +85,9 @@ class Question:
         return body
 
     def key(self, endpoint: str) -> str:
-        """The call cache's key: digest of the endpoint, of everything that is meant to be sent, and of which call."""
-        return digest(["judge", CACHE_FORMAT, endpoint, self.body(), self.sample, self.attempt])
+        """The call cache's key: digest of the endpoint, of everything that may be sent, and of which call."""
+        # Which of the two prompts is sent shows only once the endpoint was asked, so both decide.
+        return digest(["judge", CACHE_FORMAT, endpoint, self.body(), self.text.digest, self.sample, self.attempt])
 
     def _limit_name(self, conceded: tuple[str, ...]) -> str | None:
         names = ["max_completion_tokens", "max_tokens"]

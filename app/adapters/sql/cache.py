@@ -63,10 +63,12 @@ class SQLCallCache:
 
 
 class MemoryCallCache:
-    """Keeps the `entries` most recently used replies in this process."""
+    """Keeps the `entries` most recently used replies in this process, of `total_bytes` together at most."""
 
-    def __init__(self, *, entries: int = 200_000) -> None:
+    def __init__(self, *, entries: int = 200_000, total_bytes: int = 512 * 1024 * 1024) -> None:
         self._entries = entries
+        self._total_bytes = total_bytes
+        self._held_bytes = 0
         self._values: OrderedDict[str, bytes] = OrderedDict()
 
     async def get(self, key: str) -> bytes | None:
@@ -75,10 +77,11 @@ class MemoryCallCache:
         return self._values.get(key)
 
     async def put(self, key: str, value: bytes) -> None:
+        self._held_bytes += len(value) - len(self._values.pop(key, b""))
         self._values[key] = value
-        self._values.move_to_end(key)
-        while len(self._values) > self._entries:
-            self._values.popitem(last=False)
+        while len(self._values) > self._entries or self._held_bytes > self._total_bytes:
+            _, dropped = self._values.popitem(last=False)
+            self._held_bytes -= len(dropped)
 
 
 class NoCallCache:

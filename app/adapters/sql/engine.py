@@ -11,11 +11,11 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import event, make_url, text
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from app.domain.errors import StoreError, StoreFull, StoreUnavailable
+from app.domain.errors import SettingsInvalid, StoreError, StoreFull, StoreUnavailable
 
 MIGRATION_LOCK = 7_236_147_315_001
 """Any number that no other program on the database uses: two replicas that start at once must not both migrate."""
@@ -24,7 +24,20 @@ FULL = ("database or disk is full", "no space left on device", "disk full")
 
 
 def open_engine(url: str) -> AsyncEngine:
-    """An engine for an `sqlite+aiosqlite` or `postgresql+asyncpg` URL. Connects at first use."""
+    """An engine for an `sqlite+aiosqlite` or `postgresql+asyncpg` URL. Connects at first use.
+
+    Raises SettingsInvalid where the URL cannot be read or its driver is not installed.
+    """
+    try:
+        return _create_engine(url)
+    except ModuleNotFoundError as error:
+        raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten[postgres]") from error
+    except (ArgumentError, ValueError):
+        # `from None`: the words of either may hold the password.
+        raise SettingsInvalid("DATABASE_URL is not an SQLAlchemy URL; check its host, port and path") from None
+
+
+def _create_engine(url: str) -> AsyncEngine:
     if make_url(url).get_backend_name() == "sqlite":
         engine = create_async_engine(url, connect_args={"timeout": 15})
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
@@ -92,5 +105,6 @@ def _is_outage(error: DBAPIError, words: str) -> bool:
         "terminating",
         "timeout",
         "does not exist",
+        "authentication failed",
     )
     return error.connection_invalidated or any(sign in words for sign in signs)

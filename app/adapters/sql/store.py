@@ -70,13 +70,16 @@ class SQLStore:
         this = (table.c.project == project) & (table.c.key == key)
         async with connect(self._engine) as connection:
             await connection.execute(delete(table).where(stale))
-            claimed = await connection.execute(insert_or_ignore(connection, table, row))
-            if claimed.rowcount == 1:
-                return None
-            held = (
-                await connection.execute(select(table.c.body_digest, table.c.status, table.c.body).where(this))
-            ).one()
-        return StoredAnswer(held.body_digest, held.status, held.body)
+            while True:
+                claimed = await connection.execute(insert_or_ignore(connection, table, row))
+                if claimed.rowcount == 1:
+                    return None
+                held = (
+                    await connection.execute(select(table.c.body_digest, table.c.status, table.c.body).where(this))
+                ).one_or_none()
+                # None: whoever held it has let go between the two statements.
+                if held is not None:
+                    return StoredAnswer(held.body_digest, held.status, held.body)
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
         table = idempotency_keys

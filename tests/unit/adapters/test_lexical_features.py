@@ -99,6 +99,12 @@ class TestJapaneseProfile:
     def test_generic_replies(self, text):
         assert JA.read(text).generic
 
+    @pytest.mark.parametrize("part", ["え", "へえ", "すごー", "すごいい", "ね", "そうえ"])
+    def test_a_long_drawn_reply_is_not_split_in_every_way(self, part):
+        # With two ways to read each part, this would still be running when the tests are stopped.
+        assert not JA.read("うん" + part * 500 + "町").generic
+        assert JA.read("うん" + part * 500).generic
+
     def test_unknown_share_is_over_words(self):
         # UniDic lite lacks Latin words: zzxq of zzxq が 好き です
         assert JA.read("zzxqが好きです").unknown_share == pytest.approx(1 / 4)

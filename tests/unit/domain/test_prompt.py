@@ -154,6 +154,11 @@ def test_the_form_decides_the_prefix_digest():
     assert len({prompt.prefix_digest for prompt in prompts}) == 8
 
 
+def test_references_decide_the_prefix_digest_but_not_by_what_they_say():
+    none, one, other = (write(references=texts).prefix_digest for texts in ((), ("a",), ("b", "c")))
+    assert none != one == other
+
+
 @given(ANY_TEXT)
 def test_encoding_keeps_the_meaning(text):
     assert json.loads(encode_untrusted({"response": text})) == {"response": text}

@@ -31,6 +31,20 @@ def test_the_line_reads_like_sacrebleus() -> None:
     )
 
 
+def test_a_model_cannot_write_pieces_of_its_own() -> None:
+    line = judge_line(PROVENANCE.model_copy(update={"model": "m|samples:9\nx"}))
+    assert "|model:m/samples:9 x|" in line
+    assert line.endswith("|samples:1|expected:no")
+
+
+def test_weights_that_differ_sign_differently() -> None:
+    lines = {
+        signature.describe_relevance(RELEVANCE.model_copy(update={"weight": weight}), ())["weight"]
+        for weight in (10.0, 10.000001)
+    }
+    assert lines == {"10", "10.000001"}
+
+
 def test_a_fingerprint_of_the_endpoint_is_not_in_it() -> None:
     assert judge_line(PROVENANCE.model_copy(update={"fingerprint": "fp_2"})) == judge_line()
 

@@ -240,3 +240,16 @@ async def test_scopes_and_projects(client: httpx.AsyncClient, fake: FakeOpenAI, 
     assert (await client.get(path, headers=rival)).status_code == 404
     await keyring.revoke(write_id)
     assert (await client.post("/v1/evaluations", json=BODY, headers=write)).status_code == 401
+
+
+async def test_a_caller_who_hangs_up_is_no_defect(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    head = b"POST /v1/evaluations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    with caplog.at_level("INFO", logger="saiten.web"):
+        async with serving(tmp_path, judge="lexical") as client:
+            _, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
+            writer.write(head)
+            await writer.drain()
+            writer.close()
+            while not any(record.message == "request" for record in caplog.records):
+                await asyncio.sleep(0.01)
+    assert "unexpected error" not in caplog.text

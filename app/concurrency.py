@@ -1,0 +1,17 @@
+"""Work side by side, with one error where one part fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
+    """All results in order. The first failure cancels the rest and is raised as it is, not in a group."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(part) for part in work]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

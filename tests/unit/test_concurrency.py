@@ -1,0 +1,41 @@
+"""Side by side: results in order, one error as it is, nobody left running."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.concurrency import run_together
+
+
+async def test_results_stand_in_the_order_of_the_work() -> None:
+    second_done = asyncio.Event()
+
+    async def first() -> str:
+        await second_done.wait()
+        return "first"
+
+    async def second() -> str:
+        second_done.set()
+        return "second"
+
+    assert await run_together(first(), second()) == ["first", "second"]
+
+
+async def test_the_first_failure_comes_bare_and_ends_the_rest() -> None:
+    ended: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waiter")
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise LookupError("no")
+
+    with pytest.raises(LookupError, match="no"):
+        await run_together(wait(), run_together(wait(), fail()))
+    assert ended == ["waiter", "waiter"]
