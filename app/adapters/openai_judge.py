@@ -6,24 +6,25 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 
 from pydantic import ValidationError
 
 from app.adapters.openai.answers import Answer, Poll, summarize
 from app.adapters.openai.endpoint import OpenAIEndpoint
-from app.adapters.openai.parameters import Question
+from app.adapters.openai.parameters import Question, bound_reply
+from app.adapters.openai.prefixes import Prefixes
 from app.adapters.openai.prices import Prices
 from app.adapters.openai.reply import Reply
 from app.call_cache import CachedCalls
 from app.concurrency import run_together
-from app.domain.prompt import build_prompt
+from app.domain.prompt import enclose
 from app.domain.rubric import Aspect
-from app.domain.verdict import Reading, read_verdict
+from app.domain.verdict import Reading, rate_nothing, read_verdict
 from app.ports import Judgement, JudgingTask
 
 DEFAULT_MODEL = "gpt-6-luna"
 KIND = "openai"
+NO_COMPLETION = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
 
 
 class OpenAIJudge:
@@ -58,6 +59,7 @@ class OpenAIJudge:
             max_attempts=max_attempts,
             backoff_seconds=backoff_seconds,
             concurrency=concurrency,
+            largest_reply_bytes=bound_reply(max_output_tokens),
             sleep=sleep,
             clock=clock,
         )
@@ -65,6 +67,7 @@ class OpenAIJudge:
         self._prices = prices
         self._model = model
         self._max_output_tokens = max_output_tokens
+        self._prefixes = Prefixes()
 
     @property
     def kind(self) -> str:
@@ -92,25 +95,18 @@ class OpenAIJudge:
         """One question about all aspects, or one about each where the rubric asks independently."""
         rubric = task.rubric
         groups = [rubric.aspects] if rubric.calls == "joint" else [(aspect,) for aspect in rubric.aspects]
-        return [self._prepare_question(task, aspects) for aspects in groups]
+        user = enclose(task.dialogue, task.references, task.language)
+        return [self._prepare_question(task, aspects, user) for aspects in groups]
 
-    def _prepare_question(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> Question:
-        write = partial(
-            build_prompt,
-            task.rubric,
-            task.language,
-            task.dialogue,
-            aspects,
-            explain=task.options.explain,
-            references=task.references,
-        )
+    def _prepare_question(self, task: JudgingTask, aspects: tuple[Aspect, ...], user: str) -> Question:
+        prefixes = self._prefixes.find(task, aspects)
         return Question(
             model=task.options.model or self._model,
             aspects=aspects,
             language=task.language,
             options=task.options,
-            structured=write(structured=True),
-            text=write(structured=False),
+            structured=prefixes.structured.before(user),
+            text=prefixes.text.before(user),
             max_output_tokens=self._max_output_tokens,
         )
 
@@ -125,7 +121,7 @@ class OpenAIJudge:
         key = question.key(self._endpoint.url)
 
         async def call() -> bytes:
-            return (await self._endpoint.ask(question)).model_dump_json().encode()
+            return (await self._endpoint.ask(question, key)).model_dump_json().encode()
 
         def accept(entry: bytes) -> bool:
             reply = parse_entry(entry, key)
@@ -138,6 +134,8 @@ class OpenAIJudge:
 
 def read_reply(reply: Reply, question: Question) -> Reading:
     """What a reply says of the aspects it was asked about."""
+    if not reply.completion:
+        return rate_nothing(question.aspects, "unparseable", NO_COMPLETION)
     return read_verdict(
         reply.content,
         aspects=question.aspects,

@@ -38,6 +38,11 @@ class SaitenError(Exception):
         self.detail = detail
         self.pointer = pointer
 
+    @property
+    def loggable(self) -> str:
+        """What may stand in a log: the detail without anybody else's words."""
+        return self.detail
+
 
 class InvalidRequest(SaitenError):
     code = "invalid-request"
@@ -106,14 +111,22 @@ class SettingsInvalid(SaitenError):
 
 
 class UpstreamError(SaitenError):
-    """Somebody else's service. `retry_after_seconds` is what it asked for, where it asked."""
+    """Somebody else's service. `retry_after_seconds` is what it asked for, where it asked.
+
+    `said` are its own words: for the caller alone, since a service may echo the dialogue that it was sent.
+    """
 
     code = "upstream-error"
     title = "A service that Saiten calls failed"
 
-    def __init__(self, detail: str, *, retry_after_seconds: float | None = None) -> None:
-        super().__init__(detail)
+    def __init__(self, detail: str, *, retry_after_seconds: float | None = None, said: str = "") -> None:
+        super().__init__(f"{detail}: {said}" if said else detail)
         self.retry_after_seconds = retry_after_seconds
+        self._loggable = detail
+
+    @property
+    def loggable(self) -> str:
+        return self._loggable
 
 
 class JudgeUnavailable(UpstreamError):

@@ -1,7 +1,8 @@
 """From a rubric and a dialogue to the messages a judge gets.
 
 The system message holds all that is fixed (task, rules, aspects, worked example, format) and comes first, so that a
-provider's prompt cache hits; the dialogue is in the last message, encoded and enclosed, and reaches nothing else.
+provider's prompt cache hits; the dialogue is in the last message, encoded and enclosed, and reaches nothing else. The
+fixed part is a value of its own, `Prefix`, which a judge builds once and keeps.
 """
 
 from __future__ import annotations
@@ -40,6 +41,19 @@ class Prompt:
         return digest([self.messages, self.schema])
 
 
+@dataclass(frozen=True)
+class Prefix:
+    """All of a prompt but the dialogue. `digest` also covers the words around the dialogue, 64 hexadecimal digits."""
+
+    system: str
+    schema: dict[str, Any] | None
+    digest: str
+
+    def before(self, user: str) -> Prompt:
+        """The whole prompt, with a user message from `enclose`."""
+        return Prompt(system=self.system, user=user, schema=self.schema, prefix_digest=self.digest)
+
+
 def build_prompt(
     rubric: Rubric,
     language: str,
@@ -51,6 +65,21 @@ def build_prompt(
     references: tuple[str, ...] = (),
 ) -> Prompt:
     """The prompt that asks for `aspects` in one reply. Raises LanguageNotSupported."""
+    shown = bool(references)
+    prefix = build_prefix(rubric, language, aspects, explain=explain, structured=structured, references=shown)
+    return prefix.before(enclose(dialogue, references, language))
+
+
+def build_prefix(
+    rubric: Rubric,
+    language: str,
+    aspects: tuple[Aspect, ...],
+    *,
+    explain: bool,
+    structured: bool,
+    references: bool = False,
+) -> Prefix:
+    """The part that depends on no dialogue. `references` is whether any are shown. Raises LanguageNotSupported."""
     if language not in rubric.languages:
         raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
     frame = frame_of(language)
@@ -65,12 +94,7 @@ def build_prompt(
     system = "\n\n".join(sections)
     # A judge that is shown references judges another question, so two such scores need another signature.
     shown = ["references"] if references else []
-    return Prompt(
-        system=system,
-        user=enclose(dialogue, references, frame),
-        schema=schema,
-        prefix_digest=digest([system, frame.begin, frame.end, frame.request, schema, *shown]),
-    )
+    return Prefix(system, schema, digest([system, frame.begin, frame.end, frame.request, schema, *shown]))
 
 
 def build_schema(aspects: tuple[Aspect, ...], *, explain: bool) -> dict[str, Any]:
@@ -95,8 +119,9 @@ def closed_object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def enclose(dialogue: Dialogue, references: tuple[str, ...], frame: Frame) -> str:
-    """The user message: the dialogue as harmless JSON inside a boundary that is the JSON's own digest."""
+def enclose(dialogue: Dialogue, references: tuple[str, ...], language: str) -> str:
+    """The user message, the same for every format: harmless JSON inside a boundary that is the JSON's own digest."""
+    frame = frame_of(language)
     content: dict[str, Any] = {
         "context": [{"speaker": said.speaker, "text": said.text} for said in dialogue.context],
         "response": dialogue.response,

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 SURROGATES = re.compile("[\ud800-\udfff]")
+SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+"""Only so can a surrogate be written in UTF-8."""
+
+DIGITS = 20
+"""Longer integers are none that anybody counts with, and reading one costs the square of its length."""
 
 
 class StrictJSONError(ValueError):
@@ -26,40 +32,53 @@ def parse_strict_json(body: bytes) -> Any:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise StrictJSONError(f"the document is not UTF-8 (byte {error.start})") from None
+    value = read_strict_json(text)
+    if SURROGATE_ESCAPE.search(text):
+        _refuse_surrogates(value)
+    return value
+
+
+def read_integer(digits: str) -> int:
+    """The integer; raises StrictJSONError beyond 20 characters."""
+    if len(digits) > DIGITS:
+        raise StrictJSONError("a number is too large")
+    return int(digits)
+
+
+def read_strict_json(text: str, *, parse_int: Callable[[str], Any] = read_integer) -> Any:
+    """The value of a JSON text; raises StrictJSONError for whatever RFC 8259 or a second reader could take otherwise.
+
+    `parse_int` is given each integer as it is spelled. Lone surrogates are the caller's to refuse or to mend.
+    """
     try:
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_number, parse_int=_integer
+        return json.loads(
+            text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_number, parse_int=parse_int
         )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise StrictJSONError(f"the document is not valid JSON: {error.msg} at {where}") from None
     except RecursionError:
         raise StrictJSONError("the document is nested too deeply") from None
-    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise StrictJSONError("an object holds the same key twice")
-    for key, value in pairs:
-        _refuse_surrogates(key)
-        _check_strings(value)
     return found
 
 
-def _check_strings(value: Any) -> None:
-    # Objects inside were checked when they were built, so only strings and arrays are left to look at.
-    if isinstance(value, str):
-        _refuse_surrogates(value)
-    elif isinstance(value, list):
-        for entry in value:
-            _check_strings(entry)
-
-
-def _refuse_surrogates(text: str) -> None:
-    if SURROGATES.search(text):
-        raise StrictJSONError("a string holds a lone surrogate")
+def _refuse_surrogates(value: Any) -> None:
+    """Looks at every key and string, without recursion: the parser allows as many levels as the stack does."""
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            left += [*part, *part.values()]
+        elif isinstance(part, list):
+            left += part
+        elif isinstance(part, str) and SURROGATES.search(part):
+            raise StrictJSONError("a string holds a lone surrogate")
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -71,9 +90,3 @@ def _number(digits: str) -> float:
     if not math.isfinite(value):
         raise StrictJSONError("a number is too large")
     return value
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 20:
-        raise StrictJSONError("a number is too large")
-    return int(digits)

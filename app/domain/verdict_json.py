@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from app.domain.rubric import Aspect
+from app.domain.strict_json import StrictJSONError, read_strict_json
 from app.domain.verdict_parts import INTEGER, Malformed, Part, clean
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
@@ -41,38 +41,14 @@ def read_json_verdict(reply: str, aspects: tuple[Aspect, ...], *, explain: bool)
 
 def parse_object(reply: str) -> dict[str, Any]:
     """The reply's members, integers kept as they are spelled. Raises Malformed."""
+    # `-0` equals 0, but no scale has a level that is written so: numbers stay as they are spelled.
     try:
-        members = json.loads(
-            reply,
-            object_pairs_hook=refuse_repeated,
-            parse_constant=refuse_constant,
-            parse_int=read_integer,
-        )
-    except RecursionError:
-        raise Malformed("it is nested too deeply") from None
-    except ValueError:
-        raise Malformed("it is not one JSON object and nothing else") from None
+        members = read_strict_json(reply, parse_int=Number)
+    except StrictJSONError as fault:
+        raise Malformed(str(fault)) from None
     if not isinstance(members, dict):
         raise Malformed("it is not a JSON object")
     return members
-
-
-def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of one object. Raises Malformed where a name repeats."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise Malformed("it holds a member twice")
-    return members
-
-
-def refuse_constant(_: str) -> NoReturn:
-    """Raises Malformed for NaN and the infinities, which Python's reader would take."""
-    raise Malformed("it holds a number that JSON does not have")
-
-
-def read_integer(digits: str) -> Number:
-    """The integer as it is spelled: `-0` equals 0, but no scale has a level that is written so."""
-    return Number(digits)
 
 
 def read_bare(value: Any) -> tuple[str, None]:

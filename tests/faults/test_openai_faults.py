@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import logging
+import zlib
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import openai
 import pytest
 
-from app.adapters.openai.errors import TREATMENTS, may_retry, read_retry_after, treat
-from app.adapters.openai.gate import Gate
+from app.adapters.openai.errors import TREATMENTS, may_retry, read_wait, treat
+from app.adapters.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
 from app.domain.errors import (
     JudgeQuotaExhausted,
     JudgeRefusedRequest,
@@ -21,7 +25,20 @@ from app.domain.errors import (
     UpstreamError,
 )
 from tests.support.dict_cache import FakeTime
-from tests.support.fake_openai import Behaviour, hang, reset, status, trickle
+from tests.support.fake_openai import (
+    Answer,
+    Behaviour,
+    FakeOpenAI,
+    Request,
+    flood,
+    flood_error,
+    hang,
+    refuse,
+    reset,
+    status,
+    trickle,
+    valid,
+)
 from tests.support.judges import KEY, make_judge, make_task, open_bench, ratings_of
 from tests.support.small_rubrics import make_dialogue
 
@@ -135,11 +152,13 @@ async def test_a_wait_beyond_the_deadline_is_given_up_at_once():
         ({}, None),
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "1.5"}, 1.5),
-        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after-ms": "-3"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": "nan"}, None),
-        ({"retry-after": "1e300"}, 86400.0),
+        ({"retry-after": "1e300"}, None),
+        ({"retry-after": "999999999"}, 86400.0),
         ({"retry-after-ms": "1e300"}, 86400.0),
         ({"retry-after": "Wed, 21 Oct 99999999999999999999 07:28:00 GMT"}, None),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
@@ -150,25 +169,116 @@ async def test_a_wait_beyond_the_deadline_is_given_up_at_once():
     ],
 )
 def test_retry_after_in_all_its_forms(headers: dict[str, str], seconds: float | None):
-    assert read_retry_after(headers, now=NOW) == seconds
+    assert read_wait(headers, now=NOW) == seconds
 
 
-async def test_the_gate_keeps_everybody_out_until_it_opens():
-    time = FakeTime()
-    gate = Gate(2, clock=time.clock, sleep=time.sleep)
-    gate.close_for(5)
-    gate.close_for(1)
-    entered = []
+async def test_a_call_gets_no_more_time_than_its_deadline():
+    async with open_bench(hang, deadline_seconds=0.2) as bench:
+        with pytest.raises(JudgeUnavailable, match=r"no reply within 0\.2 s"):
+            await bench.rate()
+        assert len(bench.fake.requests) == 1
 
-    async def enter() -> None:
-        async with gate.passage(patience_seconds=10):
-            entered.append(time.now)
 
-    await asyncio.gather(*(enter() for _ in range(4)))
-    assert min(entered) >= 1005
-    gate.close_for(11)
-    with pytest.raises(JudgeUnavailable):
-        await enter()
+async def test_who_waits_for_a_place_waits_no_longer_than_that():
+    async with open_bench(hang, deadline_seconds=0.3, concurrency=1) as bench:
+        rates = (bench.rate(None, make_dialogue(f"応答 {number}")) for number in range(6))
+        first, *others = await asyncio.gather(*rates, return_exceptions=True)
+        assert isinstance(first, JudgeUnavailable)
+        assert "no reply within" in str(first)
+        for other in others:
+            assert isinstance(other, JudgeUnavailable)
+            assert "the judge is busy: no place within" in str(other)
+            assert other.retry_after_seconds == 1.0
+        assert len(bench.fake.requests) == 1
+        bench.fake.default = valid
+        assert ratings_of(await bench.rate())["overall"] == (5,), "the place is free again"
+
+
+async def test_a_refused_parameter_buys_no_second_deadline():
+    async with open_bench(deadline_seconds=0.3) as bench:
+        bench.fake.script(refuse("seed"), hang)
+        with pytest.raises(JudgeUnavailable, match="all tries and waits included"):
+            await bench.rate()
+        assert len(bench.fake.requests) == 2
+
+
+BOMB = gzip.compress(bytes(32 * 2**20))
+"""32 MiB in some 32 KB."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        flood,
+        flood_error,
+        lambda _: Answer(body=BOMB, headers={"content-encoding": "gzip"}),
+        lambda _: Answer(400, body=BOMB, headers={"content-encoding": "gzip"}),
+        lambda _: Answer(body=b" " * (LARGEST_PLAIN_REPLY_BYTES + 1)),
+    ],
+    ids=["endless", "endless error", "gzip bomb", "gzip bomb as an error", "one byte too many"],
+)
+async def test_a_reply_larger_than_any_verdict_is_not_read(fault: Behaviour):
+    async with open_bench(fault, max_attempts=2) as bench:
+        with pytest.raises(JudgeUnavailable, match="larger than any verdict"):
+            await bench.rate()
+        assert len(bench.fake.requests) == 2
+
+
+def padded(size: int) -> Behaviour:
+    """A valid completion of that many bytes, with token probabilities where they are asked for."""
+    return lambda request: Answer(body=json.dumps(valid(request).body).encode().ljust(size))
+
+
+async def test_the_largest_reply_is_read():
+    async with open_bench(padded(LARGEST_PLAIN_REPLY_BYTES)) as bench:
+        assert ratings_of(await bench.rate())["overall"] == (5,)
+
+
+async def test_token_probabilities_may_take_more():
+    async with open_bench(padded(bound_reply(2048)), max_attempts=1) as bench:
+        assert (await bench.rate(expected=True)).verdicts["overall"].expected is not None
+        bench.fake.default = padded(bound_reply(2048) + 1)
+        with pytest.raises(JudgeUnavailable, match="larger than any verdict"):
+            await bench.rate(None, make_dialogue("別の応答"), expected=True)
+
+
+@pytest.mark.parametrize(("encoding", "encode"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+async def test_a_compressed_reply_is_read(encoding: str, encode: Callable[[bytes], bytes]):
+    def answer(request: Request) -> Answer:
+        return Answer(body=encode(json.dumps(valid(request).body).encode()), headers={"content-encoding": encoding})
+
+    async with open_bench(answer) as bench:
+        assert ratings_of(await bench.rate())["overall"] == (5,)
+
+
+async def test_a_reply_whose_compression_is_broken_is_tried_again():
+    async with open_bench() as bench:
+        bench.fake.script(lambda _: Answer(body=b"no gzip", headers={"content-encoding": "gzip"}))
+        assert ratings_of(await bench.rate())["overall"] == (5,)
+        assert len(bench.fake.requests) == 2
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(code: int):
+    async with FakeOpenAI() as elsewhere:
+        location = f"{elsewhere.base_url}/chat/completions"
+        async with open_bench(status(code, f"see {location}", headers={"location": location})) as bench:
+            with pytest.raises(JudgeRefusedRequest, match="redirect; check OPENAI_BASE_URL") as caught:
+                await bench.rate()
+            assert len(bench.fake.requests) == 1
+        assert elsewhere.requests == []
+        assert location not in str(caught.value)
+
+
+async def test_the_sdk_logs_no_text_and_no_key(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG)
+    for name in ("openai", "httpx", "httpx2", "httpcore", "httpcore2"):
+        caplog.set_level(logging.DEBUG, logger=name)
+    async with open_bench() as bench:
+        await bench.rate(None, make_dialogue("秘密の応答"))
+    assert [record for record in caplog.records if record.name.startswith("openai")]
+    for text in ("秘密", "\\u79d8", KEY, "自然さ", "naturalness"):
+        assert text not in caplog.text
 
 
 @pytest.mark.parametrize("code", [400, 401, 429, 500])
@@ -181,6 +291,7 @@ async def test_no_error_and_no_log_holds_the_key(code: int, caplog: pytest.LogCa
     told = str(caught.value)
     assert KEY not in told + caplog.text
     assert "sk-" not in told
+    assert "redirect" not in told
     assert len(told) < 320
 
 

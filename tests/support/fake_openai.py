@@ -22,7 +22,8 @@ Choose = Callable[[list[int]], int]
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent. `fault` is `hang` (nothing, ever), `trickle` (an endless body, byte by byte) or `reset` (no answer)."""
+    """What is sent. `fault` is `hang` (nothing, ever), `trickle` (an endless body, byte by byte), `flood` (an endless
+    body, as fast as it is taken) or `reset` (no answer)."""
 
     status: int = 200
     body: Any = None
@@ -156,13 +157,21 @@ def trickle(_: Request) -> Answer:
     return Answer(fault="trickle")
 
 
-async def trickle_body(writer: asyncio.StreamWriter) -> None:
+def flood(_: Request) -> Answer:
+    return Answer(fault="flood")
+
+
+def flood_error(_: Request) -> Answer:
+    return Answer(500, fault="flood")
+
+
+async def write_endlessly(writer: asyncio.StreamWriter, status: int, piece: bytes, pause_seconds: float) -> None:
     """A body that never ends while somebody reads it."""
-    writer.write(b"HTTP/1.1 200 X\r\ncontent-length: 1000000\r\n\r\n")
+    writer.write(f"HTTP/1.1 {status} X\r\n\r\n".encode())
     while not writer.transport.is_closing():
-        writer.write(b" ")
+        writer.write(piece)
         await writer.drain()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(pause_seconds)
 
 
 def reset(_: Request) -> Answer:
@@ -235,7 +244,9 @@ class FakeOpenAI:
         if answer.fault == "hang":
             await reader.read()
         if answer.fault == "trickle":
-            await trickle_body(writer)
+            await write_endlessly(writer, answer.status, b" ", 0.01)
+        if answer.fault == "flood":
+            await write_endlessly(writer, answer.status, b" " * 65_536, 0)
         self.in_flight -= 1
         if answer.fault:
             writer.transport.abort()

@@ -86,3 +86,13 @@ def reasons_of(judgement: Judgement) -> set[str]:
         for sample in verdict.samples
         if isinstance(sample, Unrated)
     }
+
+
+def details_of(judgement: Judgement) -> set[str]:
+    """What is said of the unrated samples."""
+    return {
+        sample.detail
+        for verdict in judgement.verdicts.values()
+        for sample in verdict.samples
+        if isinstance(sample, Unrated)
+    }

@@ -7,15 +7,17 @@ import json as json_module
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urljoin
 
 import deepl
 
 from app import __version__
-from app.adapters.deepl.errors import DeepLFailure, fail_by_status, parse_retry_after, quote_message
+from app.adapters.deepl.errors import DeepLFailure, fail_by_status, quote_message
 from app.adapters.deepl.passages import TARGET_LANGUAGE
 from app.domain.errors import SettingsInvalid, TranslatorUnavailable
+from app.domain.retry_after import read_retry_after
 
 
 class OneTryClient(deepl.DeepLClient):
@@ -117,7 +119,7 @@ class DeepLThreads:
     def _describe(self, error: deepl.DeepLException, retry_after: str | None) -> DeepLFailure:
         if error.http_status_code is not None:
             message = quote_message(str(error), self._auth_key)
-            return fail_by_status(error.http_status_code, message, parse_retry_after(retry_after))
+            return fail_by_status(error.http_status_code, message, read_retry_after(retry_after, datetime.now(UTC)))
         if isinstance(error, deepl.ConnectionException):
             reason = type(error.__cause__).__name__
             return self._fail(f"cannot be reached ({reason}); check DEEPL_SERVER_URL and the network", transient=True)

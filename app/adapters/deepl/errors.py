@@ -11,8 +11,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from app.domain.errors import (
     TranslatorQuotaExhausted,
@@ -24,9 +22,6 @@ from app.domain.errors import (
 
 MESSAGE_CHARACTERS = 100
 """Most of DeepL's own words that a detail quotes; a detail has at most 200 characters."""
-
-LONGEST_RETRY_AFTER_SECONDS = 86_400.0
-"""A slip in a header must not shut the gate for years."""
 
 
 class DeepLFailure(Exception):
@@ -47,26 +42,14 @@ def quote_message(message: str, secret: str) -> str:
 def fail_by_status(status: int, message: str, retry_after_seconds: float | None) -> DeepLFailure:
     """The failure that an HTTP status means. `message` is quoted, so it must have gone through `quote_message`."""
     if status in (401, 403):
-        return DeepLFailure(TranslatorUnauthorized(f"DeepL refused the key; check DEEPL_API_KEY ({message})."))
+        return DeepLFailure(TranslatorUnauthorized("DeepL refused the key; check DEEPL_API_KEY", said=message))
     if status == 456:
         return DeepLFailure(TranslatorQuotaExhausted("DeepL's quota for this billing period is used up (HTTP 456)."))
     if status == 429 or status >= 500:
-        detail = f"DeepL is busy or broken (HTTP {status}: {message})."
-        return DeepLFailure(TranslatorUnavailable(detail, retry_after_seconds=retry_after_seconds), transient=True)
+        detail = f"DeepL is busy or broken (HTTP {status})"
+        return DeepLFailure(
+            TranslatorUnavailable(detail, retry_after_seconds=retry_after_seconds, said=message), transient=True
+        )
     return DeepLFailure(
-        TranslatorRefusedRequest(f"DeepL refused the request, and would again (HTTP {status}: {message}).")
+        TranslatorRefusedRequest(f"DeepL refused the request, and would again (HTTP {status})", said=message)
     )
-
-
-def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds of a `Retry-After` header, from 0 to one day: a number or an HTTP date. None where absent or neither."""
-    if value is None:
-        return None
-    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value.strip()):
-        return min(LONGEST_RETRY_AFTER_SECONDS, float(value))
-    try:
-        date = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return None
-    zoned = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return min(LONGEST_RETRY_AFTER_SECONDS, max(0.0, (zoned - (now or datetime.now(UTC))).total_seconds()))

@@ -7,19 +7,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import openai
 
 from app.domain import errors
+from app.domain.retry_after import LONGEST_SECONDS, read_retry_after
 
 UPSTREAM_TEXT_CHARACTERS = 200
-LONGEST_RETRY_AFTER_SECONDS = 86_400.0
-"""Quotas are counted by the day at most; a slip in a header must not shut the gate for years."""
 KEY_SHAPE = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|Bearer\s+\S+", re.IGNORECASE)
 QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"})
 FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+
+
+class ReplyTooLarge(openai.OpenAIError):
+    """A reply of more bytes than any verdict has. One of the vendor's errors, so that the SDK lets it through."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,20 @@ BROKEN = Treatment(errors.JudgeUnavailable, True, "the judge failed")
 LOCKED = Treatment(errors.JudgeUnauthorized, False, "the judge refused the key; check OPENAI_API_KEY", quotes=False)
 SPENT = Treatment(errors.JudgeQuotaExhausted, False, "the judge's quota is used up; add credit, then try again")
 REFUSED = Treatment(errors.JudgeRefusedRequest, False, "the judge refused the request")
+ELSEWHERE = Treatment(
+    errors.JudgeRefusedRequest, False, "the judge answered with a redirect; check OPENAI_BASE_URL", quotes=False
+)
+"""Never followed: it would send the dialogue and the key to wherever the answer says."""
+OVERSIZE = Treatment(
+    errors.JudgeUnavailable, True, "the judge's reply is larger than any verdict; check OPENAI_BASE_URL", quotes=False
+)
 UNKNOWN = Treatment(
     errors.JudgeRefusedRequest, False, "the judge does not know this model or path; check the model and OPENAI_BASE_URL"
 )
 
 TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (TimeoutError, SLOW),
+    (ReplyTooLarge, OVERSIZE),
     (openai.APITimeoutError, SLOW),
     (openai.APIConnectionError, UNREACHABLE),
     (openai.AuthenticationError, LOCKED),
@@ -68,6 +78,8 @@ BY_STATUS: dict[int, Treatment] = {HTTPStatus.PAYMENT_REQUIRED: SPENT, HTTPStatu
 def treat(error: BaseException) -> Treatment | None:
     """The error's treatment; None where it is not one of the vendor's."""
     if isinstance(error, openai.APIStatusError):
+        if HTTPStatus.MULTIPLE_CHOICES <= error.status_code < HTTPStatus.BAD_REQUEST:
+            return ELSEWHERE
         # The vendor's package passes on whatever type the endpoint sent.
         if QUOTA_CODES & {str(error.code), str(error.type)}:
             return SPENT
@@ -95,12 +107,11 @@ def is_filtered(error: openai.APIStatusError) -> bool:
 def translate_error(error: Exception, *, api_key: str) -> errors.UpstreamError:
     """The domain's error, with at most 200 characters of the endpoint's words and no key."""
     treatment = treat(error) or BROKEN
-    detail = treatment.advice
-    if isinstance(error, openai.APIStatusError):
-        detail += f" (HTTP {error.status_code})"
-        if treatment.quotes and (words := quote_upstream(error, api_key)):
-            detail += f": {words}"
-    return treatment.becomes(detail, retry_after_seconds=retry_after(error))
+    if not isinstance(error, openai.APIStatusError):
+        return treatment.becomes(treatment.advice)
+    detail = f"{treatment.advice} (HTTP {error.status_code})"
+    said = quote_upstream(error, api_key) if treatment.quotes else ""
+    return treatment.becomes(detail, retry_after_seconds=retry_after(error), said=said)
 
 
 def upstream_message(error: openai.APIStatusError) -> str:
@@ -123,28 +134,16 @@ def quote_upstream(error: openai.APIStatusError, api_key: str) -> str:
 def retry_after(error: BaseException) -> float | None:
     """Seconds that the endpoint asked to wait, or None where it did not ask."""
     if isinstance(error, openai.APIStatusError):
-        return read_retry_after(error.response.headers, now=datetime.now(UTC))
+        return read_wait(error.response.headers, now=datetime.now(UTC))
     return None
 
 
-def read_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Seconds of `retry-after-ms`, or of `Retry-After` as a number or an HTTP date: from 0 to one day.
-
-    What cannot be read is None.
-    """
+def read_wait(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """Seconds of OpenAI's own `retry-after-ms`, else of `Retry-After`: from 0 to one day. Unreadable is None."""
     milliseconds = read_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
-        return min(LONGEST_RETRY_AFTER_SECONDS, max(0.0, milliseconds / 1000))
-    written = headers.get("retry-after")
-    seconds = read_number(written)
-    if seconds is None and written:
-        try:
-            moment = parsedate_to_datetime(written)
-        except (ValueError, OverflowError):
-            return None
-        # RFC 9110: an HTTP date is in UTC, whatever its zone is called.
-        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now.timestamp()
-    return None if seconds is None else min(LONGEST_RETRY_AFTER_SECONDS, max(0.0, seconds))
+        return min(LONGEST_SECONDS, max(0.0, milliseconds / 1000))
+    return read_retry_after(headers.get("retry-after"), now)
 
 
 def read_number(written: str | None) -> float | None:

@@ -40,15 +40,32 @@ class Gate:
 
     @asynccontextmanager
     async def passage(self, *, patience_seconds: float) -> AsyncIterator[None]:
-        """A place for one call. Raises JudgeUnavailable where the gate stays closed for longer than the patience."""
-        known = self._refusal
-        async with self._places:
+        """A place for one call. Raises JudgeUnavailable where all waiting together takes longer than the patience."""
+        known, ends_at = self._refusal, self._clock() + patience_seconds
+        await self._take_place(patience_seconds)
+        try:
             if self._refusal is not known and self._refusal is not None:
-                raise type(self._refusal)(self._refusal.detail)
-            while (wait := self._opens_at - self._clock()) > 0:
-                if wait > patience_seconds:
-                    raise JudgeUnavailable(
-                        f"the judge asked for no calls for another {wait:.0f} s", retry_after_seconds=wait
-                    )
-                await self._sleep(wait + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
+                raise type(self._refusal)(self._refusal.loggable)
+            await self._wait_until_open(ends_at)
             yield
+        finally:
+            self._places.release()
+
+    async def _take_place(self, patience_seconds: float) -> None:
+        try:
+            async with asyncio.timeout(patience_seconds):
+                await self._places.acquire()
+        except TimeoutError:
+            raise JudgeUnavailable(
+                f"the judge is busy: no place within {patience_seconds:.3g} s; try again, or raise its concurrency",
+                # Nobody knows when a place comes free; who waited so long in vain need not hurry.
+                retry_after_seconds=max(1.0, patience_seconds),
+            ) from None
+
+    async def _wait_until_open(self, ends_at: float) -> None:
+        while (wait := self._opens_at - self._clock()) > 0:
+            if self._clock() + wait > ends_at:
+                raise JudgeUnavailable(
+                    f"the judge asked for no calls for another {wait:.0f} s", retry_after_seconds=wait
+                )
+            await self._sleep(wait + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret

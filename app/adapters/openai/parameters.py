@@ -25,19 +25,25 @@ NEGOTIABLE = (
     "max_tokens",
 )
 WIDE_TOP_LOGPROBS, NARROW_TOP_LOGPROBS = 20, 5
+LARGEST_PLAIN_REPLY_BYTES = 2**20
+"""A completion of a few thousand tokens has some tens of kilobytes."""
+CHOICE_BYTES = 256
+"""Of one token among the alternatives, indented as OpenAI does it, with its bytes one a line: about 230."""
 TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
 PARAMETER_NAME = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(NEGOTIABLE)})(?![A-Za-z0-9_])")
 SEED = 20_240_719
 """The first sample's seed. Any fixed number will do; the signature shows it."""
 RETRY_SEED_STEP = 1_000_000
-CACHE_FORMAT = 1
+CACHE_FORMAT = 2
+"""Raise it whenever the request body changes in a way that no part of the key shows."""
 
 
 @dataclass(frozen=True)
 class Question:
     """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt.
 
-    `sample` counts from 0. `attempt` is 0 for the first and 1 for the one repetition after a malformed reply.
+    The two prompts differ in their fixed part only. `sample` counts from 0. `attempt` is 0 for the first and 1 for
+    the one repetition after a malformed reply.
     """
 
     model: str
@@ -72,11 +78,24 @@ class Question:
         """The request body, less the parameters in `conceded` or with what stands in for them."""
         structured = "response_format" not in conceded
         prompt = self.prompt(structured=structured)
-        body = self.parameters(conceded) | {"model": self.model, "messages": prompt.messages}
-        del body["response_format"]
+        body = self._settle(conceded) | {"messages": prompt.messages}
         if structured:
             schema = {"name": "verdict", "strict": True, "schema": prompt.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body
+
+    def key(self, endpoint: str) -> str:
+        """The call cache's key: digest of the endpoint, of everything that may be sent, and of which call."""
+        # Which of the two prompts is sent shows only once the endpoint was asked, so both decide. Their fixed parts
+        # enter as digests that were taken once, and the dialogue, which is the same in both, as it is.
+        prefixes = [self.structured.prefix_digest, self.text.prefix_digest]
+        sent = [endpoint, self._settle(), prefixes, self.structured.user]
+        return digest(["judge", CACHE_FORMAT, *sent, self.sample, self.attempt])
+
+    def _settle(self, conceded: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The body's model and parameters, less `response_format`, as this very call sends them."""
+        body = self.parameters(conceded) | {"model": self.model}
+        del body["response_format"]
         if "seed" in body:
             # Another seed for the repetition, so that an endpoint which keeps to its seed may answer differently.
             body["seed"] = SEED + self.sample + RETRY_SEED_STEP * self.attempt
@@ -84,16 +103,16 @@ class Question:
             body["logprobs"] = True
         return body
 
-    def key(self, endpoint: str) -> str:
-        """The call cache's key: digest of the endpoint, of everything that may be sent, and of which call."""
-        # Which of the two prompts is sent shows only once the endpoint was asked, so both decide.
-        return digest(["judge", CACHE_FORMAT, endpoint, self.body(), self.text.digest, self.sample, self.attempt])
-
     def _limit_name(self, conceded: tuple[str, ...]) -> str | None:
         names = ["max_completion_tokens", "max_tokens"]
         if not REASONING_MODEL.match(self.model):
             names.reverse()
         return next((name for name in names if name not in conceded), None)
+
+
+def bound_reply(max_output_tokens: int) -> int:
+    """The most bytes that an honest reply with token probabilities may have."""
+    return LARGEST_PLAIN_REPLY_BYTES + max_output_tokens * (1 + WIDE_TOP_LOGPROBS) * CHOICE_BYTES
 
 
 def find_refused(body: dict[str, Any], message: str, param: str | None, code: str | None) -> str | None:

@@ -25,9 +25,13 @@ class TokenRecord(Value):
 
 
 class Reply(Value):
-    """What came back for one question. `key` is the question's own, so that an entry cannot stand in for another."""
+    """What came back for one question. `key` is the question's own, so that an entry cannot stand in for another.
+
+    `completion` is False where the answer was no chat completion at all, as from a wrong address.
+    """
 
     key: str
+    completion: bool = True
     content: str | None
     finish_reason: str | None
     refusal: str | None = None
@@ -66,9 +70,12 @@ def read_completion(payload: bytes) -> dict[str, Any]:
     choice = choices[0] if choices else None
     message = member(choice, "message", dict)
     usage = member(answer, "usage", dict)
+    finish_reason = text_member(choice, "finish_reason")
     return {
+        # A provider that filtered the reply may leave the message out.
+        "completion": message is not None or finish_reason is not None,
         "content": text_member(message, "content"),
-        "finish_reason": text_member(choice, "finish_reason"),
+        "finish_reason": finish_reason,
         "refusal": text_member(message, "refusal"),
         "model": text_member(answer, "model"),
         "fingerprint": text_member(answer, "system_fingerprint"),

@@ -12,7 +12,7 @@ import pytest
 from app.domain.errors import JudgeRefusedRequest
 from app.domain.evaluation import Unrated
 from tests.support.fake_openai import Answer, Behaviour, complete, refuse, say, status, tell_tokens, valid, verdict_of
-from tests.support.judges import Bench, make_judge, open_bench, ratings_of, reasons_of
+from tests.support.judges import Bench, details_of, make_judge, open_bench, ratings_of, reasons_of
 from tests.support.malformed import JSON_KINDS, TEXT_KINDS
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue
 
@@ -226,7 +226,23 @@ class TestMalformed:
         bench.fake.default = lambda _: Answer(body=body)
         judgement = await bench.rate()
         assert reasons_of(judgement) == {"unparseable"}
+        assert details_of(judgement) == {"the endpoint's answer is no chat completion; check OPENAI_BASE_URL"}
         assert len(bench.fake.requests) == 2
+
+    @pytest.mark.parametrize(
+        ("choice", "reason"),
+        [
+            ({"message": {"content": None}, "finish_reason": "stop"}, "unparseable"),
+            ({"message": {}}, "unparseable"),
+            ({"finish_reason": "content_filter"}, "content-filter"),
+            ({"finish_reason": "length"}, "truncated"),
+        ],
+    )
+    async def test_a_completion_without_a_message_is_one_all_the_same(self, bench: Bench, choice: Any, reason: str):
+        bench.fake.default = lambda _: Answer(body={"choices": [choice]})
+        judgement = await bench.rate()
+        assert reasons_of(judgement) == {reason}
+        assert not any("OPENAI_BASE_URL" in detail for detail in details_of(judgement))
 
     async def test_text_that_no_store_can_keep_is_mended(self, bench: Bench):
         bench.fake.default = say("\ud800 and \x00")

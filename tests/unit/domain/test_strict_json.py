@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.strict_json import StrictJSONError, parse_strict_json, read_strict_json
 
 REFUSED = {
     "empty": b"",
@@ -28,6 +28,10 @@ REFUSED = {
     "lone surrogate": b'{"a":"\\ud800"}',
     "lone surrogate in a list": b'{"a":[["\\udc00"]]}',
     "lone surrogate in a key": b'{"\\udfff":1}',
+    "lone surrogate in a key, in capitals": b'[{"a":{"\\uDBFF":1}}]',
+    "lone surrogate in a top-level array": b'["a","\\ud800"]',
+    "lone surrogate at the top": b'"\\uDc00"',
+    "surrogates in the wrong order": b'"\\ude46\\ud83d"',
     "100,000 open brackets": b"[" * 100_000,
     "5,000 deep": b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}",
     "raw control character": b'{"a":"\x07"}',
@@ -45,6 +49,41 @@ def test_refuses(body: bytes) -> None:
 
 def test_a_surrogate_pair_is_a_character() -> None:
     assert parse_strict_json(b'{"a":"\\ud83d\\ude46"}') == {"a": "🙆"}
+
+
+def test_the_words_of_an_escape_are_no_surrogate() -> None:
+    assert parse_strict_json(rb'{"a":["\\ud800"]}') == {"a": ["\\ud800"]}
+
+
+def test_surrogates_are_found_as_deep_as_the_parser_goes() -> None:
+    with pytest.raises(StrictJSONError):
+        parse_strict_json(b"[" * 600 + rb'"\ud800"' + b"]" * 600)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"a":{"b":1,"b":1}}', "same key twice"),
+        ('{"a":NaN}', "NaN"),
+        ('{"a":1e999}', "too large"),
+        ('{"a":123456789012345678901}', "too large"),
+        ("[" * 100_000, "nested"),
+        ('{"a":1} x', "line 1 column 9"),
+    ],
+)
+def test_a_text_is_read_as_strictly(text: str, says: str) -> None:
+    with pytest.raises(StrictJSONError, match=says):
+        read_strict_json(text)
+
+
+def test_a_text_may_keep_its_integers_and_its_surrogates() -> None:
+    text = r'{"a":-0,"b":[9999999999999999999999999],"c":1.5,"d":"\ud800"}'
+    found = read_strict_json(text, parse_int=str)
+    assert found == {"a": "-0", "b": ["9999999999999999999999999"], "c": 1.5, "d": "\ud800"}
+
+
+def test_twenty_digits_are_the_longest_integer() -> None:
+    assert parse_strict_json(b"9" * 20) == 10**20 - 1
 
 
 JSON = st.recursive(

@@ -106,6 +106,25 @@ def test_the_reason_says_what_was_wrong(kind, reason):
     assert reasons(read_spoiled(JSON_KINDS[kind](GOOD, ASPECTS), structured=True)) == {reason}
 
 
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        ('{"overall": 4, "overall": 4}', "same key twice"),
+        ('{"overall": NaN}', "NaN is not a JSON number"),
+        ('{"overall": 4}.', "not valid JSON"),
+        ('{"overall": ' + "[" * 100_000, "nested too deeply"),
+        ("[4]", "not a JSON object"),
+        ('{"overall": -0}', "gave -0 on a scale of 1 to 5"),
+        ('{"overall": ' + "4" * 5000 + "}", "gave 444444444444 on a scale"),
+        ('{"overall": 1e999}', "too large"),
+    ],
+)
+def test_the_detail_says_what_was_wrong(reply, says):
+    rating = read(reply).ratings["overall"]
+    assert isinstance(rating, Unrated)
+    assert says in rating.detail
+
+
 def test_details_hold_no_text_of_the_reply():
     reading = read("秘密の応答")
     assert "秘密" not in str(reading.ratings)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from app.adapters.deepl.errors import fail_by_status, parse_retry_after, quote_message
+from app.adapters.deepl.errors import fail_by_status, quote_message
 from app.domain.errors import (
     TranslatorQuotaExhausted,
     TranslatorRefusedRequest,
@@ -40,31 +38,6 @@ def test_a_status_means_one_error(status: int, kind: type[UpstreamError], transi
 
 def test_a_pause_that_deepl_asks_for_is_passed_on() -> None:
     assert fail_by_status(429, "", 7.0).error.retry_after_seconds == 7.0
-
-
-NOW = datetime(2026, 10, 21, 7, 28, 0, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        (None, None),
-        ("3", 3.0),
-        (" 1.5 ", 1.5),
-        ("Wed, 21 Oct 2026 07:28:30 GMT", 30.0),
-        ("Wed, 21 Oct 2026 07:27:00 GMT", 0.0),
-        ("Wed, 21 Oct 2026 07:28:30 -0000", 30.0),
-        ("soon", None),
-        ("-1", None),
-        ("inf", None),
-        ("999999999", 86400.0),
-        ("Wed, 21 Oct 2099 07:28:00 GMT", 86400.0),
-        ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
-        ("", None),
-    ],
-)
-def test_retry_after_is_a_number_or_a_date(value: str | None, seconds: float | None) -> None:
-    assert parse_retry_after(value, NOW) == seconds
 
 
 def test_a_quoted_message_is_one_short_line_without_the_key() -> None:

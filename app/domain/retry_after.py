@@ -1,0 +1,27 @@
+"""`Retry-After`, as RFC 9110 (10.2.3) has it, and as servers write it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+LONGEST_SECONDS = 24 * 3600.0
+"""What a server asks for beyond a day is a slip of its clock: nobody would notice when it is over."""
+
+NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+
+
+def read_retry_after(written: str | None, now: datetime) -> float | None:
+    """Seconds, from 0 to one day, of a number or an HTTP date; None where absent or neither."""
+    if written is None:
+        return None
+    if NUMBER.fullmatch(written.strip()):
+        return min(LONGEST_SECONDS, float(written))
+    try:
+        moment = parsedate_to_datetime(written)
+    except (ValueError, OverflowError):
+        return None
+    # An HTTP date is in UTC, whatever its zone is called.
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return min(LONGEST_SECONDS, max(0.0, (zoned - now).total_seconds()))
