@@ -168,8 +168,6 @@ class Store(Protocol):
 
     async def release_key(self, project: str, key: str) -> None: ...
 
-    async def close(self) -> None: ...
-
 
 Scope = Literal["read", "write", "admin"]
 

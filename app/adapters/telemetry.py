@@ -14,6 +14,8 @@ from app.ports import Outcome
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 FIELDS = ("request_id", "method", "path", "status", "seconds", "code", "evaluation_id")
+OWN = ("saiten", "app")
+"""First names of Saiten's own loggers."""
 
 
 class PrometheusTelemetry:
@@ -73,13 +75,30 @@ class JSONFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
+class OwnRecords(logging.Filter):
+    """Lets Saiten's records through, uvicorn's from info, and everybody else's from warning.
+
+    A list of whom to hear, not of whom to silence: below warning, libraries log what they send and store (drivers their
+    statements with every value, SDKs whole requests), and the next one would not be on a list.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        family = record.name.partition(".")[0]
+        if family in OWN:
+            return True
+        return record.levelno >= (logging.INFO if record.name == "uvicorn.error" else logging.WARNING)
+
+
 def configure_logging(level: str) -> None:
-    """Sends the process's logs to standard error as JSON lines."""
+    """Sends the process's logs to standard error as JSON lines; `level` is for Saiten's own."""
+    chosen = logging.getLevelNamesMapping()[level.upper()]
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter())
+    # On the handler: some SDKs set their loggers' level themselves, by an environment variable of theirs.
+    handler.addFilter(OwnRecords())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
-    # The SDKs log each request at info, URL included; Saiten's own records say what an operator needs.
-    for noisy in ("httpx", "httpx2", "httpcore", "openai", "deepl", "urllib3", "alembic", "asyncio"):
-        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
+    root.setLevel(max(logging.WARNING, chosen))
+    for name in OWN:
+        logging.getLogger(name).setLevel(chosen)
+    logging.getLogger("uvicorn.error").setLevel(max(logging.INFO, chosen))

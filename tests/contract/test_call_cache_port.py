@@ -40,6 +40,11 @@ async def test_a_later_value_replaces_an_earlier_one(cache: CallCache) -> None:
     assert await cache.get("k") == b"two"
 
 
+async def test_a_key_that_no_column_can_hold_is_a_miss(cache: CallCache) -> None:
+    assert await cache.get("k\0") is None
+    assert await cache.get("\ud800") is None
+
+
 async def test_it_stays_bounded(cache: CallCache) -> None:
     for position in range(6):
         await cache.put(f"k{position}", b"v")

@@ -27,9 +27,8 @@ async def store(backend: str | None) -> AsyncIterator[Store]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    made = SQLStore(engine)
-    yield made
-    await made.close()
+    yield SQLStore(engine)
+    await engine.dispose()
 
 
 async def test_a_record_comes_back_as_it_was_saved(store: Store) -> None:
@@ -85,3 +84,20 @@ async def test_a_released_key_is_free(store: Store) -> None:
 async def test_it_answers(store: Store) -> None:
     await store.ping()
     assert await store.find("team", "none") is None
+
+
+@pytest.mark.parametrize("text", ["ev_1\0", "\0", "\ud800"])
+async def test_what_no_column_can_hold_is_not_there(store: Store, text: str) -> None:
+    await store.save("team", make_record())
+    assert await store.find("team", text) is None
+    assert await store.find(text, "ev_1") is None
+    assert await store.find_baseline(text, "ja", "c1") is None
+    assert await store.claim_key("team", text, "digest") is None
+    await store.answer_key("team", text, 200, b"{}")
+    await store.release_key("team", text)
+
+
+async def test_many_at_once_are_all_kept(store: Store) -> None:
+    await asyncio.gather(*(store.save("team", make_record(id=f"ev_{number}")) for number in range(64)))
+    found = await asyncio.gather(*(store.find("team", f"ev_{number}") for number in range(64)))
+    assert None not in found

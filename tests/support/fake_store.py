@@ -40,6 +40,3 @@ class FakeStore:
         held = self.answers.get((project, key))
         if held is not None and held.status is None:
             del self.answers[project, key]
-
-    async def close(self) -> None:
-        return None

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import connect
+from app.adapters.sql.engine import read, write
 from app.adapters.sql.store import insert_or_ignore
-from app.adapters.sql.tables import call_cache
+from app.adapters.sql.tables import call_cache, can_hold
 from app.domain.errors import StoreError
 
 logger = logging.getLogger("saiten.cache")
@@ -30,8 +30,10 @@ class SQLCallCache:
         self._writes = 0
 
     async def get(self, key: str) -> bytes | None:
+        if not can_hold(key):
+            return None
         try:
-            async with connect(self._engine) as connection:
+            async with read(self._engine) as connection:
                 query = select(call_cache.c.value).where(call_cache.c.key == key)
                 return (await connection.execute(query)).scalar_one_or_none()
         except StoreError as error:
@@ -39,12 +41,12 @@ class SQLCallCache:
             return None
 
     async def put(self, key: str, value: bytes) -> None:
-        if len(value) > self._value_bytes:
+        if len(value) > self._value_bytes or not can_hold(key):
             return
         row = {"key": key, "value": value, "created_at": datetime.now(UTC)}
         self._writes += 1
         try:
-            async with connect(self._engine) as connection:
+            async with write(self._engine) as connection:
                 # Replaced rather than ignored: what stands there was refused by its reader (poisoned or truncated).
                 await connection.execute(delete(call_cache).where(call_cache.c.key == key))
                 await connection.execute(insert_or_ignore(connection, call_cache, row))
@@ -55,7 +57,7 @@ class SQLCallCache:
 
     async def prune(self) -> None:
         """Drops the oldest entries beyond the bound."""
-        async with connect(self._engine) as connection:
+        async with write(self._engine) as connection:
             count = (await connection.execute(select(func.count()).select_from(call_cache))).scalar_one()
             if count > self._entries:
                 oldest = select(call_cache.c.key).order_by(call_cache.c.created_at).limit(count - self._entries)

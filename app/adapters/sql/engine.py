@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import event, make_url, text
+from sqlalchemy import URL, AsyncAdaptedQueuePool, event, make_url, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random
 
-from app.domain.errors import SettingsInvalid, StoreError, StoreFull, StoreUnavailable
+from app.adapters.sql.failures import translate_error
+from app.adapters.sql.file import PATIENCE_SECONDS, DatabaseFile
+from app.domain.errors import SettingsInvalid
 
 MIGRATION_LOCK = 7_236_147_315_001
 """Any number that no other program on the database uses: two replicas that start at once must not both migrate."""
 
-FULL = ("database or disk is full", "no space left on device", "disk full")
+FILE = "saiten_file"
+"""The engine's option that holds its DatabaseFile."""
+
+SQLITE_CONNECTIONS = 4
+"""Each is a thread: one writes, the others read. More of them only contend for the interpreter."""
+
+POSTGRES_CONNECTIONS = 16
 
 
 def open_engine(url: str) -> AsyncEngine:
@@ -29,7 +39,7 @@ def open_engine(url: str) -> AsyncEngine:
     Raises SettingsInvalid where the URL cannot be read or its driver is not installed.
     """
     try:
-        return _create_engine(url)
+        return _create_engine(make_url(url))
     except ModuleNotFoundError as error:
         raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten[postgres]") from error
     except (ArgumentError, ValueError):
@@ -37,20 +47,47 @@ def open_engine(url: str) -> AsyncEngine:
         raise SettingsInvalid("DATABASE_URL is not an SQLAlchemy URL; check its host, port and path") from None
 
 
-def _create_engine(url: str) -> AsyncEngine:
-    if make_url(url).get_backend_name() == "sqlite":
-        engine = create_async_engine(url, connect_args={"timeout": 15})
-        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
-        return engine
-    return create_async_engine(url, pool_pre_ping=True, pool_timeout=10, connect_args={"timeout": 10})
+def _create_engine(url: URL) -> AsyncEngine:
+    # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
+    common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": PATIENCE_SECONDS}
+    if url.get_backend_name() == "sqlite":
+        return _create_sqlite_engine(url, common)
+    timeout = {"timeout": 10}
+    return create_async_engine(url, pool_pre_ping=True, pool_size=POSTGRES_CONNECTIONS, connect_args=timeout, **common)
 
 
-def _prepare_sqlite(connection: Any, _record: Any) -> None:
+def _create_sqlite_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
+    file = DatabaseFile()
+    engine = create_async_engine(
+        url,
+        poolclass=AsyncAdaptedQueuePool,
+        # A database in memory lives in its one connection.
+        pool_size=1 if url.database in {None, "", ":memory:"} else SQLITE_CONNECTIONS,
+        # `write` and `read` end their transaction themselves; the pool's second rollback would be a hop to the thread.
+        pool_reset_on_return=None,
+        connect_args={"timeout": PATIENCE_SECONDS},
+        execution_options={FILE: file},
+        **common,
+    )
+    event.listen(engine.sync_engine, "connect", partial(_prepare_sqlite, file))
+    return engine
+
+
+def _prepare_sqlite(file: DatabaseFile, connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    # WAL lets readers go on while one writes; NORMAL loses nothing when the process crashes, only when power fails.
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    cursor.execute("PRAGMA database_list")
+    path = next((row[2] for row in cursor.fetchall() if row[1] == "main"), "")
+    file.path = Path(path) if path else None
+    # NORMAL, with the WAL mode that `migrate` sets: a crash of the process loses nothing, only one of the machine may.
+    for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def file_of(engine: AsyncEngine) -> DatabaseFile | None:
+    """The file behind the engine; None for PostgreSQL."""
+    found: DatabaseFile | None = engine.get_execution_options().get(FILE)
+    return found
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
@@ -62,49 +99,74 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 async def migrate(engine: AsyncEngine, revision: str = "head") -> None:
-    """Brings the schema to `revision`; raises StoreUnavailable where the database cannot be reached."""
+    """Brings the schema to `revision`, one process at a time; raises StoreUnavailable where that cannot be done."""
 
     def upgrade(connection: Connection) -> None:
         command.upgrade(alembic_config(connection), revision)
 
-    async with connect(engine) as connection:
-        if connection.dialect.name == "postgresql":
+    file = file_of(engine)
+    if file is not None:
+        async with read(engine) as connection:
+            await _enter_wal(connection)
+    async with write(engine) as connection:
+        if file is None:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+        else:
+            # Python's driver opens no transaction before CREATE TABLE, so without this nothing would be locked.
+            await connection.exec_driver_sql("BEGIN IMMEDIATE")
         await connection.run_sync(upgrade)
+    if file is not None:
+        file.remember()
+
+
+async def _enter_wal(connection: AsyncConnection) -> None:
+    """WAL lets readers go on while one writes, and is a property of the file.
+
+    The switch needs the file alone, and SQLite does not wait for that: it says `locked` at once.
+    """
+    async for attempt in AsyncRetrying(
+        retry=retry_if_exception(_is_locked),
+        stop=stop_after_delay(PATIENCE_SECONDS),
+        wait=wait_random(0.01, 0.1),
+        reraise=True,
+    ):
+        with attempt:
+            await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+
+
+def _is_locked(error: BaseException) -> bool:
+    code = getattr(error.orig, "sqlite_errorcode", 0) if isinstance(error, DBAPIError) else 0
+    return code & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+@contextmanager
+def translating(file: DatabaseFile | None) -> Iterator[None]:
+    """Looks for the file first, then lets database trouble leave as a `Store…` error."""
+    if file is not None:
+        file.check()
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as error:
+        raise translate_error(error, file.path if file else None) from error
 
 
 @asynccontextmanager
-async def connect(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A connection inside one transaction; database trouble leaves as a `Store…` error."""
-    try:
-        async with engine.begin() as connection:
+async def write(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection inside one transaction, committed at the end; database trouble leaves as a `Store…` error."""
+    file = file_of(engine)
+    async with file.writing() if file else nullcontext():
+        with translating(file):
+            async with engine.begin() as connection:
+                yield connection
+
+
+@asynccontextmanager
+async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection for one statement that changes nothing; database trouble leaves as a `Store…` error."""
+    file = file_of(engine)
+    # PostgreSQL's driver would frame the statement in BEGIN and ROLLBACK, a round trip each. SQLite's frames no reads,
+    # and switching it over would be two hops to its thread.
+    view = engine if file else engine.execution_options(isolation_level="AUTOCOMMIT")
+    with translating(file):
+        async with view.connect() as connection:
             yield connection
-    except (SQLAlchemyError, OSError) as error:
-        raise translate_error(error) from error
-
-
-def translate_error(error: Exception) -> StoreError:
-    """The `Store…` error of a database error. The detail names no URL, statement or value."""
-    words = str(getattr(error, "orig", error)).lower()
-    if any(sign in words for sign in FULL):
-        return StoreFull("the database has no space left; free some, then try again")
-    if isinstance(error, DBAPIError) and not _is_outage(error, words):
-        return StoreError(f"the database refused a statement ({type(error.orig).__name__})")
-    if isinstance(error, (DBAPIError, OSError, PoolTimeout)):
-        return StoreUnavailable("the database cannot be reached; check DATABASE_URL and that it runs")
-    return StoreError(f"the database layer failed ({type(error).__name__})")
-
-
-def _is_outage(error: DBAPIError, words: str) -> bool:
-    signs = (
-        "connect",
-        "closed",
-        "unable to open",
-        "locked",
-        "shutting down",
-        "terminating",
-        "timeout",
-        "does not exist",
-        "authentication failed",
-    )
-    return error.connection_invalidated or any(sign in words for sign in signs)

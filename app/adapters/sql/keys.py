@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import connect
-from app.adapters.sql.tables import api_keys
+from app.adapters.sql.engine import read, write
+from app.adapters.sql.tables import api_keys, can_hold
 from app.ports import APIKey, Scope
 
 PREFIX = "saiten_"
@@ -38,7 +38,7 @@ class SQLKeyring:
             "hash": hash_key(key),
             "created_at": made.created_at,
         }
-        async with connect(self._engine) as connection:
+        async with write(self._engine) as connection:
             await connection.execute(insert(api_keys).values(row))
         return made, key
 
@@ -47,25 +47,29 @@ class SQLKeyring:
         query = select(
             table.c.id, table.c.name, table.c.project, table.c.scope, table.c.created_at, table.c.revoked_at
         ).order_by(table.c.created_at, table.c.id)
-        async with connect(self._engine) as connection:
+        async with read(self._engine) as connection:
             return [APIKey(*row) for row in (await connection.execute(query)).all()]
 
     async def revoke(self, key_id: str) -> bool:
+        if not can_hold(key_id):
+            return False
         table = api_keys
         change = update(table).where(table.c.id == key_id, table.c.revoked_at.is_(None))
-        async with connect(self._engine) as connection:
+        async with write(self._engine) as connection:
             return (await connection.execute(change.values(revoked_at=datetime.now(UTC)))).rowcount == 1
 
     async def find(self, key: str) -> APIKey | None:
+        if not can_hold(key):
+            return None
         table = api_keys
         query = select(
             table.c.id, table.c.name, table.c.project, table.c.scope, table.c.created_at, table.c.revoked_at
         ).where(table.c.hash == hash_key(key), table.c.revoked_at.is_(None))
-        async with connect(self._engine) as connection:
+        async with read(self._engine) as connection:
             row = (await connection.execute(query)).one_or_none()
         return None if row is None else APIKey(*row)
 
     async def any(self) -> bool:
         # Revoked ones count: a service that had keys must not open up when the last one is revoked.
-        async with connect(self._engine) as connection:
+        async with read(self._engine) as connection:
             return (await connection.execute(select(api_keys.c.id).limit(1))).first() is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from sqlalchemy import (
@@ -18,6 +19,8 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
 )
+
+UNHOLDABLE = re.compile("[\\0\\ud800-\\udfff]")
 
 
 class Instant(TypeDecorator[datetime]):
@@ -95,3 +98,8 @@ api_keys = Table(
     Column("created_at", Instant, nullable=False),
     Column("revoked_at", Instant, nullable=True),
 )
+
+
+def can_hold(*texts: str) -> bool:
+    """Whether a column can hold the texts. What it cannot is in no row: PostgreSQL refuses NUL, both a surrogate."""
+    return not any(UNHOLDABLE.search(text) for text in texts)

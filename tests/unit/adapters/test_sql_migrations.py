@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import sqlite3
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect
 
-from app.adapters.sql.engine import alembic_config, connect, migrate, open_engine
+from app.adapters.sql.engine import alembic_config, migrate, open_engine, read, write
+from app.adapters.sql.store import SQLStore
 from app.adapters.sql.tables import metadata
+
+PROCESSES, ROUNDS = 6, 4
 
 
 async def test_the_schema_is_what_the_tables_say(engine) -> None:
-    async with connect(engine) as connection:
+    async with read(engine) as connection:
         differences = await connection.run_sync(
             lambda sync: compare_metadata(MigrationContext.configure(sync, opts={"compare_type": True}), metadata)
         )
@@ -22,13 +29,13 @@ async def test_the_schema_is_what_the_tables_say(engine) -> None:
 
 
 async def test_up_down_up(engine) -> None:
-    async with connect(engine) as connection:
+    async with write(engine) as connection:
         await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "base"))
-    async with connect(engine) as connection:
+    async with read(engine) as connection:
         names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     assert names == ["alembic_version"]
     await migrate(engine)
-    async with connect(engine) as connection:
+    async with read(engine) as connection:
         names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     assert set(names) == {*metadata.tables, "alembic_version"}
 
@@ -36,8 +43,73 @@ async def test_up_down_up(engine) -> None:
 async def test_replicas_that_start_at_once_migrate_once(postgres_url: str) -> None:
     engines = [open_engine(postgres_url) for _ in range(4)]
     await asyncio.gather(*(migrate(engine) for engine in engines))
-    async with connect(engines[0]) as connection:
+    async with read(engines[0]) as connection:
         names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     assert "evaluations" in names
     for engine in engines:
         await engine.dispose()
+
+
+def start(barrier, urls: list[str]) -> None:
+    """Comes up on each database at the moment at which the others do."""
+
+    async def come_up(url: str) -> None:
+        engine = open_engine(url)
+        try:
+            await migrate(engine)
+            await SQLStore(engine).ping()
+        finally:
+            await engine.dispose()
+
+    for url in urls:
+        barrier.wait(20)
+        asyncio.run(come_up(url))
+
+
+def test_processes_that_start_at_once_on_a_fresh_file_all_come_up(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    urls = [f"sqlite+aiosqlite:///{tmp_path / f'{number}.db'}" for number in range(ROUNDS)]
+    with context.Manager() as manager, ProcessPoolExecutor(PROCESSES, mp_context=context) as pool:
+        barrier = manager.Barrier(PROCESSES)
+        running = [pool.submit(start, barrier, urls) for _ in range(PROCESSES)]
+        assert [done.result(timeout=120) for done in running] == [None] * PROCESSES
+
+
+async def test_engines_that_start_at_once_on_a_fresh_file_all_come_up(sqlite_url: str) -> None:
+    engines = [open_engine(sqlite_url) for _ in range(8)]
+    await asyncio.gather(*(migrate(engine) for engine in engines))
+    await asyncio.gather(*(SQLStore(engine).ping() for engine in engines))
+    for engine in engines:
+        await engine.dispose()
+
+
+async def test_a_file_is_in_wal_mode(sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    await migrate(engine)
+    async with read(engine) as connection:
+        assert (await connection.exec_driver_sql("PRAGMA journal_mode")).scalar_one() == "wal"
+    await engine.dispose()
+
+
+async def test_a_database_in_memory_is_one_database() -> None:
+    engine = open_engine("sqlite+aiosqlite://")
+    await migrate(engine)
+    await asyncio.gather(*(SQLStore(engine).ping() for _ in range(8)))
+    await engine.dispose()
+
+
+async def test_a_file_that_another_writes_when_it_is_first_opened_is_waited_for(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    other = sqlite3.connect(tmp_path / "saiten.db", isolation_level=None)
+    other.execute("CREATE TABLE theirs (x)")
+    other.execute("BEGIN IMMEDIATE")  # in this state SQLite refuses the switch to WAL at once, whatever its timeout
+    engine = open_engine(sqlite_url)
+    migrating = asyncio.create_task(migrate(engine))
+    await asyncio.sleep(0.2)
+    assert not migrating.done()
+    other.execute("COMMIT")
+    other.close()
+    await migrating
+    await SQLStore(engine).ping()
+    await engine.dispose()

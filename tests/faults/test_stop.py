@@ -1,0 +1,53 @@
+"""SIGTERM: readiness fails, the listener stays for a while, requests in flight finish."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import httpx
+
+from tests.support.command import served
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.records import BODY
+
+
+class SlowOpenAI(FakeOpenAI):
+    """Answers when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self.go.wait()
+        await super()._serve(reader, writer)
+
+
+async def status_of(client: httpx.AsyncClient, path: str) -> tuple[int, str]:
+    response = await client.get(path)
+    return response.status_code, response.json().get("code", "")
+
+
+async def test_a_stop_fails_nobody(tmp_path: Path) -> None:
+    judge = SlowOpenAI()
+    async with judge:
+        settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "3"}
+        with served(tmp_path, **settings) as (url, process):
+            async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as client:
+                assert await status_of(client, "/readyz") == (200, "")
+                flying = asyncio.create_task(client.post("/v1/evaluations", json=BODY))
+                await asyncio.sleep(0.5)
+                process.send_signal(signal.SIGTERM)
+                while await status_of(client, "/readyz") != (503, "stopping"):
+                    await asyncio.sleep(0.01)
+                # A load balancer that has not noticed yet still sends requests, and on new connections.
+                async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as late:
+                    assert await status_of(late, "/livez") == (200, "")
+                    coming = asyncio.create_task(late.post("/v1/evaluations", json={**BODY, "response": "はい。"}))
+                    await asyncio.sleep(0.2)
+                    judge.go.set()
+                    assert [(await sent).status_code for sent in (flying, coming)] == [200, 200]
+            assert await asyncio.to_thread(process.wait, 25) in {0, -signal.SIGTERM}
+    assert len(judge.requests) == 2
