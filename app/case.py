@@ -7,8 +7,9 @@ from functools import cached_property
 
 from app.domain.dialogue import Dialogue
 from app.domain.errors import BaselineNotSupported, LanguageNotSupported, TranslatorNotConfigured, UnknownAspect
-from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions
+from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions, Warned
 from app.domain.rubric import Rubric
+from app.domain.untrusted import inspect_dialogue, inspect_text
 from app.ports import Translated, Translator
 
 ENGLISH = "en"
@@ -42,7 +43,15 @@ class Case:
         options = self.request.relevance
         if options is None:
             return ()
-        return options.aspects if options.aspects is not None else self.rubric.blended_aspects
+        if options.aspects is None:
+            return self.rubric.blended_aspects
+        # In the rubric's order and once each, so that the same blend has the same signature.
+        return tuple(aspect.id for aspect in self.rubric.aspects if aspect.id in options.aspects)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The references that the judge is shown: none unless the rubric says so."""
+        return self.request.references if self.rubric.references else ()
 
     @property
     def relevance(self) -> RelevanceOptions | None:
@@ -68,6 +77,9 @@ def check(request: EvaluationRequest, rubric: Rubric) -> None:
     """Raises InvalidRequest where the request asks for what this rubric or a single evaluation does not have."""
     if request.path != "source" and ENGLISH not in rubric.languages:
         raise LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
+    if request.path != "source" and rubric.references and request.references:
+        detail = f"the judge of {rubric.id} is shown references, and they are not translated; ask for the path 'source'"
+        raise LanguageNotSupported(detail, pointer="/reference")
     if request.relevance is None:
         return
     if request.relevance.baseline == "batch":
@@ -78,6 +90,19 @@ def check(request: EvaluationRequest, rubric: Rubric) -> None:
         if name not in known:
             detail = f"the rubric {rubric.id} has the aspects {', '.join(known)}"
             raise UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
+
+
+def find_suspicions(case: Case) -> tuple[Warned, ...]:
+    """What in the texts that the judge is shown looks like an attack on it, in every language in use."""
+    names = [name for aspect in case.rubric.aspects for name in aspect.name.values()]
+    english = case.dialogues.get("english")
+    found = inspect_dialogue(case.request.dialogue, translation=english, aspects=names)
+    of_references = (
+        Warned(code="suspected-injection", where=f"reference/{position}", detail=finding.detail)
+        for position, text in enumerate(case.references)
+        for finding in inspect_text(text, aspects=names)
+    )
+    return (*found, *of_references)
 
 
 def in_english(dialogue: Dialogue, translated: Translated) -> Dialogue:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.case import Case, open_case
+from app.case import Case, find_suspicions, open_case
 from app.concurrency import run_together
 from app.domain.errors import JudgeReplyInvalid
 from app.domain.evaluation import EvaluationRequest, Path, Record, RelevanceResult, Unrated, Warned
-from app.domain.untrusted import inspect_dialogue
 from app.ports import Judge, Judgement, JudgingTask, RubricSource, Telemetry, Translator
-from app.record import Reading, write_reading, write_record
+from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
 
 
@@ -39,6 +38,7 @@ async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Reco
     suspicions, *readings = await run_together(
         inspect(case), *(read(case, path, instruments) for path in case.dialogues)
     )
+    refuse_unrated(readings)
     by_path = dict(zip(case.dialogues, readings, strict=True))
     record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now())
     instruments.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
@@ -49,29 +49,34 @@ async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Reco
 
 async def inspect(case: Case) -> tuple[Warned, ...]:
     """What in the texts looks like an attack on the judge. In a thread: a large body takes seconds of CPU."""
-    names = [name for aspect in case.rubric.aspects for name in aspect.name.values()]
-    english = case.dialogues.get("english")
-    return await asyncio.to_thread(inspect_dialogue, case.request.dialogue, translation=english, aspects=names)
+    return await asyncio.to_thread(find_suspicions, case)
 
 
-async def read(case: Case, path: Path, instruments: Instruments) -> Reading:
+async def read(case: Case, path: Path, instruments: Instruments) -> PathReading:
     """Judges and measures the dialogue in one language, side by side."""
     judgement, relevance = await run_together(judge(case, path, instruments), measure(case, path, instruments))
     return write_reading(case, path, judgement, relevance)
 
 
 async def judge(case: Case, path: Path, instruments: Instruments) -> Judgement:
-    """The judge's answer, counted. Raises JudgeReplyInvalid where not one aspect could be rated."""
+    """The judge's answer, counted."""
     started = time.monotonic()
     request, dialogue = case.request, case.dialogues[path]
-    task = JudgingTask(case.rubric, case.language(path), dialogue, request.judge, request.references)
+    task = JudgingTask(case.rubric, case.language(path), dialogue, request.judge, case.references)
     judgement = await instruments.judge.judge(task)
     instruments.telemetry.judged(instruments.judge.kind, judgement.usage, time.monotonic() - started)
-    samples = [sample for verdict in judgement.verdicts.values() for sample in verdict.samples]
-    if all(isinstance(sample, Unrated) for sample in samples):
-        reasons = sorted({sample.reason for sample in samples if isinstance(sample, Unrated)})
-        raise JudgeReplyInvalid(f"the judge was asked twice and rated no aspect ({', '.join(reasons)})")
     return judgement
+
+
+def refuse_unrated(readings: Iterable[PathReading]) -> None:
+    """Raises JudgeReplyInvalid where the judge rated not one aspect on any path."""
+    verdicts = [verdict for reading in readings for verdict in reading.judgement.verdicts.values()]
+    samples = [sample for verdict in verdicts for sample in verdict.samples]
+    missing = [sample for sample in samples if isinstance(sample, Unrated)]
+    if len(missing) == len(samples):
+        reasons = ", ".join(sorted({sample.reason for sample in missing}))
+        hint = next((f": {sample.detail}" for sample in missing if sample.detail), "")
+        raise JudgeReplyInvalid(f"the judge was asked twice and rated no aspect ({reasons}){hint}")
 
 
 async def measure(case: Case, path: Path, instruments: Instruments) -> RelevanceResult | None:

@@ -20,11 +20,11 @@ from app.domain.evaluation import (
     Warned,
 )
 from app.ports import Judgement
-from app.results import assemble, compare_paths, status_of, warn_of_relevance
+from app.results import assemble, compare_paths, status_of, warn_of_relevance, warn_of_samples
 
 
 @dataclass(frozen=True)
-class Reading:
+class PathReading:
     """What one language path gave. `pieces` are its signature's."""
 
     result: PathResult
@@ -33,10 +33,11 @@ class Reading:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        return (*self.judgement.warnings, *warn_of_relevance(self.result.relevance))
+        of_result = (*warn_of_samples(self.result.aspects), *warn_of_relevance(self.result.relevance))
+        return (*self.judgement.warnings, *of_result)
 
 
-def write_reading(case: Case, path: Path, judgement: Judgement, relevance: RelevanceResult | None) -> Reading:
+def write_reading(case: Case, path: Path, judgement: Judgement, relevance: RelevanceResult | None) -> PathReading:
     """Rates, blends, composes and signs one language path."""
     aspects, composites = assemble(case.rubric, case.language(path), judgement, relevance, case.blended)
     translated = case.translated if path == "english" else None
@@ -48,11 +49,11 @@ def write_reading(case: Case, path: Path, judgement: Judgement, relevance: Relev
         **signature.describe_relevance(relevance, case.blended),
     }
     result = PathResult(aspects=aspects, composites=composites, relevance=relevance, signature=signature.sign(pieces))
-    return Reading(result, pieces, judgement)
+    return PathReading(result, pieces, judgement)
 
 
 def write_record(
-    case: Case, readings: Mapping[Path, Reading], suspicions: tuple[Warned, ...], evaluation_id: str, now: datetime
+    case: Case, readings: Mapping[Path, PathReading], suspicions: tuple[Warned, ...], evaluation_id: str, now: datetime
 ) -> Record:
     """The record. With both paths the source path's aspects stand at the top and `paths` holds both."""
     main = next(iter(readings.values()))
@@ -61,7 +62,7 @@ def write_record(
     translated = case.translated
     evaluation = Evaluation(
         id=evaluation_id,
-        status=status_of(main.result.aspects),
+        status=status_of([reading.result.aspects for reading in readings.values()]),
         rubric=RubricReference(id=case.rubric.id, version=case.rubric.version, digest=case.rubric.digest),
         path=case.request.path,
         aspects=main.result.aspects,
@@ -82,13 +83,13 @@ def write_record(
     return Record(evaluation=evaluation, request=case.request, trace=trace)
 
 
-def add_usage(case: Case, readings: Mapping[Path, Reading]) -> Usage:
+def add_usage(case: Case, readings: Mapping[Path, PathReading]) -> Usage:
     """What all calls of the evaluation spent together."""
     translated = Usage(translated_characters=case.translated.billed_characters if case.translated else 0)
     return sum((reading.judgement.usage for reading in readings.values()), translated)
 
 
-def collect_warnings(suspicions: tuple[Warned, ...], readings: Mapping[Path, Reading]) -> tuple[Warned, ...]:
+def collect_warnings(suspicions: tuple[Warned, ...], readings: Mapping[Path, PathReading]) -> tuple[Warned, ...]:
     """Every warning once: of the texts, of the judge, of the similarity."""
     of_paths = (warned for reading in readings.values() for warned in reading.warnings)
     seen = {(warned.code, warned.where, warned.detail): warned for warned in (*suspicions, *of_paths)}

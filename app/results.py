@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from app.domain.blending import blend
@@ -70,10 +70,23 @@ def compare_paths(source: PathResult, english: PathResult) -> Paths:
     return Paths(source=source, english=english, difference=difference, translation_sensitive=sensitive)
 
 
-def status_of(aspects: Mapping[str, AspectResult]) -> Literal["scored", "partial", "failed"]:
-    """`scored` where every aspect is rated, `failed` where none is."""
-    rated = [result.unrated is None for result in aspects.values()]
+def status_of(paths: Sequence[Mapping[str, AspectResult]]) -> Literal["scored", "partial", "failed"]:
+    """`scored` where every aspect is rated on every path in use, `failed` where none is on any."""
+    rated = [result.unrated is None for aspects in paths for result in aspects.values()]
     return "scored" if all(rated) else "partial" if any(rated) else "failed"
+
+
+def warn_of_samples(aspects: Mapping[str, AspectResult]) -> tuple[Warned, ...]:
+    """A rating that rests on fewer samples than were asked for."""
+    return tuple(
+        Warned(
+            code="samples-unrated",
+            where=f"aspects/{name}",
+            detail=f"{result.samples.count(None)} of {len(result.samples)} samples gave no valid rating",
+        )
+        for name, result in aspects.items()
+        if result.unrated is None and None in result.samples
+    )
 
 
 def warn_of_relevance(relevance: RelevanceResult | None) -> tuple[Warned, ...]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+import httpx
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from app.domain.dialogue import Limits
@@ -18,9 +28,30 @@ def blank_to_none(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
+def is_http_url(written: str) -> bool:
+    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
+    try:
+        url = httpx.URL(written)
+        url.raw_host.decode("ascii").encode("idna")
+    except (httpx.InvalidURL, UnicodeError):
+        return False
+    port_fits = url.port is None or 1 <= url.port <= 65535
+    return url.scheme in {"http", "https"} and url.host != "" and "%" not in url.host and port_fits
+
+
+def check_http_url(written: str | None) -> str | None:
+    """The URL without spaces around it. Raises ValueError where it is none that can be called."""
+    if written is None:
+        return None
+    if not is_http_url(written.strip()):
+        raise ValueError("must be http://HOST… or https://HOST…, such as http://127.0.0.1:8080/v1")
+    return written.strip()
+
+
 Optional = BeforeValidator(blank_to_none)
 Secret = Annotated[SecretStr | None, Optional]
 Name = Annotated[str | None, Optional]
+URL = Annotated[str | None, AfterValidator(check_http_url), Optional]
 
 
 def usual(name: str) -> AliasChoices:
@@ -42,7 +73,7 @@ class Settings(BaseSettings):
     openai_api_key: Secret = Field(
         default=None, validation_alias=usual("OPENAI_API_KEY"), description="the judge's key"
     )
-    openai_base_url: Name = Field(
+    openai_base_url: URL = Field(
         default=None, validation_alias=usual("OPENAI_BASE_URL"), description="any OpenAI-compatible endpoint"
     )
     judge_timeout_seconds: float = Field(default=60.0, gt=0, description="time limit of one judge call")
@@ -56,7 +87,7 @@ class Settings(BaseSettings):
     deepl_api_key: Secret = Field(
         default=None, validation_alias=usual("DEEPL_API_KEY"), description="the translator's key"
     )
-    deepl_server_url: Name = Field(
+    deepl_server_url: URL = Field(
         default=None, validation_alias=usual("DEEPL_SERVER_URL"), description="a stand-in for DeepL's server"
     )
     translator_timeout_seconds: float = Field(default=30.0, gt=0, description="time limit of one translation call")
@@ -89,9 +120,13 @@ class Settings(BaseSettings):
     rubrics: Name = Field(default=None, description="a folder with further rubric files")
     limits: Limits = Field(default_factory=Limits, description="SAITEN_LIMITS__TEXT_CHARACTERS and so on")
     body_timeout_seconds: float = Field(default=25.0, gt=0, description="how long a request body may take to arrive")
+    drain_seconds: float = Field(
+        default=5.0, ge=0, le=15, description="how long the service still listens after SIGTERM, not ready any more"
+    )
     allow_anonymous: bool = Field(
         default=False, description="answer beyond loopback although no API keys are configured"
     )
+    api_key: Secret = Field(default=None, description="the key that `saiten score --url` sends")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="how much is logged")
 
     @property
@@ -110,6 +145,14 @@ class Settings(BaseSettings):
         scheme, separator, rest = self.database_url.partition("://")
         drivers = {"postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
         return drivers.get(scheme, scheme) + separator + rest
+
+    @field_validator("api_key")
+    @classmethod
+    def _check_api_key(cls, key: SecretStr | None) -> SecretStr | None:
+        text = key.get_secret_value() if key else ""
+        if not (text.isascii() and text.isprintable() and " " not in text):
+            raise ValueError("must be a key that `saiten keys create` made: printable ASCII without spaces")
+        return key
 
     @model_validator(mode="after")
     def _check_judge_key(self) -> Self:

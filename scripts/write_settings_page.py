@@ -19,8 +19,8 @@ This page is written by `scripts/write_settings_page.py`; a test holds it to the
 |---|---|---|
 """
 TAIL = """
-`saiten score --url` and `saiten demo` read `SAITEN_API_KEY`, the key that they send. The tests read
-`SAITEN_TEST_POSTGRES_URL` (a PostgreSQL in which databases may be made) and `SAITEN_TEST_REQUIRE_SERVICES`.
+The tests read `SAITEN_TEST_POSTGRES_URL` (a PostgreSQL in which databases may be made) and
+`SAITEN_TEST_REQUIRE_SERVICES`.
 """
 
 

@@ -7,9 +7,14 @@ import sys
 import click
 
 from app import __version__
+from app.cli.streams import OutputFailed, discard_output, open_streams, require_output
 from app.domain.errors import SaitenError
 
 EXIT_COULD_NOT_RUN = 3
+EXIT_INTERRUPTED = 128 + 2
+"""As a shell says it of a process that SIGINT ended."""
+EXIT_READER_LEFT = 128 + 13
+"""As a shell says it of a process that SIGPIPE ended: not all was printed, and nobody wanted the rest."""
 
 COMMANDS = {
     "serve": ("app.cli.serve", "Answer over HTTP."),
@@ -41,25 +46,37 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="saiten")
-def saiten() -> None:
+@click.pass_context
+def saiten(context: click.Context) -> None:
     """Saiten (採点 · 채점) scores what dialogue systems say in Japanese and Korean."""
+    if context.invoked_subcommand != "serve":
+        require_output()
 
 
 def main() -> None:
     """Runs the command line. Whatever goes wrong is one line that says what to do, never a traceback."""
+    open_streams()
+    sys.exit(run())
+
+
+def run() -> int:
+    """The exit code of the command that the process was called with."""
     try:
-        saiten.main(standalone_mode=False)
-    except click.exceptions.Exit as finished:
-        sys.exit(finished.exit_code)
+        # Outside standalone mode click returns the code of an Exit, and otherwise what the command returned: nothing.
+        code: int | None = saiten.main(standalone_mode=False)
     except click.exceptions.Abort:
-        sys.exit("saiten: interrupted")
+        click.echo("saiten: interrupted", err=True)
+        return EXIT_INTERRUPTED
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except SaitenError as error:
         click.echo(f"saiten: {error.detail}", err=True)
-        sys.exit(EXIT_COULD_NOT_RUN)
-    except BrokenPipeError:
-        # The reader (`head`, say) has what it wanted. Standard output is closed, so nothing more may be flushed to it.
-        sys.stderr.close()
-        sys.exit(0)
+        return EXIT_COULD_NOT_RUN
+    except OutputFailed as failure:
+        discard_output()
+        if failure.reader_left:
+            return EXIT_READER_LEFT
+        click.echo(f"saiten: {failure}", err=True)
+        return EXIT_COULD_NOT_RUN
+    return code or 0

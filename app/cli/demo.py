@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from app.cli.output import console, means_of, print_table, rubrics_of
-from app.cli.scoring import score_all, score_there
+from app.cli.scoring import score_in_order, score_there
 from app.demo_data import load_demo
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import validate
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
 
 NEXT = """
 These scores come from the embedded lexical judge: a baseline and a smoke test, not an LLM judge. Next:
@@ -38,19 +41,21 @@ These scores come from the embedded lexical judge: a baseline and a smoke test, 
 def command(use_environment: bool) -> None:
     """Start a private service, post the bundled Japanese and Korean dialogues, show the scores, stop."""
     requests = [validate(EvaluationRequest, body, DEFAULT_LIMITS) for body in load_demo()]
-    with tempfile.TemporaryDirectory(prefix="saiten-demo-") as folder, serve(folder, use_environment) as url:
-        out = console()
-        out.print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
-        results = asyncio.run(post(url, requests))
+    results = asyncio.run(score_privately(requests, use_environment))
     show(results, requests)
     if any(result["status"] != "scored" for result in results):
-        sys.exit(1)
+        raise click.exceptions.Exit(1)
 
 
-async def post(url: str, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
-    """Each request's answer."""
-    async with score_there(url, None) as score:
-        return await score_all(requests, score, concurrency=8, done=lambda: None)
+async def score_privately(requests: list[EvaluationRequest], use_environment: bool) -> list[dict[str, Any]]:
+    """Each request's answer by a service that lives no longer than this."""
+    with tempfile.TemporaryDirectory(prefix="saiten-demo-") as folder:
+        async with serve(folder, use_environment) as url, score_there(url, None) as score:
+            console().print(
+                f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n"
+            )
+            async with aclosing(score_in_order(requests, score, concurrency=8, done=lambda: None)) as results:
+                return [result async for result in results]
 
 
 def show(results: list[dict[str, Any]], requests: list[EvaluationRequest]) -> None:
@@ -69,33 +74,46 @@ def show(results: list[dict[str, Any]], requests: list[EvaluationRequest]) -> No
     out.print(NEXT, soft_wrap=True)
 
 
-@contextmanager
-def serve(folder: str, use_environment: bool) -> Iterator[str]:
+@asynccontextmanager
+async def serve(folder: str, use_environment: bool, *, start_seconds: float = START_SECONDS) -> AsyncIterator[str]:
     """A service of its own process on a free port; yields its URL. Raises SettingsInvalid where it does not start."""
-    environment = {**os.environ, "DATABASE_URL": f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}"}
+    private = {"DATABASE_URL": f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}", "SAITEN_DRAIN_SECONDS": "0"}
+    environment = {**os.environ, **private}
     if not use_environment:
         environment |= {"SAITEN_JUDGE": "lexical", "SAITEN_LOG_LEVEL": "error"}
     command_line = [sys.executable, "-m", "app", "serve", "--port", "0"]
     log = Path(folder) / "log"
     with log.open("wb") as sink:
-        process = subprocess.Popen(command_line, env=environment, stdout=subprocess.PIPE, stderr=sink, text=True)  # noqa: S603
+        process = await asyncio.create_subprocess_exec(*command_line, env=environment, stdout=PIPE, stderr=sink)
         try:
-            said = process.stdout.readline() if process.stdout else ""
+            said = await first_line(process, start_seconds)
             if "http://" not in said:
                 raise SettingsInvalid(f"the demo's service did not start: {last_line(log)}")
             yield said.split()[3]
         finally:
-            stop(process)
+            await stop(process)
 
 
-def stop(process: subprocess.Popen[str]) -> None:
-    """Ends the service: gently, and by force where it takes longer than a graceful stop may."""
-    process.terminate()
+async def first_line(process: Process, seconds: float) -> str:
+    """What the service says first: where it listens, or nothing where it ends. Raises SettingsInvalid if it is late."""
     try:
-        process.communicate(timeout=30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        return (await asyncio.wait_for(process.stdout.readline(), seconds)).decode() if process.stdout else ""
+    except TimeoutError:
+        raise SettingsInvalid(
+            f"the demo's service did not start within {seconds:g} s; see what holds it up with `saiten serve`"
+        ) from None
+
+
+async def stop(process: Process) -> None:
+    """Ends the service: gently, and by force where it takes longer than a graceful stop may."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.communicate(), STOP_SECONDS)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
 
 
 def last_line(log: Path) -> str:

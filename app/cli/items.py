@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
+from app.cli.output import printable
 from app.domain.dialogue import Limits
 from app.domain.evaluation import EvaluationRequest
 from app.domain.strict_json import StrictJSONError, parse_strict_json
@@ -20,6 +21,9 @@ class InvalidItems(click.ClickException):
     """Input that cannot be scored; the message names its place."""
 
     exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"saiten: {self.message}", file=file, err=file is None)
 
 
 def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[EvaluationRequest]:
@@ -40,20 +44,21 @@ def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Eval
             faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
     if faults:
         more = [f"… and {len(faults) - MOST_SHOWN} more"] if len(faults) > MOST_SHOWN else []
-        raise InvalidItems("\n".join([*faults[:MOST_SHOWN], *more]))
+        raise InvalidItems("\n".join(map(printable, [*faults[:MOST_SHOWN], *more])))
     if not requests:
         raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
     return requests
 
 
 def read_bytes(path: str) -> bytes:
-    """The file's bytes; raises InvalidItems where it cannot be read."""
-    if path == "-":
-        return sys.stdin.buffer.read()
+    """The bytes of the file, or of standard input; raises InvalidItems where they cannot be read."""
+    if path == "-" and sys.stdin is None:
+        raise InvalidItems("standard input is closed; name a file, or give the items with `<`")
     try:
-        return Path(path).read_bytes()
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
-        raise InvalidItems(f"{path}: {error.strerror}") from None
+        name = "standard input" if path == "-" else path
+        raise InvalidItems(f"{name}: {error.strerror}") from None
 
 
 def split(path: str, body: bytes) -> list[tuple[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -22,14 +21,13 @@ LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "caption
 
 def console(*, error: bool = False) -> Console:
     """A console on standard output, or on standard error; 100 columns where it is no terminal."""
-    made = Console(stderr=error, highlight=False, markup=False)
-    return made if made.is_terminal else Console(stderr=error, highlight=False, markup=False, width=100)
+    made = Console(stderr=error, highlight=False, markup=False, emoji=False)
+    return made if made.is_terminal else Console(stderr=error, highlight=False, markup=False, emoji=False, width=100)
 
 
-def print_ndjson(results: Iterable[dict[str, Any]]) -> None:
-    """One result a line."""
-    for result in results:
-        sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+def print_ndjson(result: dict[str, Any]) -> None:
+    """The result as one line, which the reader has at once."""
+    sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import click
@@ -34,7 +33,7 @@ def check(files: tuple[Path, ...]) -> None:
             click.echo(f"{path}: {rubric.id} version {rubric.version}, {count(rubric)}, digest {rubric.digest[:12]}")
         broken = broken or bool(faults)
     if broken:
-        sys.exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def count(rubric: Rubric) -> str:

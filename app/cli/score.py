@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 import click
 from rich.progress import Progress
+from rich.text import Text
 
 from app.adapters.telemetry import configure_logging
 from app.cli.items import read_items
-from app.cli.output import console, print_ndjson, print_table
-from app.cli.scoring import score_all, score_here, score_there
+from app.cli.output import console, print_ndjson, print_table, printable
+from app.cli.scoring import Scorer, score_here, score_in_order, score_there
 from app.domain.evaluation import EvaluationRequest
 from app.settings import read_settings
 
@@ -32,35 +33,75 @@ def command(
 ) -> None:
     """Score every item of FILE: a JSON array, or one JSON object a line.
 
-    Exit 0: all scored; 1: some failed or are only partly rated; 2: bad usage or input; 3: could not run.
+    Results are NDJSON in the order of the items, each as soon as it and those before it are there; or tables at the
+    end. Exit 0: all scored; 1: some failed or are only partly rated; 2: bad usage or input; 3: could not run;
+    130: interrupted.
     """
     settings = read_settings()
     configure_logging("warning")
     defaults = {name: value for name, value in {"rubric": rubric, "path": path}.items() if value is not None}
     requests = read_items(file, defaults, settings.limits)
-    scorer = score_there(url, os.environ.get("SAITEN_API_KEY")) if url else score_here(settings)
-    if not url and settings.judge_kind == "lexical":
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    scorer = score_there(url, key) if url is not None else score_here(settings)
+    if url is None and settings.judge_kind == "lexical":
         click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+    as_table = form == "table" or (form is None and sys.stdout.isatty())
+    if not asyncio.run(score_and_show(requests, scorer, concurrency=concurrency, as_table=as_table)):
+        raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
-    async def run() -> list[dict[str, Any]]:
-        with Progress(console=console(error=True), transient=True) as progress:
+
+async def score_and_show(
+    requests: list[EvaluationRequest],
+    scorer: AbstractAsyncContextManager[Scorer],
+    *,
+    concurrency: int,
+    as_table: bool,
+) -> bool:
+    """Prints each result when its turn has come, or all in tables at the end. Whether every item was scored.
+
+    What failed is also said on standard error, at once.
+    """
+    complete, rows = True, []
+    try:
+        with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
             bar = progress.add_task("scoring", total=len(requests))
-            async with scorer as score:
-                return await score_all(requests, score, concurrency=concurrency, done=lambda: progress.advance(bar))
+            async with (
+                scorer as score,
+                aclosing(
+                    score_in_order(requests, score, concurrency=concurrency, done=lambda: progress.advance(bar))
+                ) as results,
+            ):
+                position = 0
+                async for result in results:
+                    complete = complete and result["status"] == "scored"
+                    if as_table:
+                        rows.append({**result, "_response": requests[position].response})
+                    else:
+                        # In a thread: a reader that takes its time (`less`) must not let calls in flight run out.
+                        await asyncio.to_thread(print_ndjson, result)
+                    position += 1
+                    if "error" in result:
+                        report(progress, position, result["error"])
+    finally:
+        # Also where it was interrupted: these results were paid for.
+        print_table(rows)
+    return complete
 
-    results = asyncio.run(run())
-    show(results, requests, as_table=form == "table" or (form is None and sys.stdout.isatty()))
-    if any(result["status"] != "scored" for result in results):
-        sys.exit(EXIT_SOME_FAILED)
+
+def open_progress(*, shown: bool) -> Progress:
+    """A bar on standard error, if that is a terminal. Not `shown` where results go to the same one, line by line."""
+    target = console(error=True)
+    return Progress(
+        console=target,
+        transient=True,
+        disable=not (shown and target.is_terminal),
+        # Redirected, rich would send what is meant for standard output to standard error, where the bar is.
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
 
 
-def show(results: list[dict[str, Any]], requests: list[EvaluationRequest], *, as_table: bool) -> None:
-    """Prints the results; what failed is also said on standard error."""
-    if as_table:
-        pairs = zip(results, requests, strict=True)
-        print_table([{**result, "_response": request.response} for result, request in pairs])
-    else:
-        print_ndjson(results)
-    for position, result in enumerate(results, start=1):
-        if "error" in result:
-            click.echo(f"item {position}: {result['error']['code']}: {result['error']['detail']}", err=True)
+def report(progress: Progress, position: int, error: dict[str, Any]) -> None:
+    """Says on standard error, above the bar, which item failed and why. Positions count from 1."""
+    line = printable(f"item {position}: {error['code']}: {error['detail']}")
+    progress.console.print(Text(line), soft_wrap=True)

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Any
 
 import httpx
 
 from app.bootstrap import open_service
-from app.concurrency import run_together
 from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
+from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.pipeline import evaluate
-from app.settings import Settings
+from app.settings import Settings, is_http_url
 
 Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
 
 READ_SECONDS = 300.0
+
+WINDOW = 4
+"""Items begun and not yet printed, as a multiple of those in flight: so many may wait for a slow one before them."""
+
+SHAPE = {"status": str, "rubric": dict, "aspects": dict, "composites": dict, "warnings": list, "metadata": dict}
+"""What every evaluation has."""
 
 
 @asynccontextmanager
@@ -39,25 +47,21 @@ async def score_here(settings: Settings) -> AsyncIterator[Scorer]:
 
 @asynccontextmanager
 async def score_there(url: str, key: str | None) -> AsyncIterator[Scorer]:
-    """A scorer that asks the service at `url`. Raises SettingsInvalid where nobody answers there."""
+    """A scorer that asks the service at `url`. Raises SettingsInvalid where it is no URL or nobody answers there."""
+    if not is_http_url(url):
+        raise SettingsInvalid(f"--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     timeout = httpx.Timeout(10.0, read=READ_SECONDS)
-    try:
-        client = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False)
-    except (httpx.InvalidURL, ValueError):
-        raise SettingsInvalid(f"--url {url} is not a URL; write it like http://127.0.0.1:8000") from None
-    async with client:
-        await greet(client, url)
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False) as client:
+        name = str(client.base_url.copy_with(userinfo=b"")).rstrip("/")
+        await greet(client, name)
 
         async def score(request: EvaluationRequest) -> dict[str, Any]:
             try:
                 response = await client.post("/v1/evaluations", json=request.model_dump(mode="json"))
             except httpx.HTTPError as error:
-                return failed(request, "service-unavailable", f"{url} gave no answer ({type(error).__name__})")
-            answer = read_answer(response)
-            if response.is_success and "status" in answer:
-                return answer
-            return failed(request, answer.get("code", f"http-{response.status_code}"), answer.get("detail", ""))
+                return failed(request, "service-unavailable", f"{name} gave no answer ({type(error).__name__})")
+            return read_result(request, response, name)
 
         yield score
 
@@ -66,7 +70,7 @@ async def greet(client: httpx.AsyncClient, url: str) -> None:
     """Raises SettingsInvalid where no Saiten that takes the key answers at `url`."""
     try:
         response = await client.get("/v1/info")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except httpx.HTTPError as error:
         raise SettingsInvalid(
             f"nobody answers at {url} ({type(error).__name__}); start it with `saiten serve`"
         ) from None
@@ -76,11 +80,27 @@ async def greet(client: httpx.AsyncClient, url: str) -> None:
         raise SettingsInvalid(f"{url} is no Saiten service (/v1/info answered {response.status_code})")
 
 
+def read_result(request: EvaluationRequest, response: httpx.Response, url: str) -> dict[str, Any]:
+    """The evaluation that the service at `url` answered with, or what stands in its place."""
+    answer = read_answer(response)
+    if response.is_success:
+        if all(isinstance(answer.get(name), kind) for name, kind in SHAPE.items()):
+            return answer
+        detail = f"{url} answered {response.status_code} without an evaluation; is it a Saiten service?"
+        return failed(request, "service-reply-invalid", detail)
+    code, why = answer.get("code"), answer.get("detail")
+    return failed(
+        request,
+        code if isinstance(code, str) else f"http-{response.status_code}",
+        why if isinstance(why, str) else f"{url} answered {response.status_code} without saying why",
+    )
+
+
 def read_answer(response: httpx.Response) -> dict[str, Any]:
     """The answer's JSON object; empty where it is none, as a proxy's error page."""
     try:
-        answer = response.json()
-    except ValueError:
+        answer = parse_strict_json(response.content)
+    except StrictJSONError:
         return {}
     return answer if isinstance(answer, dict) else {}
 
@@ -95,10 +115,13 @@ def failed(request: EvaluationRequest, code: str, detail: str) -> dict[str, Any]
     }
 
 
-async def score_all(
-    requests: list[EvaluationRequest], scorer: Scorer, *, concurrency: int, done: Callable[[], None]
-) -> list[dict[str, Any]]:
-    """One result a request, in order, at most `concurrency` in flight."""
+async def score_in_order(
+    requests: Iterable[EvaluationRequest], scorer: Scorer, *, concurrency: int, done: Callable[[], None]
+) -> AsyncGenerator[dict[str, Any], None]:
+    """One result a request, in order, each when it and all before it are there; `concurrency` calls at once at most.
+
+    `done` is told of each call that ends. Close the generator (`aclosing`): what is in flight then ends with it.
+    """
     gate = asyncio.Semaphore(concurrency)
 
     async def one(request: EvaluationRequest) -> dict[str, Any]:
@@ -107,4 +130,19 @@ async def score_all(
         done()
         return result
 
-    return await run_together(*map(one, requests))
+    remaining = iter(requests)
+    begun: deque[asyncio.Task[dict[str, Any]]] = deque()
+    try:
+        while True:
+            room = WINDOW * concurrency - len(begun)
+            begun.extend(asyncio.create_task(one(request)) for request in islice(remaining, room))
+            if not begun:
+                return
+            # It stays in the queue until it has ended, so that an interruption ends it as well.
+            result = await begun[0]
+            begun.popleft()
+            yield result
+    finally:
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)

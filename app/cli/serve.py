@@ -8,13 +8,12 @@ import ipaddress
 import socket
 
 import click
-import uvicorn
 
 from app.adapters.telemetry import configure_logging
 from app.bootstrap import open_service
 from app.domain.errors import SettingsInvalid
 from app.settings import Settings, read_settings
-from app.web.application import create_application
+from app.web.server import make_server
 
 
 @click.command("serve")
@@ -29,64 +28,56 @@ def command(host: str, port: int) -> None:
     """
     settings = read_settings()
     configure_logging(settings.log_level)
-    asyncio.run(prepare(settings, host))
-    listener = bind(host, port)
+    address = resolve(host, port)
+    asyncio.run(prepare(settings, host, only_here=is_loopback(address)))
+    listener = bind(address, port)
     bound_host, bound_port = listener.getsockname()[:2]
     shown = f"[{bound_host}]" if ":" in bound_host else bound_host
     click.echo(f"Saiten listens on http://{shown}:{bound_port} (API: /docs)")
-    uvicorn.Server(configure(settings)).run(sockets=[listener])
+    make_server(settings).run(sockets=[listener])
 
 
-def configure(settings: Settings) -> uvicorn.Config:
-    """How uvicorn serves Saiten."""
-    return uvicorn.Config(
-        create_application(settings),
-        # h11 rather than httptools: it is strict about framing and bounds the header block. The bound lies above the
-        # application's own, which can still say 431; past this one the connection is cut.
-        http="h11",
-        h11_max_incomplete_event_size=256 * 1024,
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=20,
-    )
+async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:
+    """Opens everything once, so that what is wrong is said in one line before a port is taken.
 
-
-async def prepare(settings: Settings, host: str) -> None:
-    """Opens everything once, so that what is wrong is said in one line before a port is taken."""
+    Raises SettingsInvalid where others than this machine (`only_here`) could call and none of them would need a key.
+    """
     async with open_service(settings) as service:
-        if not is_loopback(host) and not settings.allow_anonymous and not await service.keyring.any():
+        if not only_here and not settings.allow_anonymous and not await service.keyring.any():
             raise SettingsInvalid(
                 f"--host {host} is reachable from outside and there are no API keys:"
                 " make one with `saiten keys create`, or set SAITEN_ALLOW_ANONYMOUS=1"
             )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether the address can be reached from this machine alone."""
-    if host == "localhost":
-        return True
+def resolve(host: str, port: int) -> str:
+    """The first address of the host's name, in numbers; raises SettingsInvalid where it has none."""
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; raises SettingsInvalid where the port is taken or the address is not this machine's."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        # From here on callers queue rather than being refused, so the line that names the address is true at once.
-        listener.listen(1024)
+        *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
     except UnicodeError:
         raise SettingsInvalid(f"--host {host[:64]!r} is no host name") from None
+    except socket.gaierror as error:
+        reason = f"unknown host ({error.strerror})"
+        raise SettingsInvalid(f"cannot listen on {host}: {reason}; choose another --host") from None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether the address can be reached from this machine alone."""
+    return ipaddress.ip_address(address).is_loopback
+
+
+def bind(address: str, port: int) -> socket.socket:
+    """A listening socket; raises SettingsInvalid where the port is taken or the address is not this machine's."""
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        # From here on callers queue rather than being refused, so the line that names the address is true at once.
+        listener.listen(1024)
     except OSError as error:
-        raise SettingsInvalid(explain(error, host, port)) from None
+        raise SettingsInvalid(explain(error, address, port)) from None
     return listener
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import partial
 from typing import Annotated, Any
@@ -11,8 +12,14 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from app.domain.model import Value, listed
 
 NEWLINES = frozenset("\n\r\x0b\x0c\x85\u2028\u2029")
-FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
+FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\U0001d159")
 """Code points that Unicode calls letters or symbols and that draw nothing."""
+
+UNASSIGNED_INVISIBLE = re.compile("[\u2065\ufdd0-\ufdef\ufff0-\uffff\U000e0000-\U000e0fff]")
+"""Unassigned code points that Unicode reserves for invisible use, and noncharacters."""
+
+EXPANSION = 4
+"""How much longer a text may become under NFKC. ㍿ becomes four; only curiosities (U+FDFA: eighteen) become more."""
 
 
 class Limits(Value):
@@ -28,7 +35,6 @@ class Limits(Value):
     metadata_entries: int = Field(default=16, ge=0, description="most metadata entries")
     metadata_characters: int = Field(default=256, ge=1, description="longest metadata key or value")
     references: int = Field(default=16, ge=1, description="most reference texts")
-    batch_items: int = Field(default=100_000, ge=1, description="most items of a batch")
 
 
 DEFAULT_LIMITS = Limits()
@@ -42,8 +48,16 @@ def limits_of(info: ValidationInfo) -> Limits:
 
 
 def is_invisible(character: str) -> bool:
-    """Whether a reader would see nothing: spaces, controls, format characters, fillers, lone marks and selectors."""
-    return character in FILLERS or unicodedata.category(character)[0] in "ZCM"
+    """Whether a reader would see nothing: spaces, controls, format characters, fillers, lone marks and selectors.
+
+    Private-use characters (gaiji) are seen, and so are those that this Python's Unicode does not know yet.
+    """
+    if character in FILLERS:
+        return True
+    category = unicodedata.category(character)
+    if category == "Cn":
+        return UNASSIGNED_INVISIBLE.match(character) is not None
+    return category[0] in "ZCM" and category != "Co"
 
 
 def refuse_controls(text: str, *, one_line: bool = False) -> None:
@@ -58,12 +72,13 @@ def refuse_controls(text: str, *, one_line: bool = False) -> None:
 
 
 def check_length(text: str, maximum: int, what: str) -> None:
-    """Raises ValueError where `text` is longer than `maximum` code points, as sent or after NFKC."""
+    """Raises ValueError where `text` is longer than `maximum` code points, or `EXPANSION` times that after NFKC."""
     if len(text) > maximum:
         raise ValueError(f"{what} may have at most {maximum} code points; this one has {len(text)}")
     # One code point may become 18 (U+FDFA), and what the judge's tokenizer sees is closer to the NFKC form.
-    if len(normal := unicodedata.normalize("NFKC", text)) > maximum:
-        raise ValueError(f"{what} may have at most {maximum} code points; after NFKC this one has {len(normal)}")
+    if len(normal := unicodedata.normalize("NFKC", text)) > EXPANSION * maximum:
+        most = EXPANSION * maximum
+        raise ValueError(f"{what} may have at most {most} code points after NFKC; this one has {len(normal)}")
 
 
 def check_text(text: str, info: ValidationInfo) -> str:
@@ -84,8 +99,17 @@ def check_line(text: str, info: ValidationInfo, *, limit: str, what: str, blank:
     return text
 
 
-Text = Annotated[str, AfterValidator(check_text)]
-Speaker = Annotated[str, AfterValidator(partial(check_line, limit="speaker_characters", what="a speaker", blank=False))]
+def lengths(maximum: int) -> Any:
+    """What a schema says of a text's length, with the default limit."""
+    return Field(json_schema_extra={"minLength": 1, "maxLength": maximum})
+
+
+Text = Annotated[str, lengths(DEFAULT_LIMITS.text_characters), AfterValidator(check_text)]
+Speaker = Annotated[
+    str,
+    lengths(DEFAULT_LIMITS.speaker_characters),
+    AfterValidator(partial(check_line, limit="speaker_characters", what="a speaker", blank=False)),
+]
 MetadataKey = Annotated[
     str, AfterValidator(partial(check_line, limit="metadata_characters", what="a metadata key", blank=False))
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from app.domain.dialogue import Context, Dialogue, MetadataKey, MetadataValue, Text, limits_of
 from app.domain.model import Finite, Id, Value, listed
@@ -39,8 +39,18 @@ def check_references(references: tuple[str, ...], info: ValidationInfo) -> tuple
     return references
 
 
+def wrap_reference(reference: object) -> object:
+    """One reference may come as a bare text."""
+    return [reference] if isinstance(reference, str) else reference
+
+
 Metadata = Annotated[dict[MetadataKey, MetadataValue], AfterValidator(check_metadata)]
-References = Annotated[tuple[Text, ...], listed(minimum=1), AfterValidator(check_references)]
+References = Annotated[
+    tuple[Text, ...],
+    listed(minimum=1),
+    AfterValidator(check_references),
+    BeforeValidator(wrap_reference, json_schema_input_type=str | list[str]),
+]
 
 
 class RelevanceOptions(Value):
@@ -73,7 +83,9 @@ class EvaluationRequest(Value):
     path: PathChoice = "source"
     relevance: RelevanceOptions | None = Field(default_factory=RelevanceOptions)
     judge: JudgeOptions = Field(default_factory=JudgeOptions)
-    reference: Text | References | None = None
+    reference: References | None = Field(
+        default=None, description="one text or several, for reference metrics and for judges whose rubric shows them"
+    )
     metadata: Metadata = Field(default_factory=dict)
 
     @property
@@ -82,9 +94,7 @@ class EvaluationRequest(Value):
 
     @property
     def references(self) -> tuple[str, ...]:
-        if self.reference is None:
-            return ()
-        return (self.reference,) if isinstance(self.reference, str) else self.reference
+        return self.reference or ()
 
 
 class Unrated(Value):

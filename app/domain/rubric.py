@@ -137,6 +137,7 @@ class Rubric(Value):
     calls: Literal["joint", "independent"] = Field(
         default="joint", description="joint: all aspects in one call; independent: one call per aspect"
     )
+    references: bool = Field(default=False, description="whether the judge is shown the references that a caller gives")
     title: LocalizedPhrase = Field(description="its languages are the rubric's: every other text must exist in each")
     task: LocalizedProse = Field(description="what the judge is shown and what it must keep in mind")
     aspects: Annotated[tuple[Aspect, ...], listed(minimum=1), Field(description="in the order in which they are asked")]

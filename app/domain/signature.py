@@ -40,15 +40,24 @@ def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[s
 
 
 def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ...]) -> dict[str, str]:
-    """The blend's pieces: encoder, b̄ with its source, w, and which aspects are blended."""
-    if relevance is None or relevance.score is None:
+    """The blend's pieces: encoder, b̄ with its source, w, and which aspects are blended.
+
+    A calibrated b̄ stands with four decimals: it differs in the sixth between a CPU and a GPU, which is no other way of
+    scoring. One that the caller gave stands as it was given.
+    """
+    if relevance is None or relevance.score is None or relevance.baseline is None:
         return {"encoder": NONE, "baseline": NONE, "weight": NONE, "blended": NONE}
     return {
         "encoder": relevance.encoder or NONE,
-        "baseline": f"{relevance.baseline_source}={relevance.baseline:.6f}",
-        "weight": f"{relevance.weight:.12g}",
+        "baseline": f"{relevance.baseline_source}={show_baseline(relevance.baseline_source, relevance.baseline)}",
+        "weight": f"{relevance.weight + 0.0:.12g}",  # + 0.0: minus zero is zero
         "blended": ",".join(aspects) or NONE,
     }
+
+
+def show_baseline(source: str, baseline: float) -> str:
+    """b̄ as the signature has it."""
+    return f"{baseline + 0.0:.12g}" if source == "number" else f"{baseline:.4f}"
 
 
 def describe_rubric(version: str, rubric: Rubric) -> dict[str, str]:

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from fastapi_swagger import patch_fastapi
 
 from app import __version__
 from app.bootstrap import Service, announce, open_service
 from app.settings import Settings
-from app.web import evaluations, openapi, operations, problems, rubrics
+from app.web import docs, evaluations, openapi, operations, problems, rubrics
 from app.web.middleware import Gatekeeper, RequestFrame
 
 DESCRIPTION = """Scores what dialogue systems say in Japanese and Korean: rubric aspects by a judge, BERTScore relevance
@@ -36,14 +35,15 @@ def create_application(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
     )
     application.state.limits = settings.limits
     application.state.body_timeout_seconds = settings.body_timeout_seconds
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
-    for resource in (evaluations, rubrics, operations):
+    application.state.draining = False
+    for resource in (evaluations, rubrics, operations, docs):
         application.include_router(resource.router)
-    # Swagger UI from an installed package: /docs must work where no CDN can be reached.
-    patch_fastapi(application, title="Saiten API")
+    docs.mount_assets(application)
     problems.install(application)
 
     def service() -> Service:

@@ -13,7 +13,7 @@ from app.domain.evaluation import Evaluation, EvaluationRequest
 from app.pipeline import evaluate
 from app.web.body import body_of
 from app.web.idempotency import once
-from app.web.openapi import PROBLEMS, request_body
+from app.web.openapi import EXAMPLE, PROBLEMS, creates
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 
@@ -33,7 +33,7 @@ Serving = Annotated[Service, Depends(service_of)]
     "",
     summary="Score one response",
     responses={200: {"model": Evaluation}, **PROBLEMS},
-    openapi_extra=request_body(EvaluationRequest),
+    openapi_extra=creates(EvaluationRequest, EXAMPLE),
 )
 async def create_evaluation(
     request: Request, service: Serving, body: Annotated[EvaluationRequest, Depends(body_of(EvaluationRequest))]

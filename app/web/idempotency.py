@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from fastapi import Request, Response
 
-from app.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused
+from app.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused, StoreError
 from app.ports import Store, StoredAnswer
 from app.web.problems import Refused
 
@@ -31,11 +32,13 @@ async def once(request: Request, store: Store, make: Callable[[], Awaitable[Resp
         return replay(held, body_digest)
     try:
         response = await make()
+        await store.answer_key(project, key, response.status_code, bytes(response.body))
     except BaseException:
-        # Whatever ended it, a cancelled connection included, nobody will answer under this key any more.
-        await store.release_key(project, key)
+        # Whatever ended it, a cancelled connection included, nobody will answer under this key any more. Where the
+        # store cannot even release it, the claim ends by growing old; what the caller hears is the first error.
+        with suppress(StoreError):
+            await store.release_key(project, key)
         raise
-    await store.answer_key(project, key, response.status_code, bytes(response.body))
     return response
 
 
@@ -51,5 +54,5 @@ def replay(held: StoredAnswer, body_digest: str) -> Response:
     if held.body_digest != body_digest:
         raise IdempotencyKeyReused("this Idempotency-Key belongs to another request; use a new one")
     if held.status is None or held.body is None:
-        raise IdempotencyKeyInUse("a request with this Idempotency-Key is running; wait for its answer")
+        raise IdempotencyKeyInUse("a request with this Idempotency-Key is running; try again later")
     return Response(held.body, held.status, {"Idempotent-Replayed": "true"}, "application/json")

@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -53,8 +54,10 @@ class RequestFrame:
                     headers.setdefault(name, value)
             await send(message)
 
+        # RFC 9110: whatever answers GET answers HEAD. Uvicorn leaves the body out by the method that it read itself.
+        inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
-            await self._app(scope, receive, frame)
+            await self._app(inner, receive, frame)
         except Exception:
             logger.exception("unexpected error", extra={"request_id": request_id})
             if answered:
@@ -112,6 +115,11 @@ class Gatekeeper:
         if host not in LOOPBACK and not self._allow_anonymous:
             detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
             raise Refused(403, "loopback-only", "Not from here without a key", detail)
+        # A page of another site in the user's own browser also comes from loopback (DNS rebinding).
+        origin = urlsplit(request.headers.get("origin", "")).hostname
+        if origin is not None and origin not in LOOPBACK | {"localhost"} and not self._allow_anonymous:
+            detail = "without keys the service answers pages of this machine only; make a key with `saiten keys create`"
+            raise Refused(403, "loopback-only", "Not from this page without a key", detail)
 
 
 def refuse_large(headers: Headers) -> None:

@@ -58,10 +58,29 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body `app.web.body` reads."""
-    schema = {"$ref": TEMPLATE.format(model=model.__name__)}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+EXAMPLE = {
+    "rubric": "ja-dialogue",
+    "context": [
+        {"speaker": "A", "text": "週末はどこかに出かけましたか？"},
+        {"speaker": "B", "text": "はい、家族で海まで行ってきました。"},
+    ],
+    "response": "いいですね。海の水はもう冷たくありませんでしたか？",
+    "metadata": {"system": "bot-a"},
+}
+
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "the same key and body replay the stored answer, for 24 hours at least",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+}
+
+
+def creates(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
+    """`openapi_extra` of a route whose body `app.web.body` reads, and that an Idempotency-Key makes repeatable."""
+    content = {"application/json": {"schema": {"$ref": TEMPLATE.format(model=model.__name__)}, "example": example}}
+    return {"requestBody": {"required": True, "content": content}, "parameters": [IDEMPOTENCY_KEY]}
 
 
 def describe(application: FastAPI) -> dict[str, Any]:
@@ -78,5 +97,8 @@ def describe(application: FastAPI) -> dict[str, Any]:
             [(EvaluationRequest, "validation"), (Problem, "validation")], ref_template=TEMPLATE
         )
         document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        # An empty object beside it: without any key configured, loopback needs none.
+        document["security"] = [{"key": []}, {}]
         application.openapi_schema = document
     return application.openapi_schema

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app import __version__
 from app.web.evaluations import Serving
 from app.web.openapi import PROBLEMS
+from app.web.problems import Refused
 
 router = APIRouter(tags=["operate"])
 
@@ -21,8 +22,10 @@ async def live() -> dict[str, str]:
 
 
 @router.get("/readyz", summary="Ready", responses={503: PROBLEMS[503]})
-async def ready(service: Serving) -> dict[str, str]:
+async def ready(request: Request, service: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is no readiness dependency: restarting Saiten would not mend it."""
+    if request.app.state.draining:
+        raise Refused(503, "stopping", "The service is stopping", "send new requests elsewhere")
     await service.store.ping()
     return {"status": "ready"}
 

@@ -105,7 +105,7 @@ def answer_error(request: Request, error: Exception) -> Response:
         raise error
     status = error.status if isinstance(error, Refused) else STATUSES[type(error)]
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("%s: %s", error.code, error.detail, extra={"code": error.code, "status": status})
+        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     faults = faults_of(error)
     more = (
         {"errors": [{"pointer": clip(where), "detail": clip(what)} for where, what in faults[:MOST_FAULTS]]}
@@ -134,6 +134,8 @@ def headers_of(error: SaitenError, status: int) -> dict[str, str]:
     """`Retry-After` on everything that may pass by itself."""
     if isinstance(error, Refused):
         return error.headers
+    if isinstance(error, errors.IdempotencyKeyInUse):
+        return {"Retry-After": str(math.ceil(RETRY_SECONDS))}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         seconds = error.retry_after_seconds if isinstance(error, UpstreamError) else None
         return {"Retry-After": str(math.ceil(seconds if seconds is not None else RETRY_SECONDS))}
@@ -147,7 +149,7 @@ def answer_http_error(request: Request, error: Exception) -> Response:
     status = HTTPStatus(error.status_code)
     code = status.phrase.lower().replace(" ", "-")
     path: str = request.scope["path"]
-    detail = f"{request.method} {path}: {status.description or status.phrase}"
+    detail = status.description or status.phrase
     return problem(status, code, status.phrase, detail, instance=path, headers=error.headers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
     ours = {
         "DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'saiten.db'}",
         "SAITEN_ENCODER": "off",
+        "SAITEN_DRAIN_SECONDS": "0",
         "PYTHONPATH": str(ROOT),
     }
     return {**os.environ, **ours, **variables}
@@ -27,8 +29,23 @@ def saiten(
     *arguments: str, folder: Path, stdin: bytes | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs `saiten …` in `folder` to its end."""
+    return run([sys.executable, "-m", "app", *arguments], folder, stdin, variables)
+
+
+def saiten_redirected(
+    redirection: str, *arguments: str, folder: Path, stdin: bytes | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs `saiten … REDIRECTION`, as a shell does: `>/dev/full`, or `>&-`."""
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "app", *arguments]
+    return run(command, folder, stdin, variables)
+
+
+def run(
+    command: list[str], folder: Path, stdin: bytes | None, variables: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """What the command printed, read as UTF-8, and its exit code."""
     done = subprocess.run(
-        [sys.executable, "-m", "app", *arguments],
+        command,
         input=stdin,
         capture_output=True,
         env=environment(folder, **variables),
@@ -37,6 +54,24 @@ def saiten(
         check=False,
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@contextmanager
+def started(
+    *arguments: str, folder: Path, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE, **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A `saiten …` that is running, killed in the end and where it takes more than SECONDS."""
+    command = [sys.executable, "-m", "app", *arguments]
+    with subprocess.Popen(
+        command, stdout=stdout, stderr=stderr, env=environment(folder, **variables), cwd=folder
+    ) as process:
+        watchdog = threading.Timer(SECONDS, process.kill)
+        watchdog.start()
+        try:
+            yield process
+        finally:
+            watchdog.cancel()
+            process.kill()
 
 
 @contextmanager

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
-from app.cli.serve import bind, configure
+from app.cli.serve import bind
 from app.settings import Settings
+from app.web.server import make_server
 
 
 @asynccontextmanager
@@ -20,7 +20,7 @@ async def serving(folder: Path, **settings: Any) -> AsyncIterator[httpx.AsyncCli
     """A client of a service with its database in `folder`; keyword arguments are fields of `Settings`."""
     chosen = {"database_url": f"sqlite+aiosqlite:///{folder / 'saiten.db'}", "encoder": "off", **settings}
     listener = bind("127.0.0.1", 0)
-    server = uvicorn.Server(configure(Settings(**chosen)))
+    server = make_server(Settings(**chosen))
     task = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:
         if task.done():

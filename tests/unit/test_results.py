@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.evaluation import AspectResult, PathResult, RelevanceResult, Unrated
 from app.ports import Verdict
-from app.results import blend_aspect, compare_paths, rate, status_of, warn_of_relevance
+from app.results import blend_aspect, compare_paths, rate, status_of, warn_of_relevance, warn_of_samples
 from tests.support.small_rubrics import joint_rubric
 
 MISSING = Unrated(reason="missing", detail="not there")
@@ -72,9 +72,21 @@ def test_nothing_is_blended_without_both_terms() -> None:
 
 
 def test_status() -> None:
-    assert status_of({"a": rated(1), "b": rated(2)}) == "scored"
-    assert status_of({"a": rated(1), "b": rated(None)}) == "partial"
-    assert status_of({"a": rated(None)}) == "failed"
+    assert status_of([{"a": rated(1), "b": rated(2)}]) == "scored"
+    assert status_of([{"a": rated(1), "b": rated(None)}]) == "partial"
+    assert status_of([{"a": rated(None)}]) == "failed"
+
+
+def test_both_paths_count_for_the_status() -> None:
+    assert status_of([{"a": rated(1)}, {"a": rated(None)}]) == "partial"
+    assert status_of([{"a": rated(1)}, {"a": rated(2)}]) == "scored"
+
+
+def test_lost_samples_are_warned_of() -> None:
+    four = rated(2).model_copy(update={"samples": (None, None, 2, None)})
+    [warned] = warn_of_samples({"a": four, "b": rated(1), "c": rated(None)})
+    assert (warned.code, warned.where) == ("samples-unrated", "aspects/a")
+    assert warned.detail == "3 of 4 samples gave no valid rating"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,15 @@ LINES = {
     "prices are absent": (("serve",), {"OPENAI_API_KEY": "k", "SAITEN_PRICES": "none.json"}, 3, "none.json"),
     "unknown rubric": (("rubric", "show", "none"), {}, 3, "ja-dialogue"),
     "nobody serves": (("score", "-", "--url", "http://127.0.0.1:1"), {}, 3, "start it with `saiten serve`"),
-    "no URL": (("score", "-", "--url", "nonsense"), {}, 3, "nonsense"),
+    "no URL": (("score", "-", "--url", "nonsense"), {}, 3, "--url 'nonsense' is not the URL"),
+    "URL of another kind": (("score", "-", "--url", "ftp://h"), {}, 3, "write it like http://"),
+    "URL with no such port": (("score", "-", "--url", "http://127.0.0.1:99999"), {}, 3, "is not the URL"),
+    "URL with a password": (("score", "-", "--url", "http://u:pw@127.0.0.1:1"), {}, 3, "nobody answers at http://127"),
+    "key that no header holds": (("score", "-", "--url", "http://h"), {"SAITEN_API_KEY": "鍵"}, 3, "SAITEN_API_KEY: "),
+    "key of two lines": (("score", "-", "--url", "http://h"), {"SAITEN_API_KEY": "a\nb"}, 3, "SAITEN_API_KEY: "),
+    "judge with half a URL": (("serve",), {"OPENAI_BASE_URL": "http://[::1"}, 3, "OPENAI_BASE_URL: must be http"),
+    "translator without a URL": (("serve",), {"DEEPL_SERVER_URL": "foo"}, 3, "DEEPL_SERVER_URL: must be http"),
+    "unknown host": (("serve", "--host", "nohost.invalid"), {}, 3, "cannot listen on nohost.invalid: unknown host"),
     "unknown command": (("scroe",), {}, 2, "scroe"),
 }
 

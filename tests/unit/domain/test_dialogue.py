@@ -20,6 +20,11 @@ ACCEPTED = {
     "8,000 code points": "あ" * 8000,
     "decomposed Hangul": "막장",
     "a letter under marks": "e" + "\u0301" * 7000,
+    "everyday characters that NFKC expands": "あ" * 7000 + "…" * 1000,
+    "four times as long after NFKC": "㍿" * 8000,
+    "an emoji newer than this Python": "\U0001fae8",
+    "a character of an extension newer than this Python": "\U0002ebf0",
+    "gaiji of a private use area": "\ue000",
 }
 REFUSED = {
     "empty": "",
@@ -35,7 +40,10 @@ REFUSED = {
     "lone CR": "はい\rいいえ",
     "lone surrogate": "はい\ud800",
     "8,001 code points": "あ" * 8001,
-    "8,001 after NFKC": "\ufdfa" * 5000,
+    "90,000 after NFKC": "\ufdfa" * 5000,
+    "unassigned tags": "\U000e0fff\U000e0100",
+    "noncharacters": "\uffff\ufdd0",
+    "a musical null": "\U0001d159",
 }
 
 

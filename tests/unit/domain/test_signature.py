@@ -69,7 +69,7 @@ def test_samples_and_expected_are() -> None:
 
 def test_the_blend_is() -> None:
     pieces = signature.describe_relevance(RELEVANCE, ("relevance",))
-    assert signature.sign(pieces) == "encoder:bert_L9|baseline:calibration=0.690000|weight:10|blended:relevance"
+    assert signature.sign(pieces) == "encoder:bert_L9|baseline:calibration=0.6900|weight:10|blended:relevance"
 
 
 def test_the_score_itself_is_not() -> None:
@@ -90,3 +90,11 @@ def test_both_paths_in_one_line() -> None:
     assert signature.sign(merged) == (
         "judge:openai|prompt:aaa|path:both|translator:-|english.prompt:bbb|english.translator:deepl"
     )
+
+
+def test_a_given_baseline_stands_as_given_and_zero_has_no_sign() -> None:
+    given = RELEVANCE.model_copy(update={"baseline_source": "number", "baseline": 4e-7, "weight": -0.0})
+    pieces = signature.describe_relevance(given, ())
+    assert (pieces["baseline"], pieces["weight"]) == ("number=4e-07", "0")
+    minus = given.model_copy(update={"baseline": -0.0})
+    assert signature.describe_relevance(minus, ())["baseline"] == "number=0"

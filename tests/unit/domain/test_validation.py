@@ -14,6 +14,10 @@ from tests.support.records import BODY
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown field": ({"callback_url": "http://127.0.0.1:9/x"}, "/callback_url"),
     "unknown field with odd characters": ({"a/b~c": 1}, "/a~1b~0c"),
+    "unknown field with a long name": ({"長" * 1000: 1}, "/" + "長" * 23 + "…"),
+    "baseline is an object": ({"relevance": {"baseline": {}}}, "/relevance/baseline"),
+    "one reference is blank": ({"reference": ""}, "/reference"),
+    "17 references": ({"reference": ["はい"] * 17}, "/reference"),
     "text of an utterance": ({"context": [{"speaker": "甲", "text": ""}]}, "/context/0/text"),
     "missing speaker": ({"context": [{"text": "やあ"}]}, "/context/0/speaker"),
     "context is a string": ({"context": "おはよう"}, "/context"),
@@ -64,3 +68,38 @@ def test_what_may_be_left_out() -> None:
     assert (request.relevance.weight, request.relevance.baseline) == (10.0, "calibration")
     assert validate(EvaluationRequest, {**BODY, "relevance": None}, DEFAULT_LIMITS).relevance is None
     assert validate(EvaluationRequest, {**BODY, "relevance": {"weight": 3}}, DEFAULT_LIMITS).relevance
+
+
+def test_many_unknown_fields_are_named_briefly() -> None:
+    made_up = {f"{number}-{'秘' * 50}": 1 for number in range(50)}
+    with pytest.raises(InvalidDocument) as caught:
+        validate(EvaluationRequest, {**BODY, **made_up}, DEFAULT_LIMITS)
+    assert caught.value.faults[-1] == ("", "holds 42 more fields that are not known here")
+    assert str(caught.value.faults).count("秘") < 200
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"context": "x"}, "must be a list"),
+        ({"judge": []}, "must be an object"),
+        ({"judge": {"samples": "3"}}, "must be an integer"),
+        ({"judge": {"explain": 1}}, "must be true or false"),
+        ({"path": "up"}, "must be 'source', 'english' or 'both'"),
+        ({"reference": ["はい"] * 17}, "at most 16 references may be given; this has 17"),
+        ({"relevance": {"weight": -1}}, "should be greater than or equal to 0"),
+    ],
+)
+def test_messages_are_in_the_words_of_json(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        validate(EvaluationRequest, {**BODY, **change}, DEFAULT_LIMITS)
+    assert [detail for _, detail in caught.value.faults] == [words]
+
+
+def test_one_reference_is_a_list_of_one() -> None:
+    assert validate(EvaluationRequest, {**BODY, "reference": "はい"}, DEFAULT_LIMITS).references == ("はい",)
+    assert validate(EvaluationRequest, {**BODY, "reference": ["はい", "ええ"]}, DEFAULT_LIMITS).references == (
+        "はい",
+        "ええ",
+    )
+    assert validate(EvaluationRequest, BODY, DEFAULT_LIMITS).references == ()

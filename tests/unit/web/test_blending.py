@@ -60,7 +60,7 @@ async def test_blended_values(save: Callable[[Path], Path], fake: FakeOpenAI, tm
         assert relevance["baseline"] == pytest.approx(expected, abs=1e-5)
         assert aspect["rating"] == 3
         assert aspect["blended"] == pytest.approx(3 + 10 * (relevance["score"] - relevance["baseline"]), abs=1e-12)
-        assert f"baseline:calibration={relevance['baseline']:.6f}" in answer["signature"]
+        assert f"baseline:calibration={relevance['baseline']:.4f}" in answer["signature"]
     assert answers[1]["relevance"]["score"] == pytest.approx(1, abs=1e-6)
     assert answers[2]["relevance"]["truncated"] is True
     assert "similarity-truncated" in {warning["code"] for warning in answers[2]["warnings"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -16,7 +17,7 @@ from app.domain import errors
 from app.domain.errors import SaitenError
 from app.web.problems import STATUSES, clip
 from tests.conftest import administer
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.records import BODY
 from tests.support.serving import serving
 from tests.unit.web.conftest import judged_by
@@ -132,15 +133,56 @@ async def test_request_ids(client: httpx.AsyncClient, given: str, kept: bool) ->
 
 
 async def test_what_does_not_exist_is_a_problem_too(client: httpx.AsyncClient) -> None:
-    for method, path, status in (
+    for method, path, expected in (
         ("GET", "/nowhere", 404),
         ("GET", "/v1/rubrics/none", 404),
         ("DELETE", "/v1/rubrics", 405),
     ):
         response = await client.request(method, path)
-        assert response.status_code == status
+        assert response.status_code == expected
         assert response.headers["content-type"] == "application/problem+json"
         assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_head_is_get_without_a_body(client: httpx.AsyncClient) -> None:
+    for path in ("/livez", "/readyz", "/v1/rubrics", "/docs"):
+        head, get = await client.head(path), await client.get(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-type"] == get.headers["content-type"]
+
+
+async def test_headers_that_never_end_are_cut(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.web.protocol.HEADER_SECONDS", 0.2)
+    for beginning in (b"", b"GET /livez HTTP/1.1\r\nHost: x\r\n"):
+        reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
+        writer.write(beginning)
+        assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+    # A connection on which requests were whole stays.
+    assert (await client.get("/livez")).status_code == 200
+    await asyncio.sleep(0.3)
+    assert (await client.get("/livez")).status_code == 200
+
+
+async def test_a_page_of_another_site_is_not_answered_without_keys(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
+    for origin, expected in (
+        ("http://evil.example:8000", 403),
+        ("http://127.0.0.1:3000", 200),
+        ("http://localhost", 200),
+    ):
+        response = await client.post("/v1/evaluations", json=BODY, headers={"Origin": origin})
+        assert response.status_code == expected
+    assert len(fake.requests) == 1
+
+
+async def test_an_endpoints_own_words_reach_the_caller_and_not_the_log(
+    client: httpx.AsyncClient, fake: FakeOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake.default = status(400, f"cannot handle: {BODY['response']}")
+    response = await client.post("/v1/evaluations", json=BODY)
+    assert BODY["response"] in response.json()["detail"]
+    assert "judge-refused-request" in caplog.text
+    assert BODY["response"] not in caplog.text
 
 
 async def test_faults_are_capped_and_never_echo_the_text(client: httpx.AsyncClient) -> None:
@@ -177,10 +219,16 @@ async def test_operations(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     assert len(rubric["digest"]) == 64
 
 
-async def test_docs_need_no_other_server(client: httpx.AsyncClient) -> None:
-    page = await client.get("/docs")
+async def test_docs_need_no_other_server_and_no_host(client: httpx.AsyncClient) -> None:
+    page = await client.get("/docs", headers={"Host": "evil.example"})
     assert page.status_code == 200
-    assert "cdn" not in page.text
+    assert "evil.example" not in page.text
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(addresses) >= 3
+    for address in addresses:
+        assert "//" not in address
+        assert (await client.get(f"/{address}")).status_code == 200
+    assert (await client.get("/v1/rubrics/", headers={"Host": "evil.example"})).status_code == 404
     assert (await client.get("/", follow_redirects=True)).url.path == "/docs"
     document = (await client.get("/openapi.json")).json()
     body = document["paths"]["/v1/evaluations"]["post"]["requestBody"]["content"]["application/json"]["schema"]

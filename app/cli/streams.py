@@ -1,0 +1,76 @@
+"""Standard output and standard error as the commands need them: UTF-8 everywhere, and no failure unseen."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+
+
+PIECE = 2048
+"""Characters written at once. Python 3.11's buffer loses the error where a write larger than itself ends halfway."""
+
+
+class OutputFailed(Exception):  # no SaitenError: a scorer must not take it for the failure of its item
+    """Standard output takes nothing more: its reader has gone, its disk is full, or it was never open."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write to standard output: {error.strerror}")
+        self.reader_left = error.errno == errno.EPIPE
+
+
+class Output(io.TextIOWrapper):
+    """Standard output. Raises OutputFailed where it cannot be written."""
+
+    def write(self, text: str) -> int:
+        try:
+            return sum(super(Output, self).write(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+        except OSError as error:
+            raise OutputFailed(error) from None
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            raise OutputFailed(error) from None
+
+
+class Diagnostics(io.TextIOWrapper):
+    """Standard error. What it cannot take is lost: results must not depend on whether someone reads the remarks."""
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            return
+
+
+def open_streams() -> None:
+    """Makes both UTF-8, whatever the locale says: results are Japanese and Korean, and were paid for."""
+    # Backslashes stand for what UTF-8 does not have: halves of pairs, and bytes of file names in another encoding.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        lines = sys.stdout.line_buffering
+        sys.stdout = Output(sys.stdout.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=lines)
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = Diagnostics(sys.stderr.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def require_output() -> None:
+    """Raises OutputFailed where the process was started without standard output (`>&-`)."""
+    if sys.stdout is None:
+        raise OutputFailed(OSError(errno.EBADF, os.strerror(errno.EBADF)))
+
+
+def discard_output() -> None:
+    """Sends what is still to be written nowhere, so that Python does not fail on it again when it ends."""
+    if sys.stdout is not None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

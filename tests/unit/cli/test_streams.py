@@ -1,0 +1,170 @@
+"""Standard streams as they come: in any encoding, closed, full, with a reader that leaves, on any terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import saiten, saiten_redirected, started
+from tests.support.records import BODY
+
+ITEM = {**BODY, "metadata": {"system": "機械-가"}}
+
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+
+
+def write_items(folder: Path, count: int) -> str:
+    line = json.dumps(ITEM, ensure_ascii=False)
+    (folder / "items.jsonl").write_text("\n".join([line] * count), encoding="utf-8")
+    return "items.jsonl"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"PYTHONIOENCODING": "ascii"},
+    ],
+)
+@pytest.mark.parametrize("form", ["ndjson", "table"])
+def test_output_is_utf8_whatever_the_locale(tmp_path: Path, variables: dict[str, str], form: str) -> None:
+    done = saiten("score", write_items(tmp_path, 1), "--format", form, folder=tmp_path, stdin=None, **variables)
+    assert done.returncode == 0, done.stderr
+    assert "機械-가" in done.stdout
+
+
+def test_a_mistake_in_a_file_of_japanese_name_is_said_in_the_c_locale(tmp_path: Path) -> None:
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    (tmp_path / "対話.json").write_bytes(json.dumps([{**ITEM, "rubric": "無い", "話": 1}]).encode())
+    done = saiten("score", "対話.json", folder=tmp_path, stdin=None, **locale)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert "item 1: /話" in done.stderr
+
+
+COMMANDS = {
+    "ndjson": ("score", "items.jsonl"),
+    "table": ("score", "items.jsonl", "--format", "table"),
+    "demo": ("demo",),
+    "rubrics": ("rubric", "list"),
+    "keys": ("keys", "list"),
+    "help": ("--help",),
+}
+
+
+@needs_full
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS.keys())
+def test_a_full_disk_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    write_items(tmp_path, 2)
+    done = saiten_redirected(">/dev/full", *arguments, folder=tmp_path, SAITEN_LOG_LEVEL="error")
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.splitlines()[-1] == "saiten: cannot write to standard output: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("score", "items.jsonl"), ("demo",), ("keys", "create")])
+def test_without_standard_output_nothing_is_begun(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    write_items(tmp_path, 2)
+    done = saiten_redirected(">&-", *arguments, folder=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr == "saiten: cannot write to standard output: Bad file descriptor\n"
+    assert not (tmp_path / "saiten.db").exists()
+
+
+def test_without_standard_input_a_file_is_asked_for(tmp_path: Path) -> None:
+    done = saiten_redirected("<&-", "score", "-", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "saiten: standard input is closed; name a file, or give the items with `<`\n"
+
+
+@needs_full
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
+def test_results_do_not_depend_on_standard_error(tmp_path: Path, redirection: str) -> None:
+    done = saiten_redirected(redirection, "score", write_items(tmp_path, 2), folder=tmp_path)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 2)
+
+
+def test_a_reader_that_leaves_ends_the_run_quietly(tmp_path: Path) -> None:
+    # 200 results of more than 1 KB do not fit into a pipe, so the run cannot end before its reader has left.
+    with started("score", write_items(tmp_path, 200), folder=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = process.stdout.readline()
+        assert len(first) > 1024
+        process.stdout.close()
+        remarks = process.stderr.read().decode()
+        assert process.wait() == 141
+    assert [line for line in remarks.splitlines() if line and not line.startswith("judge: lexical")] == []
+
+
+def test_a_long_table_that_its_reader_leaves_is_not_taken_for_printed(tmp_path: Path) -> None:
+    # 700 rows of 100 columns and more are written as one text that no pipe holds.
+    with started("score", write_items(tmp_path, 700), "--format", "table", folder=tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.wait() == 141
+
+
+def read_terminal(terminal: int) -> str:
+    """All that is written to a terminal until its last writer closes it."""
+    pieces = []
+    try:
+        while piece := os.read(terminal, 65_536):
+            pieces.append(piece)
+    except OSError:  # so Linux says that nobody can write any more
+        pass
+    finally:
+        os.close(terminal)
+    return b"".join(pieces).decode()
+
+
+@pytest.mark.parametrize(
+    ("columns", "command"),
+    [
+        ("1", ("score", "items.jsonl")),
+        ("40", ("score", "items.jsonl")),
+        ("40", ("demo",)),
+        ("1", ("rubric", "show", "ja-dialogue")),
+    ],
+)
+def test_a_terminal_may_be_narrow(tmp_path: Path, columns: str, command: tuple[str, ...]) -> None:
+    write_items(tmp_path, 2)
+    ours, theirs = os.openpty()
+    with started(*command, folder=tmp_path, stdout=theirs, COLUMNS=columns, TERM="xterm") as process:
+        os.close(theirs)
+        shown = read_terminal(ours)
+        assert process.stderr is not None
+        remarks = process.stderr.read().decode()
+        assert process.wait() == 0, remarks
+    assert "Traceback" not in remarks
+    assert shown.strip()
+
+
+def test_the_bar_on_a_terminal_takes_nothing_from_the_results(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    with started("score", write_items(tmp_path, 3), folder=tmp_path, stderr=theirs, TERM="xterm") as process:
+        os.close(theirs)
+        remarks = read_terminal(ours)
+        assert process.stdout is not None
+        lines = process.stdout.read().splitlines()
+        assert process.wait() == 0
+    assert [json.loads(line)["status"] for line in lines] == ["scored"] * 3
+    assert "scoring" in remarks
+    assert '"status"' not in remarks
+
+
+def test_results_line_by_line_and_the_bar_do_not_share_a_terminal(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    command = ("score", write_items(tmp_path, 3), "--format", "ndjson")
+    with started(*command, folder=tmp_path, stdout=theirs, stderr=subprocess.STDOUT, TERM="xterm") as process:
+        os.close(theirs)
+        shown = read_terminal(ours)
+        assert process.wait() == 0, shown
+    lines = [line for line in shown.splitlines() if line.startswith("{")]
+    assert [json.loads(line)["status"] for line in lines] == ["scored"] * 3
+    assert "scoring" not in shown
