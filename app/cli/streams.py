@@ -7,7 +7,6 @@ import io
 import os
 import sys
 
-
 PIECE = 2048
 """Characters written at once. Python 3.11's buffer loses the error where a write larger than itself ends halfway."""
 
@@ -25,6 +24,8 @@ class Output(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         try:
+            if len(text) <= PIECE:
+                return super().write(text)
             return sum(super(Output, self).write(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
         except OSError as error:
             raise OutputFailed(error) from None

@@ -102,8 +102,8 @@ def test_a_reader_that_leaves_ends_the_run_quietly(tmp_path: Path) -> None:
 
 
 def test_a_long_table_that_its_reader_leaves_is_not_taken_for_printed(tmp_path: Path) -> None:
-    # 700 rows of 100 columns and more are written as one text that no pipe holds.
-    with started("score", write_items(tmp_path, 700), "--format", "table", folder=tmp_path) as process:
+    # 1400 rows of 100 columns and more are written as one text that no pipe holds.
+    with started("score", write_items(tmp_path, 1400), "--format", "table", folder=tmp_path) as process:
         assert process.stdout is not None
         process.stdout.read(1)
         process.stdout.close()
