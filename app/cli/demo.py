@@ -27,10 +27,10 @@ STOP_SECONDS = 30.0
 
 NEXT = """
 These scores come from the embedded lexical judge: a baseline and a smoke test, not an LLM judge. Next:
-  an LLM judge        OPENAI_API_KEY=sk-… saiten serve
-  a local LLM judge   OPENAI_API_KEY=any OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… saiten serve
+  an LLM judge        OPENAI_API_KEY=sk-… {saiten} serve
+  a local LLM judge   OPENAI_API_KEY=any OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… {saiten} serve
   the English path    DEEPL_API_KEY=… (with either)
-  blended relevance   pip install 'saiten[bertscore]'
+  blended relevance   make install, or pip install '.[bertscore]' (PyTorch is large)
 """
 
 
@@ -71,7 +71,9 @@ def show(results: list[dict[str, Any]], requests: list[EvaluationRequest]) -> No
         out.print(line, soft_wrap=True)
     for reason in sorted({why for result in scored if (why := (result["relevance"] or {}).get("unavailable"))}):
         out.print(f"\nno blended values: {reason}", soft_wrap=True)
-    out.print(NEXT, soft_wrap=True)
+    # As it was called, so that the line can be pasted: `.venv/bin/saiten` under make.
+    name = sys.argv[0] if sys.argv[0].endswith("saiten") else "saiten"
+    out.print(NEXT.format(saiten=name), soft_wrap=True)
 
 
 @asynccontextmanager
