@@ -12,7 +12,8 @@ from app.settings import Settings, variable_of
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings
 
-All settings are environment variables, read once at start. A mistake is one line that names the variable.
+All settings are environment variables, read once at start. A value that does not fit is one
+line that names its variable; names that are not listed here are ignored.
 This page is written by `scripts/write_settings_page.py`; a test holds it to the code.
 
 | variable | default | meaning |
