@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.responses import JSONResponse
 
 from app.bootstrap import Service
 from app.domain.errors import NotFound
@@ -63,13 +63,4 @@ async def read_evaluation(
         more["request"] = record.request.model_dump(mode="json")
     if not more:
         return Response(record.evaluation.model_dump_json(), media_type="application/json")
-    return JSONAnswer(record.evaluation.model_dump(mode="json") | more)
-
-
-class JSONAnswer(Response):
-    """A value as UTF-8 JSON."""
-
-    media_type = "application/json"
-
-    def __init__(self, value: Any) -> None:
-        super().__init__(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    return JSONResponse(record.evaluation.model_dump(mode="json") | more)

@@ -80,6 +80,8 @@ async def test_engines_that_start_at_once_on_a_fresh_file_all_come_up(sqlite_url
     await asyncio.gather(*(migrate(engine) for engine in engines))
     await asyncio.gather(*(SQLStore(engine).ping() for engine in engines))
     for engine in engines:
+        async with read(engine) as connection:
+            assert (await connection.exec_driver_sql("SELECT count(*) FROM alembic_version")).scalar_one() == 1
         await engine.dispose()
 
 
@@ -94,7 +96,10 @@ async def test_a_file_is_in_wal_mode(sqlite_url: str) -> None:
 async def test_a_database_in_memory_is_one_database() -> None:
     engine = open_engine("sqlite+aiosqlite://")
     await migrate(engine)
-    await asyncio.gather(*(SQLStore(engine).ping() for _ in range(8)))
+    store = SQLStore(engine)
+    await asyncio.gather(*(store.ping() for _ in range(8)))
+    await store.save_baseline("bert_L9", "ja", "c1", 0.5)
+    assert await asyncio.gather(*(store.find_baseline("bert_L9", "ja", "c1") for _ in range(8))) == [0.5] * 8
     await engine.dispose()
 
 

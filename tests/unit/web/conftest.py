@@ -14,9 +14,9 @@ from tests.support.serving import serving
 
 
 def judged_by(fake: FakeOpenAI, **more: Any) -> dict[str, Any]:
-    """Settings of a service that asks `fake`, quickly and without patience."""
-    quick = {"judge_timeout_seconds": 0.5, "judge_deadline_seconds": 1.0, "judge_attempts": 2}
-    return {"openai_api_key": "sk-test-secret", "openai_base_url": fake.base_url, **quick, **more}
+    """Settings of a service that asks `fake` twice at most, with time enough on a machine that is busy."""
+    patient = {"judge_timeout_seconds": 15, "judge_deadline_seconds": 30, "judge_attempts": 2}
+    return {"openai_api_key": "sk-test-secret", "openai_base_url": fake.base_url, **patient, **more}
 
 
 @pytest.fixture

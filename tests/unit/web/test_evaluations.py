@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -156,19 +157,26 @@ FAILURES = {
 }
 
 
+@pytest.fixture
+async def impatient(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A service that does not wait long for a judge that hangs."""
+    async with serving(tmp_path, **judged_by(fake, judge_timeout_seconds=2, judge_deadline_seconds=5)) as found:
+        yield found
+
+
 @pytest.mark.parametrize(("behaviour", "code", "name", "retry"), FAILURES.values(), ids=FAILURES.keys())
 async def test_trouble_at_the_judge_has_its_own_code(
-    client: httpx.AsyncClient, fake: FakeOpenAI, behaviour: Any, code: int, name: str, retry: bool
+    impatient: httpx.AsyncClient, fake: FakeOpenAI, behaviour: Any, code: int, name: str, retry: bool
 ) -> None:
     fake.default = behaviour
-    response = await client.post("/v1/evaluations", json=BODY)
+    response = await impatient.post("/v1/evaluations", json=BODY)
     assert response.headers["content-type"] == "application/problem+json"
     assert (response.status_code, response.json()["code"]) == (code, name)
     assert ("retry-after" in response.headers) is retry
     assert "sk-test-secret" not in response.text
     # Afterwards it works again: nothing of the failure was kept.
     fake.default = FakeOpenAI().default
-    assert (await client.post("/v1/evaluations", json=BODY)).status_code == 200
+    assert (await impatient.post("/v1/evaluations", json=BODY)).status_code == 200
 
 
 async def test_the_judges_own_retry_time_is_passed_on_and_kept(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
