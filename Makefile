@@ -43,6 +43,7 @@ format: install  ## put all code into form
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 
 types: install
 	$(BIN)/mypy

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.rubric_files import RubricFiles, default_folder
-from app.adapters.sql.cache import MemoryCallCache, NoCallCache, SQLCallCache
-from app.adapters.sql.engine import migrate, open_engine
+from app import openers
+from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.keys import SQLKeyring
 from app.adapters.sql.store import SQLStore
 from app.adapters.telemetry import PrometheusTelemetry
+from app.batches.desk import BatchDesk
+from app.batches.worker import BatchWorker, end_tasks, window_of
 from app.call_cache import CachedCalls
 from app.pipeline import Instruments
-from app.ports import CallCache, Encoder, Judge, Keyring, RubricSource, Store, Telemetry, Translator
+from app.ports import Keyring, Store
 from app.relevance import Relevance
 from app.settings import Settings
 
@@ -30,11 +31,17 @@ logger = logging.getLogger("saiten")
 
 @dataclass(frozen=True)
 class Service:
-    """A running Saiten: what the web, the command line and workers stand on."""
+    """A running Saiten: what the web, the command line and workers stand on.
+
+    `worker` works on batches once somebody runs it: the service itself where the queue is embedded, else
+    `saiten worker`.
+    """
 
     settings: Settings
     instruments: Instruments
     store: Store
+    desk: BatchDesk
+    worker: BatchWorker
     keyring: Keyring
     telemetry: PrometheusTelemetry
     encoder_settings: dict[str, str] | None
@@ -47,18 +54,24 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     Raises SettingsInvalid, RubricInvalid or StoreUnavailable, each with one sentence for the operator.
     """
     async with AsyncExitStack() as stack:
-        rubrics = open_rubrics(settings)
-        engine = await open_database(settings, stack)
-        store = SQLStore(engine)
+        rubrics = openers.open_rubrics(settings)
+        engine = await openers.open_database(settings, stack)
+        redis = openers.open_redis(settings, stack)
+        store, batches = SQLStore(engine), SQLBatchStore(engine, window=window_of(settings.judge_concurrency))
         telemetry = PrometheusTelemetry(CollectorRegistry())
-        cache = open_cache(settings, engine)
+        cache = openers.open_cache(settings, engine, redis)
+        stack.push_async_callback(cache.close)
         calls = CachedCalls(cache, telemetry)
-        judge = open_judge(settings, calls)
+        flow = openers.open_flow(settings, redis)
+        stack.push_async_callback(flow.close)
+        judge = openers.open_judge(settings, calls, flow)
         stack.push_async_callback(judge.close)
-        translator = open_translator(settings, cache, telemetry)
+        translator = openers.open_translator(settings, cache, telemetry)
         if translator is not None:
             stack.push_async_callback(translator.close)
-        relevance = Relevance(open_encoder(settings), store, calls, timeout_seconds=settings.encoder_timeout_seconds)
+        relevance = Relevance(
+            openers.open_encoder(settings), store, calls, timeout_seconds=settings.encoder_timeout_seconds
+        )
         stack.push_async_callback(relevance.close)
         instruments = Instruments(
             rubrics=rubrics,
@@ -67,9 +80,74 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             relevance=relevance,
             telemetry=telemetry,
             now=lambda: datetime.now(UTC),
-            new_id=lambda: "ev_" + secrets.token_hex(12),
+            new_id=lambda: new_id("ev_"),
         )
-        yield Service(settings, instruments, store, SQLKeyring(engine), telemetry, describe_encoder(settings))
+        queue = openers.open_queue(settings, stack)
+        provider = openers.open_provider(
+            settings,
+            engine,
+            stack,
+            store=batches,
+            queue=queue,
+            cache=cache,
+            instruments=replace(instruments, lane="batch"),
+        )
+        desk = BatchDesk(
+            store=batches,
+            queue=queue,
+            instruments=instruments,
+            cache=cache,
+            limits=settings.limits,
+            new_id=lambda: new_id("ba_"),
+            window=window_of(settings.judge_concurrency),
+            provider=provider,
+        )
+        worker = BatchWorker(
+            store=batches,
+            queue=queue,
+            cache=cache,
+            instruments=replace(instruments, lane="batch"),
+            telemetry=telemetry,
+            owner=f"{socket.gethostname()[:40]}/{secrets.token_hex(8)}",
+            concurrency=settings.judge_concurrency,
+            lease_seconds=settings.lease_seconds,
+            provider=provider,
+        )
+        yield Service(
+            settings,
+            instruments,
+            store,
+            desk,
+            worker,
+            SQLKeyring(engine),
+            telemetry,
+            openers.describe_encoder(settings),
+        )
+
+
+def new_id(prefix: str) -> str:
+    """An id that nobody guesses."""
+    return prefix + secrets.token_hex(12)
+
+
+@asynccontextmanager
+async def working(service: Service, stopping: asyncio.Event) -> AsyncIterator[None]:
+    """Works on batches in this process where the queue is embedded, until `stopping` or the end of the context."""
+    if service.settings.redis_url is not None:
+        yield
+        return
+    work = asyncio.create_task(service.worker.run())
+    watch = asyncio.create_task(stop_on(stopping, work))
+    try:
+        yield
+    finally:
+        await end_tasks([watch, work])
+
+
+async def stop_on(stopping: asyncio.Event, work: asyncio.Task[None]) -> None:
+    """Cancels the work when it is time: it then finishes what is in hand."""
+    await stopping.wait()
+    work.cancel()
 
 
 def announce(service: Service) -> None:
@@ -80,88 +158,3 @@ def announce(service: Service) -> None:
         logger.warning("judge: lexical, %s; it is a baseline and a smoke test, not an LLM judge", why)
     else:
         logger.info("judge: %s, model %s", judge.kind, judge.default_model)
-
-
-async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
-    """The engine, with its schema up to date."""
-    engine = open_engine(settings.sqlalchemy_url)
-    stack.push_async_callback(engine.dispose)
-    await migrate(engine)
-    return engine
-
-
-def open_rubrics(settings: Settings) -> RubricSource:
-    """The shipped rubrics, and the operator's own."""
-    own = [Path(settings.rubrics)] if settings.rubrics else []
-    return RubricFiles([default_folder(), *own])
-
-
-def open_cache(settings: Settings, engine: AsyncEngine) -> CallCache:
-    """Where replies of outside calls are kept."""
-    if settings.cache == "memory":
-        return MemoryCallCache(entries=settings.cache_entries)
-    return SQLCallCache(engine, entries=settings.cache_entries) if settings.cache == "sql" else NoCallCache()
-
-
-def open_judge(settings: Settings, calls: CachedCalls) -> Judge:
-    """The judge that the settings name; `lexical` is never a fallback for another."""
-    if settings.judge_kind == "lexical":
-        from app.adapters.lexical_judge import LexicalJudge
-
-        return LexicalJudge()
-    from app.adapters.openai.prices import read_prices
-    from app.adapters.openai_judge import OpenAIJudge
-
-    return OpenAIJudge(
-        api_key=settings.openai_api_key.get_secret_value() if settings.openai_api_key else "",
-        base_url=settings.openai_base_url,
-        model=settings.model,
-        calls=calls,
-        prices=read_prices(Path(settings.prices) if settings.prices else None),
-        timeout_seconds=settings.judge_timeout_seconds,
-        deadline_seconds=settings.judge_deadline_seconds,
-        max_attempts=settings.judge_attempts,
-        concurrency=settings.judge_concurrency,
-    )
-
-
-def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator | None:
-    """DeepL where there is a key for it."""
-    if settings.deepl_api_key is None:
-        return None
-    from app.adapters.deepl_translator import DeepLTranslator
-
-    return DeepLTranslator(
-        auth_key=settings.deepl_api_key.get_secret_value(),
-        server_url=settings.deepl_server_url,
-        cache=cache,
-        telemetry=telemetry,
-        timeout_seconds=settings.translator_timeout_seconds,
-        max_attempts=settings.translator_attempts,
-    )
-
-
-def open_encoder(settings: Settings) -> Encoder | None:
-    """The BERTScore encoder, unless it is switched off. Its weights are loaded at first use."""
-    if settings.encoder == "off":
-        return None
-    from app.adapters.bertscore_encoder import BertScoreEncoder
-
-    chosen = [*settings.encoders.values(), *([settings.encoder] if settings.encoder else [])]
-    layers = dict.fromkeys(chosen, settings.encoder_layer) if settings.encoder_layer else {}
-    # No time limit of its own: `Relevance` limits what a request waits, and b̄ of a large encoder takes its minutes.
-    return BertScoreEncoder(
-        encoders=settings.encoders,
-        encoder=settings.encoder,
-        layers=layers,
-        device=settings.encoder_device,
-        threads=settings.encoder_threads,
-        timeout_seconds=None,
-    )
-
-
-def describe_encoder(settings: Settings) -> dict[str, str] | None:
-    """Which encoder is configured for which language; `*` stands for every other."""
-    if settings.encoder == "off":
-        return None
-    return {"*": settings.encoder or "bert-score's default for the language", **settings.encoders}

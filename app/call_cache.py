@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, KeysView
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
-from app.ports import CallCache, Telemetry
+from app.ports import CallCache, Telemetry, Turn
 
 Make = Callable[[], Awaitable[bytes]]
 Accept = Callable[[bytes], bool]
+
+SHORTEST_POLL_SECONDS = 0.01
+LONGEST_POLL_SECONDS = 0.1
+POLL_GROWTH = 1.5
+
+collected: ContextVar[dict[str, None] | None] = ContextVar("collected", default=None)
+"""The collector of this task and of those it starts: they copy the variable, and share the dictionary."""
+
+
+@contextmanager
+def collect_keys() -> Iterator[KeysView[str]]:
+    """A view of every key that is fetched inside, in order, also by tasks begun inside. An erasure needs them."""
+    keys: dict[str, None] = {}
+    outer = collected.get()
+    token = collected.set(keys)
+    try:
+        yield keys.keys()
+    finally:
+        collected.reset(token)
+        if outer is not None:
+            outer.update(keys)
+
+
+def note_key(key: str) -> None:
+    """Tells the collector, where there is one, of a key. For whoever uses a `CallCache` without `CachedCalls`."""
+    keys = collected.get()
+    if keys is not None:
+        keys[key] = None
 
 
 @dataclass
@@ -22,11 +52,16 @@ class Flight:
 
 
 class CachedCalls:
-    """Fetches replies by the digest of everything that was sent. For the tasks of one event loop."""
+    """Fetches replies by the digest of everything that was sent. For the tasks of one event loop.
 
-    def __init__(self, cache: CallCache, telemetry: Telemetry) -> None:
+    `patience_seconds` is how long a call that another process makes is waited for. Then it is made here as well: the
+    other may be held up by something that does not hold up this one, such as a batch's share of the rate limit.
+    """
+
+    def __init__(self, cache: CallCache, telemetry: Telemetry, *, patience_seconds: float = 30.0) -> None:
         self._cache = cache
         self._telemetry = telemetry
+        self._patience_seconds = patience_seconds
         self._flights: dict[str, Flight] = {}
 
     async def fetch(self, call: str, key: str, make: Make, accept: Accept) -> tuple[bytes, bool]:
@@ -35,8 +70,10 @@ class CachedCalls:
         `call` names the kind of call for telemetry. `accept` tells a sound reply: an entry that it refuses counts as a
         miss, and a fresh reply that it refuses is returned but not kept. Whoever asks for a key that is being fetched
         waits for that one call and shares its reply or its error. The call is cancelled when nobody waits any more, and
-        only then: a caller that goes away takes nothing from the others.
+        only then: a caller that goes away takes nothing from the others. Among processes only a reply is shared: where
+        the call fails, whoever waits elsewhere makes it anew.
         """
+        note_key(key)
         flight = self._flights.get(key)
         if flight is None:
             flight = Flight(asyncio.create_task(self._look_up(call, key, make, accept)))
@@ -56,15 +93,37 @@ class CachedCalls:
         return reply, hit
 
     async def _look_up(self, call: str, key: str, make: Make, accept: Accept) -> tuple[bytes, bool]:
-        kept = await self._cache.get(key)
-        if kept is not None and accept(kept):
+        kept = await self._find(key, accept)
+        if kept is not None:
             self._telemetry.cache(call, "hit")
             return kept, True
         self._telemetry.cache(call, "miss")
-        reply = await make()
-        if accept(reply):
+        sound = False
+        try:
+            reply = await make()
+            sound = accept(reply)
+        finally:
+            if not sound:
+                await self._cache.leave(key)
+        if sound:
             await self._cache.put(key, reply)
         return reply, False
+
+    async def _find(self, key: str, accept: Accept) -> bytes | None:
+        """A sound reply that is kept, or that another process is making; None: the call is to be made here."""
+        refused: bytes | None = None
+        ends_at, pause = asyncio.get_running_loop().time() + self._patience_seconds, SHORTEST_POLL_SECONDS
+        while (found := await self._cache.claim(key, refused)) is not Turn.CALL:
+            if isinstance(found, bytes):
+                if accept(found):
+                    return found
+                refused = found
+                continue
+            if asyncio.get_running_loop().time() >= ends_at:
+                break
+            await asyncio.sleep(pause)
+            pause = min(pause * POLL_GROWTH, LONGEST_POLL_SECONDS)
+        return None
 
     def _land(self, key: str, flight: Flight) -> None:
         """Takes the flight off the list, so that a later caller starts anew, and ends it if it still runs."""

@@ -33,20 +33,22 @@ class Case:
             found["english"] = in_english(self.request.dialogue, self.translated)
         return found
 
+    @property
+    def characters(self) -> int:
+        """Of all texts in all languages in use."""
+        return sum(
+            len(dialogue.response) + sum(len(utterance.text) for utterance in dialogue.context)
+            for dialogue in self.dialogues.values()
+        )
+
     def language(self, path: Path) -> str:
         """The language that is judged on a path."""
         return self.rubric.source_language if path == "source" else ENGLISH
 
     @property
     def blended(self) -> tuple[str, ...]:
-        """The aspects that get a blended value: those asked for, else those that the rubric blends."""
-        options = self.request.relevance
-        if options is None:
-            return ()
-        if options.aspects is None:
-            return self.rubric.blended_aspects
-        # In the rubric's order and once each, so that the same blend has the same signature.
-        return tuple(aspect.id for aspect in self.rubric.aspects if aspect.id in options.aspects)
+        """The aspects that get a blended value."""
+        return blended_aspects(self.rubric, self.request.relevance)
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -59,12 +61,24 @@ class Case:
         return self.request.relevance if self.blended else None
 
 
-async def open_case(request: EvaluationRequest, rubric: Rubric, translator: Translator | None) -> Case:
-    """Checks the request against its rubric and translates where its path needs it.
+def blended_aspects(rubric: Rubric, options: RelevanceOptions | None) -> tuple[str, ...]:
+    """The aspects to blend: those asked for, else those that the rubric blends."""
+    if options is None:
+        return ()
+    if options.aspects is None:
+        return rubric.blended_aspects
+    # In the rubric's order and once each, so that the same blend has the same signature.
+    return tuple(aspect.id for aspect in rubric.aspects if aspect.id in options.aspects)
+
+
+async def open_case(
+    request: EvaluationRequest, rubric: Rubric, translator: Translator | None, *, batch: bool = False
+) -> Case:
+    """Checks the request against its rubric and translates where its path needs it; `batch`: it is one of a batch.
 
     Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect, and the `Translator…` errors.
     """
-    check(request, rubric)
+    check(request, rubric, batch=batch)
     if request.path == "source":
         return Case(request, rubric, None)
     if translator is None:
@@ -73,8 +87,8 @@ async def open_case(request: EvaluationRequest, rubric: Rubric, translator: Tran
     return Case(request, rubric, await translator.translate(request.dialogue, rubric.source_language))
 
 
-def check(request: EvaluationRequest, rubric: Rubric) -> None:
-    """Raises InvalidRequest where the request asks for what this rubric or a single evaluation does not have."""
+def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
+    """Raises InvalidRequest where the request asks for what this rubric, or an evaluation outside a batch, has not."""
     if request.path != "source" and ENGLISH not in rubric.languages:
         raise LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
     if request.path != "source" and rubric.references and request.references:
@@ -82,7 +96,7 @@ def check(request: EvaluationRequest, rubric: Rubric) -> None:
         raise LanguageNotSupported(detail, pointer="/reference")
     if request.relevance is None:
         return
-    if request.relevance.baseline == "batch":
+    if request.relevance.baseline == "batch" and not batch:
         detail = "the baseline 'batch' is the mean of a batch; use 'calibration' or a number"
         raise BaselineNotSupported(detail, pointer="/relevance/baseline")
     known = [aspect.id for aspect in rubric.aspects]

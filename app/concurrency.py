@@ -9,6 +9,8 @@ from typing import Any
 
 async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
     """All results in order. The first failure cancels the rest and is raised as it is, not in a group."""
+    if len(work) == 1:
+        return [await work[0]]
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in work]

@@ -11,15 +11,21 @@ from datetime import datetime
 from app.case import Case, find_suspicions, open_case
 from app.concurrency import run_together
 from app.domain.errors import JudgeReplyInvalid
-from app.domain.evaluation import EvaluationRequest, Path, Record, RelevanceResult, Unrated, Warned
-from app.ports import Judge, Judgement, JudgingTask, RubricSource, Telemetry, Translator
+from app.domain.evaluation import EvaluationRequest, Path, Record, RelevanceOptions, RelevanceResult, Unrated, Warned
+from app.ports import Judge, Judgement, JudgingTask, Lane, RubricSource, Telemetry, Translator
 from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
+
+INSPECTED_AT_ONCE = 4_000
+"""Characters whose inspection takes less time (about a millisecond) than it is worth a thread for."""
 
 
 @dataclass(frozen=True)
 class Instruments:
-    """What an evaluation is made with. `now` and `new_id` are passed in, so that a test can hold them still."""
+    """What an evaluation is made with. `now` and `new_id` are passed in, so that a test can hold them still.
+
+    `lane` is "batch" where nobody waits for a single answer.
+    """
 
     rubrics: RubricSource
     judge: Judge
@@ -28,17 +34,24 @@ class Instruments:
     telemetry: Telemetry
     now: Callable[[], datetime]
     new_id: Callable[[], str]
+    lane: Lane = "interactive"
 
 
 async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Record:
-    """Scores one response. Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did."""
+    """Scores one response. Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did.
+
+    A response of which the judge rated not one aspect is an error (JudgeReplyInvalid) where somebody waits for it; in a
+    batch it is a record like any other, with the status `failed`.
+    """
     started = time.monotonic()
     rubric = instruments.rubrics.get(request.rubric)
-    case = await open_case(request, rubric, instruments.translator)
+    batch = instruments.lane == "batch"
+    case = await open_case(request, rubric, instruments.translator, batch=batch)
     suspicions, *readings = await run_together(
         inspect(case), *(read(case, path, instruments) for path in case.dialogues)
     )
-    refuse_unrated(readings)
+    if not batch:
+        refuse_unrated(readings)
     by_path = dict(zip(case.dialogues, readings, strict=True))
     record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now())
     instruments.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
@@ -48,13 +61,19 @@ async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Reco
 
 
 async def inspect(case: Case) -> tuple[Warned, ...]:
-    """What in the texts looks like an attack on the judge. In a thread: a large body takes seconds of CPU."""
+    """What in the texts looks like an attack on the judge. In a thread where they are long: seconds of CPU at worst."""
+    if case.characters <= INSPECTED_AT_ONCE:
+        return find_suspicions(case)
     return await asyncio.to_thread(find_suspicions, case)
 
 
 async def read(case: Case, path: Path, instruments: Instruments) -> PathReading:
     """Judges and measures the dialogue in one language, side by side."""
-    judgement, relevance = await run_together(judge(case, path, instruments), measure(case, path, instruments))
+    if case.relevance is None:
+        return write_reading(case, path, await judge(case, path, instruments), None)
+    judgement, relevance = await run_together(
+        judge(case, path, instruments), measure(case, path, instruments, case.relevance)
+    )
     return write_reading(case, path, judgement, relevance)
 
 
@@ -62,7 +81,7 @@ async def judge(case: Case, path: Path, instruments: Instruments) -> Judgement:
     """The judge's answer, counted."""
     started = time.monotonic()
     request, dialogue = case.request, case.dialogues[path]
-    task = JudgingTask(case.rubric, case.language(path), dialogue, request.judge, case.references)
+    task = JudgingTask(case.rubric, case.language(path), dialogue, request.judge, case.references, instruments.lane)
     judgement = await instruments.judge.judge(task)
     instruments.telemetry.judged(instruments.judge.kind, judgement.usage, time.monotonic() - started)
     return judgement
@@ -79,8 +98,6 @@ def refuse_unrated(readings: Iterable[PathReading]) -> None:
         raise JudgeReplyInvalid(f"the judge was asked twice and rated no aspect ({reasons}){hint}")
 
 
-async def measure(case: Case, path: Path, instruments: Instruments) -> RelevanceResult | None:
-    """The similarity of last utterance and response where an aspect is blended."""
-    if case.relevance is None:
-        return None
-    return await instruments.relevance.measure(case.language(path), case.dialogues[path], case.relevance)
+async def measure(case: Case, path: Path, instruments: Instruments, options: RelevanceOptions) -> RelevanceResult:
+    """The similarity of last utterance and response."""
+    return await instruments.relevance.measure(case.language(path), case.dialogues[path], options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from typing import Literal, Protocol
 
 from app.domain.dialogue import Dialogue
@@ -20,6 +21,9 @@ from app.domain.evaluation import (
 )
 from app.domain.rubric import Rubric
 
+Lane = Literal["interactive", "batch"]
+"""Somebody waits for an interactive call; batches give way to it."""
+
 
 @dataclass(frozen=True)
 class JudgingTask:
@@ -30,6 +34,21 @@ class JudgingTask:
     dialogue: Dialogue
     options: JudgeOptions
     references: tuple[str, ...] = ()
+    lane: Lane = "interactive"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What judging would take, were nothing cached: `prefix_tokens` are those of the prompts that every dialogue of the
+    same rubric shares. `cost_usd` is None where the model's price is not known; `cost_usd_prefix_cached` is the cost
+    where the provider has every prefix in its prompt cache already, None where it keeps none."""
+
+    calls: int
+    prompt_tokens: int
+    prefix_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    cost_usd_prefix_cached: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,10 @@ class Judge(Protocol):
     def default_model(self) -> str: ...
 
     async def judge(self, task: JudgingTask) -> Judgement: ...
+
+    def estimate(self, task: JudgingTask) -> Estimate:
+        """What `judge` would take, without asking anybody. Raises as `judge` does where the task cannot be judged."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -122,12 +145,43 @@ class Encoder(Protocol):
     async def close(self) -> None: ...
 
 
+class Turn(Enum):
+    """Who makes the call for a key that has no reply."""
+
+    CALL = "call"
+    """The one who asked."""
+    WAIT = "wait"
+    """Another process is making it."""
+
+
 class CallCache(Protocol):
     """Replies of outside calls by the digest of everything that was sent. May forget at any time."""
 
     async def get(self, key: str) -> bytes | None: ...
 
-    async def put(self, key: str, value: bytes) -> None: ...
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        """The reply, else whose turn it is. An entry equal to `refused` counts as none: the caller does not believe it.
+
+        `Turn.CALL` is to be followed by `put` or `leave`. After `Turn.WAIT`, claim again from time to time; the wait
+        ends when the other process puts, leaves or dies. Never WAIT where no other process can share this cache.
+        """
+        ...
+
+    async def put(self, key: str, value: bytes) -> None:
+        """Keeps the reply, in place of what is there. It is kept when this returns, unless it is too large."""
+        ...
+
+    async def leave(self, key: str) -> None:
+        """Whoever was told `Turn.CALL` has no reply to put: the call failed, or was cancelled."""
+        ...
+
+    async def forget(self, keys: Sequence[str]) -> None:
+        """Removes replies. Unlike the others it raises (StoreError): an erasure that failed must be known."""
+        ...
+
+    async def close(self) -> None:
+        """Waits for what is being written."""
+        ...
 
 
 class RubricSource(Protocol):
@@ -147,6 +201,10 @@ class StoredAnswer:
     body: bytes | None
 
 
+KEY_SECONDS = 20.0
+"""How long an Idempotency-Key is held for a request that shows no sign of life: its process died."""
+
+
 class Store(Protocol):
     """The truth. Raises the `Store…` errors of `app.domain.errors`."""
 
@@ -162,6 +220,10 @@ class Store(Protocol):
 
     async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
         """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
+        ...
+
+    async def renew_key(self, project: str, key: str) -> None:
+        """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
         ...
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None: ...
@@ -217,3 +279,15 @@ class Telemetry(Protocol):
     def evaluated(self, rubric: str, status: str, seconds: float) -> None: ...
 
     def warned(self, code: str) -> None: ...
+
+    def batch_item(self, status: str, code: str) -> None:
+        """A candidate of a batch has its result; `code` says why it failed, else it is empty."""
+        ...
+
+    def backlog(self, candidates: int, oldest_seconds: float, jobs: int) -> None:
+        """What waits: candidates without a result, the age of the oldest batch among them, jobs on the queue."""
+        ...
+
+    def holding(self, chunks: int) -> None:
+        """How many chunks this process works on."""
+        ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
+from typing import Literal
 
 from app.calibration import load_calibration
 from app.call_cache import CachedCalls
@@ -25,17 +26,30 @@ class Relevance:
         self._calls = calls
         self._timeout_seconds = timeout_seconds
         self._baselines: dict[tuple[str, str], asyncio.Task[float]] = {}
+        self._slow = False
+        self._probing = False
 
     async def measure(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
         """b between the last utterance and the response, and b̄ as `options` ask, with `unavailable` set on trouble."""
+        late = f"the encoder gave no answer within {self._timeout_seconds:g} s"
+        if self._slow and self._probing:
+            # One waits and learns whether it answers again. Were all to wait, it would slow the judge's path.
+            return nothing(options, late)
+        probe, self._probing = self._slow, self._probing or self._slow
         try:
             # The encoder may be loading for minutes; the rating must not wait for it (resilience: encoder slow).
             async with asyncio.timeout(self._timeout_seconds):
-                return await self._measure(language, dialogue, options)
+                found = await self._measure(language, dialogue, options)
+                self._slow = False
+                return found
         except EncoderUnavailable as error:
             return nothing(options, str(error))
         except TimeoutError:
-            return nothing(options, f"the encoder gave no answer within {self._timeout_seconds:g} s")
+            self._slow = True
+            return nothing(options, late)
+        finally:
+            if probe:
+                self._probing = False
 
     async def close(self) -> None:
         """Stops what still computes and lets the encoder go."""
@@ -47,13 +61,14 @@ class Relevance:
 
     async def _measure(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
         encoder = await self._require().identify(language)
-        number = given_baseline(options)
-        baseline = await self.baseline(language, encoder) if number is None else number
+        baseline = given_baseline(options)
+        if options.baseline == "calibration":
+            baseline = await self.baseline(language, encoder)
         similarity = await self._compare(encoder, language, dialogue)
         return RelevanceResult(
             score=similarity.f1,
             baseline=baseline,
-            baseline_source="calibration" if number is None else "number",
+            baseline_source=source_of(options),
             weight=options.weight,
             encoder=encoder,
             truncated=similarity.truncated,
@@ -99,6 +114,11 @@ class Relevance:
         return self._encoder
 
 
+def source_of(options: RelevanceOptions) -> Literal["calibration", "batch", "number"]:
+    """Where b̄ comes from. That of a batch is known, and put in, once all its responses have been measured."""
+    return options.baseline if isinstance(options.baseline, str) else "number"
+
+
 def given_baseline(options: RelevanceOptions) -> float | None:
     """b̄ where the request gives it as a number."""
     return float(options.baseline) if isinstance(options.baseline, float | int) else None
@@ -106,11 +126,10 @@ def given_baseline(options: RelevanceOptions) -> float | None:
 
 def nothing(options: RelevanceOptions, reason: str) -> RelevanceResult:
     """The result where b could not be had."""
-    number = given_baseline(options)
     return RelevanceResult(
         score=None,
-        baseline=number,
-        baseline_source="calibration" if number is None else "number",
+        baseline=given_baseline(options),
+        baseline_source=source_of(options),
         weight=options.weight,
         encoder=None,
         unavailable=reason,

@@ -28,12 +28,20 @@ def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
         label=None if rating is None else aspect.level(rating).label[language],
         samples=tuple(sample if isinstance(sample, int) else None for sample in verdict.samples),
         mean=statistics.fmean(valid) if valid else None,
-        sd=statistics.pstdev(valid) if valid else None,
+        sd=deviate(valid),
         expected=verdict.expected,
         off_scale_mass=verdict.off_scale_mass,
         reason=verdict.reason,
         unrated=missing[0] if missing and not valid else None,
     )
+
+
+def deviate(valid: Sequence[int]) -> float | None:
+    """The population standard deviation; None of nothing. One value's is 0 without the exact fractions that it takes
+    `statistics` a tenth of a whole evaluation to add up."""
+    if len(valid) < 2:
+        return 0.0 if valid else None
+    return statistics.pstdev(valid)
 
 
 def blend_aspect(result: AspectResult, relevance: RelevanceResult | None) -> AspectResult:

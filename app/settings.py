@@ -76,12 +76,22 @@ class Settings(BaseSettings):
     openai_base_url: URL = Field(
         default=None, validation_alias=usual("OPENAI_BASE_URL"), description="any OpenAI-compatible endpoint"
     )
-    judge_timeout_seconds: float = Field(default=60.0, gt=0, description="time limit of one judge call")
+    judge_timeout_seconds: float = Field(default=25.0, gt=0, description="time limit of one judge call")
     judge_deadline_seconds: float = Field(
         default=120.0, gt=0, description="time limit of a judge call with its retries"
     )
     judge_attempts: int = Field(default=5, ge=1, le=20, description="tries of one judge call")
-    judge_concurrency: int = Field(default=32, ge=1, description="judge calls in flight in this process")
+    judge_concurrency: int = Field(
+        default=32,
+        ge=1,
+        description="judge calls in flight at most: in this process, or with REDIS_URL in all together",
+    )
+    judge_requests_per_minute: Annotated[int | None, Optional] = Field(
+        default=None, ge=1, description="the judge's rate limit; what its `x-ratelimit-*` headers say tightens it"
+    )
+    judge_tokens_per_minute: Annotated[int | None, Optional] = Field(
+        default=None, ge=1, description="the judge's token limit, prompt and reply together; likewise"
+    )
     prices: Name = Field(default=None, description="a JSON file of model prices in place of the packaged one")
 
     deepl_api_key: Secret = Field(
@@ -115,8 +125,26 @@ class Settings(BaseSettings):
     database_url: str = Field(
         default=DEFAULT_DATABASE_URL, validation_alias=usual("DATABASE_URL"), description="an SQLAlchemy URL"
     )
-    cache: Literal["sql", "memory", "off"] = Field(default="sql", description="where replies of outside calls are kept")
-    cache_entries: int = Field(default=200_000, ge=1, description="how many replies are kept at most")
+    redis_url: Annotated[str | None, Optional] = Field(
+        default=None,
+        validation_alias=usual("REDIS_URL"),
+        description="redis://HOST:PORT/N: queue, call cache and flow control for all processes; without, embedded",
+    )
+    cache: Annotated[Literal["redis", "sql", "memory", "off"] | None, Optional] = Field(
+        default=None, description="where replies of outside calls are kept; default: redis with REDIS_URL, else sql"
+    )
+    cache_entries: int = Field(default=200_000, ge=1, description="how many replies sql and memory keep at most")
+    cache_seconds: int = Field(default=30 * 86_400, ge=1, description="how long redis keeps a reply")
+    cache_value_bytes: int = Field(default=256 * 1024, ge=1024, description="replies above this size are not kept")
+    lease_seconds: float = Field(
+        default=15.0, ge=2, le=300, description="after how long without a sign of life a worker's items go to another"
+    )
+    worker_metrics_port: Annotated[int | None, Optional] = Field(
+        default=None, ge=0, le=65535, description="where `saiten worker` answers /metrics, /livez and /readyz"
+    )
+    provider_poll_seconds: float = Field(
+        default=30.0, gt=0, description="how often a provider's batch is asked whether it is done"
+    )
     rubrics: Name = Field(default=None, description="a folder with further rubric files")
     limits: Limits = Field(default_factory=Limits, description="SAITEN_LIMITS__TEXT_CHARACTERS and so on")
     body_timeout_seconds: float = Field(default=25.0, gt=0, description="how long a request body may take to arrive")
@@ -132,6 +160,10 @@ class Settings(BaseSettings):
     @property
     def judge_kind(self) -> Literal["openai", "lexical"]:
         return self.judge or ("openai" if self.openai_api_key else "lexical")
+
+    @property
+    def cache_kind(self) -> Literal["redis", "sql", "memory", "off"]:
+        return self.cache or ("redis" if self.redis_url else "sql")
 
     @property
     def encoders(self) -> dict[str, str]:
@@ -167,6 +199,14 @@ class Settings(BaseSettings):
     def _check_encoder_layer(self) -> Self:
         if self.encoder_layer is not None and not (self.encoder or self.encoders):
             raise ValueError("SAITEN_ENCODER_LAYER counts the layers of one encoder; name it in SAITEN_ENCODER")
+        return self
+
+    @model_validator(mode="after")
+    def _check_redis_url(self) -> Self:
+        if self.redis_url is not None and not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("REDIS_URL must be redis://HOST:PORT/N, rediss://… or unix://…")
+        if self.cache == "redis" and self.redis_url is None:
+            raise ValueError("SAITEN_CACHE=redis needs REDIS_URL")
         return self
 
     @model_validator(mode="after")

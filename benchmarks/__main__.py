@@ -6,11 +6,13 @@ import importlib.util
 import os
 import platform
 
-from benchmarks import evaluations
+from benchmarks import batches, evaluations
 
 
 def main() -> None:
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}, {platform.system()}\n")
+    batches.main()
+    print()
     evaluations.main()
     print()
     if importlib.util.find_spec("bert_score") is None:

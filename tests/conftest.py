@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from app.adapters.sql.engine import migrate, open_engine
-from tests.support.services import private_postgres
+from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -22,7 +23,14 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the keys and settings of the machine that it runs on."""
     for name in [*os.environ]:
-        known = name in {"OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPL_API_KEY", "DEEPL_SERVER_URL", "DATABASE_URL"}
+        known = name in {
+            "OPENAI_API_KEY",
+            "OPENAI_BASE_URL",
+            "DEEPL_API_KEY",
+            "DEEPL_SERVER_URL",
+            "DATABASE_URL",
+            "REDIS_URL",
+        }
         if known or (name.startswith("SAITEN_") and not name.startswith("SAITEN_TEST_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -54,6 +62,25 @@ async def administer(url: str, statement: str) -> None:
     async with admin.connect() as connection:
         await connection.execute(text(statement))
     await admin.dispose()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """The URL of a real Redis whose databases these tests may empty."""
+    given = os.environ.get("SAITEN_TEST_REDIS_URL")
+    if given:
+        yield given
+        return
+    with private_redis() as url:
+        yield url
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> str:
+    """That Redis, empty."""
+    with redis.Redis.from_url(redis_server) as client:
+        client.flushdb()
+    return redis_server
 
 
 @pytest.fixture

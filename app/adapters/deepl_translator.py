@@ -15,6 +15,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from app.adapters.deepl.client import DeepLThreads, check_auth_key, check_server_url
 from app.adapters.deepl.errors import DeepLFailure
 from app.adapters.deepl.passages import TARGET_LANGUAGE, Passage, pack_passages, plan_passages
+from app.call_cache import note_key
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, TranslatorUnavailable
 from app.domain.evaluation import Translation
@@ -83,6 +84,8 @@ class DeepLTranslator:
             )
         passages = plan_passages(dialogue, source)
         keys = [self._digest(source, passage) for passage in passages]
+        for key in keys:
+            note_key(key)
         errand = self._start_errand(source, dict(zip(keys, passages, strict=True)))
         texts = await asyncio.gather(*[asyncio.shield(self._flights[key]) for key in keys])
         billed = await asyncio.shield(errand) if errand else 0
@@ -137,9 +140,10 @@ class DeepLTranslator:
         missing = await self._recall(claimed)
         keys = {passage: key for key, passage in missing.items()}
         for request in pack_passages(list(keys), source):
-            for passage, text in zip(request, await self._ask(source, request), strict=True):
-                key = keys[passage]
-                await self._cache.put(key, text.encode())
+            texts = await self._ask(source, request)
+            came = {keys[passage]: text for passage, text in zip(request, texts, strict=True)}
+            await asyncio.gather(*(self._cache.put(key, text.encode()) for key, text in came.items()))
+            for key, text in came.items():
                 self._flights[key].set_result(text)
         return sum(len(passage.text) for passage in missing.values())
 

@@ -18,7 +18,7 @@ from app.adapters.lexical.weights import Weights, load_weights
 from app.domain.errors import LanguageNotSupported, RubricNotSupported
 from app.domain.evaluation import JudgeProvenance, Usage, Warned
 from app.domain.rubric import Rubric
-from app.ports import Judgement, JudgingTask, Verdict
+from app.ports import Estimate, Judgement, JudgingTask, Verdict
 
 DIGITS = 4
 """Estimates are given to four digits after the point; no more than that is meant."""
@@ -49,14 +49,22 @@ class LexicalJudge:
         return load_weights()
 
     async def judge(self, task: JudgingTask) -> Judgement:
+        self._refuse(task)
+        return await asyncio.to_thread(self._judge_here, task)
+
+    def estimate(self, task: JudgingTask) -> Estimate:
+        """Nothing: no call is made. Raises as `judge` does."""
+        self._refuse(task)
+        return Estimate(calls=0, prompt_tokens=0, prefix_tokens=0, completion_tokens=0, cost_usd=0.0)
+
+    async def close(self) -> None:
+        """Nothing to close: the tagger goes with the judge."""
+
+    def _refuse(self, task: JudgingTask) -> None:
         refuse_unknown_aspects(task.rubric)
         if task.language not in self._readers:
             known = ", ".join(sorted(self._readers))
             raise LanguageNotSupported(f"The lexical judge reads {known}, not {task.language}: {HINT}.")
-        return await asyncio.to_thread(self._judge_here, task)
-
-    async def close(self) -> None:
-        """Nothing to close: the tagger goes with the judge."""
 
     def _judge_here(self, task: JudgingTask) -> Judgement:
         reader = self._readers[task.language]

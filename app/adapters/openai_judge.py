@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from pydantic import ValidationError
 
 from app.adapters.openai.answers import Answer, Poll, summarize
 from app.adapters.openai.endpoint import OpenAIEndpoint
+from app.adapters.openai.forecast import Forecast
 from app.adapters.openai.parameters import Question, bound_reply
 from app.adapters.openai.prefixes import Prefixes
 from app.adapters.openai.prices import Prices
 from app.adapters.openai.reply import Reply
 from app.call_cache import CachedCalls
 from app.concurrency import run_together
+from app.domain.errors import ProviderBatchUnanswered
 from app.domain.prompt import enclose
-from app.domain.rubric import Aspect
+from app.domain.rubric import Aspect, Rubric
 from app.domain.verdict import Reading, rate_nothing, read_verdict
-from app.ports import Judgement, JudgingTask
+from app.flow.control import FlowControl, open_local_flow
+from app.flow.state import Bounds
+from app.ports import Estimate, Judgement, JudgingTask, Lane
+from app.provider_ports import PROVIDER_BATCH_SHARE, DeferredCall, KeptReplies, Unanswered
 
 DEFAULT_MODEL = "gpt-6-luna"
 KIND = "openai"
@@ -30,8 +37,9 @@ NO_COMPLETION = "the endpoint's answer is no chat completion; check OPENAI_BASE_
 class OpenAIJudge:
     """Fills the port `Judge`. Every call goes through `calls`; only replies that rate all they were asked are kept.
 
-    `base_url` None is OpenAI's own. `concurrency` bounds the calls in flight, `max_attempts` and `deadline_seconds` the
-    tries of one call, `timeout_seconds` one try.
+    `base_url` None is OpenAI's own. `flow` decides when a call may go, and is not closed with the judge; without one,
+    `concurrency` bounds the calls in flight. `max_attempts` and `deadline_seconds` bound the tries of one call,
+    `timeout_seconds` one try.
     """
 
     def __init__(
@@ -47,6 +55,7 @@ class OpenAIJudge:
         max_attempts: int = 5,
         backoff_seconds: float = 0.5,
         concurrency: int = 8,
+        flow: FlowControl | None = None,
         max_output_tokens: int = 2048,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -58,16 +67,18 @@ class OpenAIJudge:
             deadline_seconds=deadline_seconds,
             max_attempts=max_attempts,
             backoff_seconds=backoff_seconds,
-            concurrency=concurrency,
+            flow=flow or open_local_flow(Bounds(concurrency), clock=clock, sleep=sleep),
             largest_reply_bytes=bound_reply(max_output_tokens),
             sleep=sleep,
-            clock=clock,
         )
         self._calls = calls
         self._prices = prices
         self._model = model
         self._max_output_tokens = max_output_tokens
+        self._replies: KeptReplies | None = None
+        self._unanswered: Unanswered = "live"
         self._prefixes = Prefixes()
+        self._forecast = Forecast(self._prefixes, prices, max_output_tokens=max_output_tokens)
 
     @property
     def kind(self) -> str:
@@ -79,24 +90,37 @@ class OpenAIJudge:
 
     async def judge(self, task: JudgingTask) -> Judgement:
         """Every aspect's verdict. Raises the `Judge…` errors; an aspect that no reply validly rates is unrated."""
-        polls: list[Poll] = await run_together(
-            *(
-                self._poll(replace(question, sample=sample))
-                for question in self._prepare(task)
-                for sample in range(task.options.samples)
-            )
-        )
+        polls: list[Poll] = await run_together(*(self._poll(one, task.lane) for one in self._prepare(task)))
         return summarize(polls, task, kind=KIND, endpoint=self._endpoint.kind, prices=self._prices)
+
+    def estimate(self, task: JudgingTask) -> Estimate:
+        """What `judge` would take where every first reply is valid. Raises LanguageNotSupported."""
+        return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self._model)
+
+    def defer(self, task: JudgingTask, conceded: tuple[str, ...] = ()) -> list[DeferredCall]:
+        """The calls that `judge` would make first, less the parameters in `conceded`. Raises LanguageNotSupported."""
+        questions, estimate = self._prepare(task), self.estimate(task)
+        cost_usd = None if estimate.cost_usd is None else estimate.cost_usd / len(questions)
+        return [self._defer(question, conceded, cost_usd) for question in questions]
+
+    def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> OpenAIJudge:
+        """The same judge, that looks for a reply there before it asks. It is not to be closed: this one is.
+
+        Such a reply counts as a call and costs half. With `fail` nobody is asked: where there is no reply it raises
+        ProviderBatchUnanswered, and a malformed one is not asked for again.
+        """
+        judge = copy.copy(self)
+        judge._replies, judge._unanswered = replies, unanswered
+        return judge
 
     async def close(self) -> None:
         await self._endpoint.close()
 
     def _prepare(self, task: JudgingTask) -> list[Question]:
-        """One question about all aspects, or one about each where the rubric asks independently."""
-        rubric = task.rubric
-        groups = [rubric.aspects] if rubric.calls == "joint" else [(aspect,) for aspect in rubric.aspects]
+        """One question about all aspects, or one about each where the rubric asks independently; each once a sample."""
         user = enclose(task.dialogue, task.references, task.language)
-        return [self._prepare_question(task, aspects, user) for aspects in groups]
+        questions = [self._prepare_question(task, aspects, user) for aspects in group_aspects(task.rubric)]
+        return [replace(question, sample=sample) for question in questions for sample in range(task.options.samples)]
 
     def _prepare_question(self, task: JudgingTask, aspects: tuple[Aspect, ...], user: str) -> Question:
         prefixes = self._prefixes.find(task, aspects)
@@ -110,26 +134,62 @@ class OpenAIJudge:
             max_output_tokens=self._max_output_tokens,
         )
 
-    async def _poll(self, question: Question) -> Poll:
+    async def _poll(self, question: Question, lane: Lane) -> Poll:
         """Asks once, and once more where the reply does not rate every aspect."""
-        first = await self._ask(question)
+        first = await self._ask(question, lane)
         if first.reading.complete:
             return Poll((first,))
-        return Poll((first, await self._ask(replace(question, attempt=1))))
+        try:
+            return Poll((first, await self._ask(replace(question, attempt=1), lane)))
+        except ProviderBatchUnanswered:
+            return Poll((first,))
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: Question, lane: Lane) -> Answer:
         key = question.key(self._endpoint.url)
+        kept = await self._replies.find(key) if self._replies else None
+        read: dict[bytes, tuple[Reply, Reading]] = {}
 
         async def call() -> bytes:
-            return (await self._endpoint.ask(question, key)).model_dump_json().encode()
+            # Through the cache like a live one: whoever asks the same again, here or later, has it for nothing.
+            return kept.entry if kept else await self._call(question, key, lane)
 
         def accept(entry: bytes) -> bool:
             reply = parse_entry(entry, key)
-            return reply is not None and read_reply(reply, question).complete
+            if reply is None:
+                return False
+            read[entry] = reply, read_reply(reply, question)
+            return read[entry][1].complete
 
         entry, hit = await self._calls.fetch("judge", key, call, accept)
-        reply = Reply.model_validate_json(entry)
-        return Answer(question, reply, read_reply(reply, question), hit)
+        if entry not in read:
+            # Another caller's call, which that caller accepted.
+            reply = Reply.model_validate_json(entry)
+            read[entry] = reply, read_reply(reply, question)
+        if kept is None:
+            return Answer(question, *read[entry], hit)
+        # What the cache held when the batch was sent was not bought, though the cache may have lost it since.
+        return Answer(question, *read[entry], hit or not kept.bought, PROVIDER_BATCH_SHARE)
+
+    async def _call(self, question: Question, key: str, lane: Lane) -> bytes:
+        """A live call, where there may be one."""
+        if self._replies and self._unanswered == "fail":
+            raise ProviderBatchUnanswered("the provider's batch left this call out, and it is not to be made live")
+        return (await self._endpoint.ask(question, key, lane)).model_dump_json().encode()
+
+    def _defer(self, question: Question, conceded: tuple[str, ...], cost_usd: float | None) -> DeferredCall:
+        key = question.key(self._endpoint.url)
+        return DeferredCall(
+            key=key,
+            body=question.body(conceded),
+            parameters=question.parameters(conceded),
+            accept=partial(is_sound, question, key),
+            cost_usd=cost_usd,
+        )
+
+
+def group_aspects(rubric: Rubric) -> list[tuple[Aspect, ...]]:
+    """The aspects that are asked about together, a question each."""
+    return [rubric.aspects] if rubric.calls == "joint" else [(aspect,) for aspect in rubric.aspects]
 
 
 def read_reply(reply: Reply, question: Question) -> Reading:
@@ -145,6 +205,12 @@ def read_reply(reply: Reply, question: Question) -> Reading:
         finish_reason=reply.finish_reason,
         refusal=reply.refusal,
     )
+
+
+def is_sound(question: Question, key: str, entry: bytes) -> bool:
+    """Whether a cache entry answers the question, and rates every aspect that it asks about."""
+    reply = parse_entry(entry, key)
+    return reply is not None and read_reply(reply, question).complete
 
 
 def parse_entry(entry: bytes, key: str) -> Reply | None:

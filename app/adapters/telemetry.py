@@ -7,13 +7,26 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from app.domain.evaluation import Usage
 from app.ports import Outcome
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-FIELDS = ("request_id", "method", "path", "status", "seconds", "code", "evaluation_id")
+FIELDS = (
+    "request_id",
+    "method",
+    "path",
+    "status",
+    "seconds",
+    "code",
+    "evaluation_id",
+    "batch_id",
+    "position",
+    "chunk",
+    "candidates",
+    "replies",
+)
 OWN = ("saiten", "app")
 """First names of Saiten's own loggers."""
 
@@ -40,6 +53,16 @@ class PrometheusTelemetry:
         )
         self._warnings = Counter("saiten_warnings", "Warnings given", ["code"], registry=registry)
 
+        self._items = Counter(
+            "saiten_batch_items", "Candidates of batches with a result", ["status", "code"], registry=registry
+        )
+        self._backlog = Gauge("saiten_batch_backlog_items", "Candidates of batches without a result", registry=registry)
+        self._oldest = Gauge(
+            "saiten_batch_backlog_age_seconds", "Age of the oldest unfinished batch", registry=registry
+        )
+        self._depth = Gauge("saiten_queue_jobs", "Jobs that wait on the queue", registry=registry)
+        self._chunks = Gauge("saiten_worker_chunks", "Chunks that this process works on", registry=registry)
+
     def cache(self, call: str, outcome: Outcome) -> None:
         self._cache.labels(call, outcome).inc()
 
@@ -57,6 +80,17 @@ class PrometheusTelemetry:
 
     def warned(self, code: str) -> None:
         self._warnings.labels(code).inc()
+
+    def batch_item(self, status: str, code: str) -> None:
+        self._items.labels(status, code).inc()
+
+    def backlog(self, candidates: int, oldest_seconds: float, jobs: int) -> None:
+        self._backlog.set(candidates)
+        self._oldest.set(oldest_seconds)
+        self._depth.set(jobs)
+
+    def holding(self, chunks: int) -> None:
+        self._chunks.set(chunks)
 
 
 class JSONFormatter(logging.Formatter):

@@ -18,6 +18,7 @@ EXIT_READER_LEFT = 128 + 13
 
 COMMANDS = {
     "serve": ("app.cli.serve", "Answer over HTTP."),
+    "worker": ("app.cli.worker", "Score the batches that a service takes."),
     "score": ("app.cli.score", "Score a file of dialogues."),
     "rubric": ("app.cli.rubric", "Check, list and show rubrics."),
     "keys": ("app.cli.keys", "Create, list and revoke API keys."),
@@ -49,7 +50,7 @@ class LazyGroup(click.Group):
 @click.pass_context
 def saiten(context: click.Context) -> None:
     """Saiten (採点 · 채점) scores what dialogue systems say in Japanese and Korean."""
-    if context.invoked_subcommand != "serve":
+    if context.invoked_subcommand not in {"serve", "worker"}:
         require_output()
 
 

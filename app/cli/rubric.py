@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from app.adapters.rubric_files import check_rubric, read_rubric
-from app.bootstrap import open_rubrics
 from app.cli.output import console
 from app.domain.rubric import Rubric
+from app.openers import open_rubrics
 from app.settings import read_settings
 
 

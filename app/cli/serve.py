@@ -12,6 +12,7 @@ import click
 from app.adapters.telemetry import configure_logging
 from app.bootstrap import open_service
 from app.domain.errors import SettingsInvalid
+from app.memory import tune_collection
 from app.settings import Settings, read_settings
 from app.web.server import make_server
 
@@ -34,7 +35,9 @@ def command(host: str, port: int) -> None:
     bound_host, bound_port = listener.getsockname()[:2]
     shown = f"[{bound_host}]" if ":" in bound_host else bound_host
     click.echo(f"Saiten listens on http://{shown}:{bound_port} (API: /docs)")
-    make_server(settings).run(sockets=[listener])
+    server = make_server(settings)
+    tune_collection()
+    server.run(sockets=[listener])
 
 
 async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:

@@ -11,15 +11,26 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 
 from app.domain.model import Value, listed
 
-NEWLINES = frozenset("\n\r\x0b\x0c\x85\u2028\u2029")
+NOT_IN_TEXTS = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
+"""Lone surrogates and C0 controls other than tab and newline."""
+
+NOT_IN_LINES = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
+"""The same, with tab, delete and everything that ends a line."""
+
 FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\U0001d159")
 """Code points that Unicode calls letters or symbols and that draw nothing."""
 
 UNASSIGNED_INVISIBLE = re.compile("[\u2065\ufdd0-\ufdef\ufff0-\uffff\U000e0000-\U000e0fff]")
 """Unassigned code points that Unicode reserves for invisible use, and noncharacters."""
 
+LETTER = re.compile("[!-~ぁ-ゖァ-ヺ一-鿿가-힣]")
+"""Common characters that are seen: one of them, and a text need not be looked at further."""
+
 EXPANSION = 4
 """How much longer a text may become under NFKC. ㍿ becomes four; only curiosities (U+FDFA: eighteen) become more."""
+
+LONGEST_EXPANSION = 18
+"""What one code point becomes at most under NFKC. Composition only shortens."""
 
 
 class Limits(Value):
@@ -35,9 +46,16 @@ class Limits(Value):
     metadata_entries: int = Field(default=16, ge=0, description="most metadata entries")
     metadata_characters: int = Field(default=256, ge=1, description="longest metadata key or value")
     references: int = Field(default=16, ge=1, description="most reference texts")
+    batch_items: int = Field(default=100_000, ge=1, description="most candidates of a batch")
+    batch_bytes: int = Field(default=1024**3, ge=1024, description="largest batch body, in bytes")
+    responses: int = Field(default=64, ge=1, description="most candidates of one item of a batch")
+    item_id_characters: int = Field(default=128, ge=1, description="longest id of an item")
+    name_characters: int = Field(default=128, ge=1, description="longest name of a batch")
 
 
 DEFAULT_LIMITS = Limits()
+UNBOUNDED = Limits(**dict.fromkeys(Limits.model_fields, 2**62))
+"""For what was let in before: an operator who lowers a limit can still read what is stored."""
 
 
 def limits_of(info: ValidationInfo) -> Limits:
@@ -62,13 +80,15 @@ def is_invisible(character: str) -> bool:
 
 def refuse_controls(text: str, *, one_line: bool = False) -> None:
     """Raises ValueError for lone surrogates and for C0 controls other than tab and newline (LF or CRLF)."""
-    bare = text if one_line else text.replace("\r\n", "\n")
-    allowed = "" if one_line else "\t\n"
-    for character in bare:
-        if (character < " " and character not in allowed) or (one_line and character in NEWLINES | {"\x7f"}):
-            raise ValueError(f"holds the control character U+{ord(character):04X}")
-        if "\ud800" <= character <= "\udfff":
-            raise ValueError("holds a lone surrogate")
+    if one_line:
+        found = NOT_IN_LINES.search(text)
+    else:
+        found = NOT_IN_TEXTS.search(text.replace("\r\n", "\n") if "\r" in text else text)
+    if found is None:
+        return
+    if "\ud800" <= (character := found[0]) <= "\udfff":
+        raise ValueError("holds a lone surrogate")
+    raise ValueError(f"holds the control character U+{ord(character):04X}")
 
 
 def check_length(text: str, maximum: int, what: str) -> None:
@@ -76,6 +96,8 @@ def check_length(text: str, maximum: int, what: str) -> None:
     if len(text) > maximum:
         raise ValueError(f"{what} may have at most {maximum} code points; this one has {len(text)}")
     # One code point may become 18 (U+FDFA), and what the judge's tokenizer sees is closer to the NFKC form.
+    if LONGEST_EXPANSION * len(text) <= EXPANSION * maximum:
+        return
     if len(normal := unicodedata.normalize("NFKC", text)) > EXPANSION * maximum:
         most = EXPANSION * maximum
         raise ValueError(f"{what} may have at most {most} code points after NFKC; this one has {len(normal)}")
@@ -85,17 +107,22 @@ def check_text(text: str, info: ValidationInfo) -> str:
     """An utterance, response or reference; raises ValueError that names the limit it passes."""
     refuse_controls(text)
     check_length(text, limits_of(info).text_characters, "a text")
-    if all(map(is_invisible, text)):
-        raise ValueError("is blank or holds only invisible characters")
+    refuse_invisible(text)
     return text
+
+
+def refuse_invisible(text: str) -> None:
+    """Raises ValueError where a reader would see nothing."""
+    if not LETTER.search(text) and all(map(is_invisible, text)):
+        raise ValueError("is blank or holds only invisible characters")
 
 
 def check_line(text: str, info: ValidationInfo, *, limit: str, what: str, blank: bool) -> str:
     """A text of one line; `limit` names the field of `Limits` that bounds it."""
     refuse_controls(text, one_line=True)
     check_length(text, getattr(limits_of(info), limit), what)
-    if not blank and all(map(is_invisible, text)):
-        raise ValueError("is blank or holds only invisible characters")
+    if not blank:
+        refuse_invisible(text)
     return text
 
 

@@ -10,11 +10,13 @@ SaitenError
 ├── NotFound
 ├── IdempotencyKeyReused
 ├── IdempotencyKeyInUse
+├── BatchFinished                     completed or cancelled: it cannot be steered any more
 ├── RubricInvalid                     a rubric file is broken; carries line and field
 ├── SettingsInvalid                   the operator can mend it
 ├── UpstreamError                     somebody else's service
 │   ├── JudgeUnavailable · JudgeQuotaExhausted · JudgeUnauthorized
 │   ├── JudgeRefusedRequest · JudgeReplyInvalid
+│   ├── ProviderBatchUnanswered       the provider's batch left a call out, and it is not to be made live
 │   ├── TranslatorUnavailable · TranslatorQuotaExhausted · TranslatorUnauthorized
 │   └── TranslatorRefusedRequest · TranslatorNotConfigured
 └── StoreError
@@ -89,6 +91,11 @@ class IdempotencyKeyInUse(SaitenError):
     title = "A request with this Idempotency-Key is still running"
 
 
+class BatchFinished(SaitenError):
+    code = "batch-finished"
+    title = "The batch is finished"
+
+
 class RubricInvalid(SaitenError):
     """A rubric file that cannot be used.
 
@@ -152,6 +159,11 @@ class JudgeRefusedRequest(UpstreamError):
 class JudgeReplyInvalid(UpstreamError):
     code = "judge-reply-invalid"
     title = "The judge gave no valid rating for any aspect"
+
+
+class ProviderBatchUnanswered(UpstreamError):
+    code = "provider-batch-unanswered"
+    title = "The provider's batch did not answer"
 
 
 class TranslatorUnavailable(UpstreamError):

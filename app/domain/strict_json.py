@@ -16,6 +16,10 @@ DIGITS = 20
 """Longer integers are none that anybody counts with, and reading one costs the square of its length."""
 
 
+SAME_KEY = "an object holds the same key twice"
+BYTE_ORDER_MARK = "the document starts with a byte order mark; send plain UTF-8"
+
+
 class StrictJSONError(ValueError):
     """What is wrong, in one sentence that never quotes the document."""
 
@@ -27,14 +31,13 @@ def parse_strict_json(body: bytes) -> Any:
     and this service read different things from the same bytes, so each is refused.
     """
     if body.startswith(b"\xef\xbb\xbf"):
-        raise StrictJSONError("the document starts with a byte order mark; send plain UTF-8")
+        raise StrictJSONError(BYTE_ORDER_MARK)
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise StrictJSONError(f"the document is not UTF-8 (byte {error.start})") from None
     value = read_strict_json(text)
-    if SURROGATE_ESCAPE.search(text):
-        _refuse_surrogates(value)
+    refuse_surrogates(value, text, 0, len(text))
     return value
 
 
@@ -51,9 +54,7 @@ def read_strict_json(text: str, *, parse_int: Callable[[str], Any] = read_intege
     `parse_int` is given each integer as it is spelled. Lone surrogates are the caller's to refuse or to mend.
     """
     try:
-        return json.loads(
-            text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_number, parse_int=parse_int
-        )
+        return strict_decoder(parse_int).decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise StrictJSONError(f"the document is not valid JSON: {error.msg} at {where}") from None
@@ -61,14 +62,27 @@ def read_strict_json(text: str, *, parse_int: Callable[[str], Any] = read_intege
         raise StrictJSONError("the document is nested too deeply") from None
 
 
+def strict_decoder(parse_int: Callable[[str], Any] = read_integer) -> json.JSONDecoder:
+    """Python's decoder with every hook that makes it strict, for texts. Its errors are its own, or StrictJSONError."""
+    return json.JSONDecoder(
+        object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_number, parse_int=parse_int
+    )
+
+
+def refuse_surrogates(value: Any, text: str, start: int, end: int) -> None:
+    """Raises StrictJSONError where the value, read from `text[start:end]`, holds a lone surrogate."""
+    if SURROGATE_ESCAPE.search(text, start, end):
+        _search_surrogates(value)
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise StrictJSONError("an object holds the same key twice")
+        raise StrictJSONError(SAME_KEY)
     return found
 
 
-def _refuse_surrogates(value: Any) -> None:
+def _search_surrogates(value: Any) -> None:
     """Looks at every key and string, without recursion: the parser allows as many levels as the stack does."""
     left = [value]
     while left:

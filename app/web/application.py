@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
 from app import __version__
-from app.bootstrap import Service, announce, open_service
+from app.bootstrap import Service, announce, open_service, working
 from app.settings import Settings
-from app.web import docs, evaluations, openapi, operations, problems, rubrics
+from app.web import (
+    batch_events,
+    batch_results,
+    batches,
+    docs,
+    estimates,
+    evaluations,
+    openapi,
+    operations,
+    problems,
+    rubrics,
+)
+from app.web.batch_openapi import DOCUMENTED
 from app.web.middleware import Gatekeeper, RequestFrame
 
 DESCRIPTION = """Scores what dialogue systems say in Japanese and Korean: rubric aspects by a judge, BERTScore relevance
@@ -22,7 +35,8 @@ def create_application(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
-        async with open_service(settings) as service:
+        application.state.stopping = asyncio.Event()
+        async with open_service(settings) as service, working(service, application.state.stopping):
             application.state.service = service
             announce(service)
             yield
@@ -39,10 +53,11 @@ def create_application(settings: Settings) -> FastAPI:
     )
     application.state.limits = settings.limits
     application.state.body_timeout_seconds = settings.body_timeout_seconds
-    application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
+    application.openapi = lambda: openapi.describe(application, DOCUMENTED)  # type: ignore[method-assign]
     application.state.draining = False
-    for resource in (evaluations, rubrics, operations, docs):
+    for resource in (evaluations, batches, batch_results, batch_events, estimates, rubrics, operations, docs):
         application.include_router(resource.router)
+    application.include_router(operations.probes)
     docs.mount_assets(application)
     problems.install(application)
 

@@ -15,58 +15,85 @@ from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import Model, validate
 from app.web.problems import Refused
 
+JSON = "application/json"
+
 
 def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     """A FastAPI dependency that reads the body as `model`; it keeps the raw bytes as `request.state.body`."""
 
     async def read(request: Request) -> Model:
         limits: Limits = request.app.state.limits
-        require_json(request.headers)
+        require_media_type(request.headers, JSON)
         request.state.body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
         return validate(model, decode(request.state.body), limits)
 
     return read
 
 
-def require_json(headers: Mapping[str, str]) -> None:
-    """Raises Refused (415) for anything but unencoded UTF-8 JSON."""
+def require_media_type(headers: Mapping[str, str], *taken: str) -> str:
+    """The body's media type; raises Refused (415) for anything but one of those `taken`, unencoded and in UTF-8."""
     message = Message()
     message["content-type"] = headers.get("content-type", "")
-    if message.get_content_type() != "application/json" or not headers.get("content-type"):
-        raise unsupported("send Content-Type: application/json")
+    # Without the header, `email` would call it text/plain.
+    media_type = message.get_content_type() if headers.get("content-type") else ""
+    if media_type not in taken:
+        raise unsupported(f"send Content-Type: {' or '.join(taken)}")
     charset = message.get_content_charset() or "utf-8"
     if charset not in {"utf-8", "utf8"}:
         raise unsupported("only UTF-8 is taken")
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise unsupported("compressed bodies are not taken; send it without Content-Encoding")
+    return media_type
 
 
 def unsupported(detail: str) -> Refused:
-    """The refusal of a body that is not UTF-8 JSON."""
+    """The refusal of a body in a form that is not taken."""
     return Refused(415, "unsupported-media-type", "The body is in a form that is not taken", detail)
 
 
 async def receive(request: Request, maximum: int, timeout_seconds: float) -> bytes:
     """The body; raises Refused: 413 as soon as it passes `maximum` bytes, 408 where it takes too long, 400 where it
     breaks off."""
-    too_large = Refused(413, "body-too-large", "The body is too large", f"a body may have at most {maximum} bytes")
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and (len(declared) > 18 or int(declared) > maximum):
-        raise too_large
+    refuse_declared(request.headers, maximum)
     body = bytearray()
     try:
         async with asyncio.timeout(timeout_seconds):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > maximum:
-                    raise too_large
+                    raise too_large(maximum)
     except TimeoutError:
-        detail = f"the body did not arrive within {timeout_seconds:g} s"
-        raise Refused(408, "body-timeout", "The body took too long", detail, {"Connection": "close"}) from None
+        raise too_slow(f"the body did not arrive within {timeout_seconds:g} s") from None
     except ClientDisconnect:
-        # Nobody reads this answer, but the log must not call a caller who hung up a defect.
-        raise Refused(400, "invalid-json", "The body is not valid JSON", "the connection closed early") from None
+        raise broken_off() from None
     return bytes(body)
+
+
+def refuse_declared(headers: Mapping[str, str], maximum: int) -> None:
+    """Raises Refused (413) where the caller announces more than `maximum` bytes."""
+    declared = headers.get("content-length", "")
+    if declared.isdigit() and (len(declared) > 18 or int(declared) > maximum):
+        raise too_large(maximum)
+
+
+def too_large(maximum: int) -> Refused:
+    """The refusal of a body with more than `maximum` bytes."""
+    return Refused(413, "body-too-large", "The body is too large", f"a body may have at most {maximum} bytes")
+
+
+def too_slow(detail: str) -> Refused:
+    """The refusal of a body that does not come; its connection is closed."""
+    return Refused(408, "body-timeout", "The body took too long", detail, {"Connection": "close"})
+
+
+def broken_off() -> Refused:
+    """Nobody reads this answer, but the log must not call a caller who hung up a defect."""
+    return invalid_json("the connection closed early")
+
+
+def invalid_json(detail: str) -> Refused:
+    """The refusal of a body that is no JSON document."""
+    return Refused(400, "invalid-json", "The body is not valid JSON", detail)
 
 
 def decode(body: bytes) -> Any:
@@ -74,4 +101,4 @@ def decode(body: bytes) -> Any:
     try:
         return parse_strict_json(body)
     except StrictJSONError as error:
-        raise Refused(400, "invalid-json", "The body is not valid JSON", str(error)) from None
+        raise invalid_json(str(error)) from None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 from fastapi import Request, Response
 
 from app.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused, StoreError
-from app.ports import Store, StoredAnswer
+from app.ports import KEY_SECONDS, Store, StoredAnswer
 from app.web.problems import Refused
 
 LONGEST = 255
@@ -21,25 +22,64 @@ async def once(request: Request, store: Store, make: Callable[[], Awaitable[Resp
     Only success is kept: after an error the key is free again, so that a retry with it can succeed. Raises
     IdempotencyKeyReused (other body) and IdempotencyKeyInUse (still running).
     """
-    key = request.headers.get("idempotency-key")
+    key = key_of(request)
     if key is None:
         return await make()
-    check_key(key)
+    async with claimed(request, store, key, digest_of(request, request.state.body)) as replayed:
+        if replayed is not None:
+            return replayed
+        response = await make()
+        await store.answer_key(request.state.project, key, response.status_code, bytes(response.body))
+        return response
+
+
+def digest_of(request: Request, body: bytes) -> str:
+    """What a key stands for: the path and the body, or the body's digest where it was too large to be held."""
+    return hashlib.sha256(request.scope["path"].encode() + b"\0" + body).hexdigest()
+
+
+def key_of(request: Request) -> str | None:
+    """The request's Idempotency-Key, where it has one; raises Refused (400) where it is not valid."""
+    key = request.headers.get("idempotency-key")
+    if key is not None:
+        check_key(key)
+    return key
+
+
+@asynccontextmanager
+async def claimed(request: Request, store: Store, key: str | None, body_digest: str) -> AsyncIterator[Response | None]:
+    """Holds the key while the block does the work and keeps its answer; an error in the block lets it go.
+
+    Gives None where the work is to be done, as it is without a key; else the answer of the request that did it.
+    Raises IdempotencyKeyReused and IdempotencyKeyInUse.
+    """
+    if key is None:
+        yield None
+        return
     project: str = request.state.project
-    body_digest = hashlib.sha256(request.scope["path"].encode() + b"\0" + request.state.body).hexdigest()
     held = await store.claim_key(project, key, body_digest)
     if held is not None:
-        return replay(held, body_digest)
+        yield replay(held, body_digest)
+        return
+    alive = asyncio.create_task(show_life(store, project, key))
     try:
-        response = await make()
-        await store.answer_key(project, key, response.status_code, bytes(response.body))
+        yield None
     except BaseException:
         # Whatever ended it, a cancelled connection included, nobody will answer under this key any more. Where the
         # store cannot even release it, the claim ends by growing old; what the caller hears is the first error.
         with suppress(StoreError):
             await store.release_key(project, key)
         raise
-    return response
+    finally:
+        alive.cancel()
+
+
+async def show_life(store: Store, project: str, key: str) -> None:
+    """Renews the claim until cancelled. A process that dies stops renewing: who sends the key again is soon served."""
+    while True:
+        await asyncio.sleep(KEY_SECONDS / 4)
+        with suppress(StoreError):
+            await store.renew_key(project, key)
 
 
 def check_key(key: str) -> None:

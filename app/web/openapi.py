@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -39,9 +40,9 @@ DESCRIPTIONS = {
     403: "The key's scope does not allow this",
     404: "Not found in this project",
     408: "The body took too long to arrive",
-    409: "A request with this Idempotency-Key is running",
+    409: "A request with this Idempotency-Key is running, or the batch is finished",
     413: "The body is too large",
-    415: "Not UTF-8 `application/json`",
+    415: "Not UTF-8, or not of a media type that is taken",
     422: "The body does not fit; `errors` points at each fault",
     500: "A defect of Saiten; the log has a record with the `X-Request-Id`",
     502: "The judge's reply was no rating, or it refused the request",
@@ -83,8 +84,9 @@ def creates(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}, "parameters": [IDEMPOTENCY_KEY]}
 
 
-def describe(application: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, made once, with the schemas of strictly read bodies and of problems."""
+def describe(application: FastAPI, documented: Sequence[type[BaseModel]]) -> dict[str, Any]:
+    """The OpenAPI document, made once, with the schemas of `documented` models, which no route declares: those of
+    strictly read bodies and of streams."""
     if application.openapi_schema is None:
         document = get_openapi(
             title=application.title,
@@ -93,9 +95,8 @@ def describe(application: FastAPI) -> dict[str, Any]:
             routes=application.routes,
             tags=application.openapi_tags,
         )
-        _, schemas = models_json_schema(
-            [(EvaluationRequest, "validation"), (Problem, "validation")], ref_template=TEMPLATE
-        )
+        models: list[type[BaseModel]] = [EvaluationRequest, Problem, *documented]
+        _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=TEMPLATE)
         document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         # An empty object beside it: without any key configured, loopback needs none.

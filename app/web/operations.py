@@ -13,15 +13,17 @@ from app.web.openapi import PROBLEMS
 from app.web.problems import Refused
 
 router = APIRouter(tags=["operate"])
+probes = APIRouter(tags=["operate"])
+"""What a worker answers too."""
 
 
-@router.get("/livez", summary="Alive")
+@probes.get("/livez", summary="Alive")
 async def live() -> dict[str, str]:
     """Depends on nothing: a database that is down is no reason to restart."""
     return {"status": "alive"}
 
 
-@router.get("/readyz", summary="Ready", responses={503: PROBLEMS[503]})
+@probes.get("/readyz", summary="Ready", responses={503: PROBLEMS[503]})
 async def ready(request: Request, service: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is no readiness dependency: restarting Saiten would not mend it."""
     if request.app.state.draining:
@@ -30,7 +32,7 @@ async def ready(request: Request, service: Serving) -> dict[str, str]:
     return {"status": "ready"}
 
 
-@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+@probes.get("/metrics", summary="Prometheus metrics", response_class=Response)
 async def metrics(service: Serving) -> Response:
     """Names start with `saiten_`; no label carries caller text."""
     return Response(generate_latest(service.telemetry.registry), media_type=CONTENT_TYPE_LATEST)

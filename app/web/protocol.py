@@ -15,16 +15,23 @@ HEADER_SECONDS = 25.0
 LINGER_SECONDS = 5.0
 """How long an answered caller may go on sending. Closing at once could cut the answer off on its way."""
 
+LINGER_BYTES_PER_SECOND = 50_000
+LONGEST_LINGER_SECONDS = 25.0
+"""A second more for so many bytes, to that bound: many clients read no answer before they have sent a large body."""
+
 
 class ImpatientProtocol(H11Protocol):
     """Closes a connection whose request is not whole in time.
 
     Request line and headers have `HEADER_SECONDS` from the opening of the connection or their first byte, the rest
-    of a body that has been answered `LINGER_SECONDS` from the answer. A body that is still being read is its reader's.
+    of a body that has been answered `LINGER_SECONDS` from the answer, and longer where it comes fast. A body that is
+    still being read is its reader's, and an answer that is still being written its writer's.
     """
 
     _timer: asyncio.TimerHandle | None = None
     _patience: float | None = None
+    _received = 0
+    _granted = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -32,6 +39,7 @@ class ImpatientProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        self._received += len(data)
         self._watch()
 
     def on_response_complete(self) -> None:
@@ -60,4 +68,15 @@ class ImpatientProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._patience = seconds
-        self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.close)
+        self._received, self._granted = 0, seconds or 0.0
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        lingering = self._patience is not None and self.conn.their_state is h11.SEND_BODY
+        earned = LINGER_SECONDS + self._received / LINGER_BYTES_PER_SECOND if lingering else 0.0
+        more = min(earned, LONGEST_LINGER_SECONDS) - self._granted
+        if more <= 0:
+            self.transport.close()
+            return
+        self._granted += more
+        self._timer = self.loop.call_later(more, self._give_up)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from types import FrameType
 from typing import Any
@@ -38,9 +39,18 @@ class DrainingServer(uvicorn.Server):
         self._exit_at = time.monotonic() + self._drain_seconds
 
     async def on_tick(self, counter: int) -> bool:
+        if self._state.draining:
+            # Batches stop while requests drain: both together have to fit into what an orchestrator waits for.
+            self._state.stopping.set()
         if self._exit_at is not None and time.monotonic() >= self._exit_at:
             self.should_exit = True
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # However it was told to stop: event streams and batches end with it.
+        self._state.draining = True
+        self._state.stopping.set()
+        await super().shutdown(sockets)
 
 
 def make_server(settings: Settings) -> DrainingServer:

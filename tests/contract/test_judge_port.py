@@ -11,6 +11,7 @@ import pytest
 
 from app.adapters.lexical_judge import LexicalJudge
 from app.adapters.rubric_files import default_folder, read_rubric
+from app.domain.errors import InvalidRequest
 from app.domain.evaluation import JudgeOptions, Unrated
 from app.domain.rubric import Rubric
 from app.ports import Judge, Judgement, JudgingTask
@@ -120,3 +121,46 @@ async def test_a_cached_judgement_spends_nothing(judge: Judge, entrant: Entrant)
     await rate(judge, entrant.rubrics[0])
     again = await rate(judge, entrant.rubrics[0])
     assert not again.cached or (again.usage.judge_calls, again.usage.cost_usd) == (0, 0)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+async def test_an_estimate_has_the_calls_that_judging_makes(judge: Judge, entrant: Entrant, samples: int):
+    for rubric in entrant.rubrics:
+        task = JudgingTask(rubric, "ja", make_dialogue(), JudgeOptions(samples=samples))
+        estimate = judge.estimate(task)
+        assert estimate.calls == (await judge.judge(task)).usage.judge_calls
+
+
+async def test_an_estimate_is_whole_and_the_same_each_time(judge: Judge, entrant: Entrant):
+    for rubric in entrant.rubrics:
+        task = JudgingTask(rubric, "ja", make_dialogue(), JudgeOptions())
+        estimate = judge.estimate(task)
+        assert 0 <= estimate.prefix_tokens <= estimate.prompt_tokens
+        assert (estimate.completion_tokens > 0) == (estimate.prompt_tokens > 0) == (estimate.calls > 0)
+        assert estimate.cost_usd is None or (estimate.cost_usd > 0) == (estimate.calls > 0)
+        assert judge.estimate(task) == estimate
+
+
+async def test_a_longer_dialogue_is_estimated_no_lower_and_more_samples_in_proportion(judge: Judge, entrant: Entrant):
+    rubric = entrant.rubrics[0]
+    short, long = (
+        judge.estimate(JudgingTask(rubric, "ja", make_dialogue(response), JudgeOptions()))
+        for response in ("はい。", "はい。" * 100)
+    )
+    assert (long.prompt_tokens > short.prompt_tokens) == (long.calls > 0)
+    assert long.prefix_tokens == short.prefix_tokens
+    thrice = judge.estimate(JudgingTask(rubric, "ja", make_dialogue("はい。"), JudgeOptions(samples=3)))
+    for name in ("calls", "prompt_tokens", "prefix_tokens", "completion_tokens"):
+        assert getattr(thrice, name) == 3 * getattr(short, name)
+
+
+async def test_what_cannot_be_judged_cannot_be_estimated(judge: Judge, entrant: Entrant):
+    task = JudgingTask(entrant.rubrics[0], "fr", make_dialogue(), JudgeOptions())
+    try:
+        await judge.judge(task)
+    except InvalidRequest as refusal:
+        with pytest.raises(type(refusal)):
+            judge.estimate(task)
+    else:
+        assert judge.kind == "fake"
+        assert judge.estimate(task).calls == 1

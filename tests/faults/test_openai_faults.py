@@ -13,9 +13,11 @@ from email.utils import format_datetime
 
 import openai
 import pytest
+from redis.asyncio import Redis
 
 from app.adapters.openai.errors import TREATMENTS, may_retry, read_wait, treat
 from app.adapters.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
+from app.adapters.redis.flow import RedisFlowState
 from app.domain.errors import (
     JudgeQuotaExhausted,
     JudgeRefusedRequest,
@@ -24,6 +26,8 @@ from app.domain.errors import (
     SettingsInvalid,
     UpstreamError,
 )
+from app.flow.control import FlowControl
+from app.flow.state import Bounds, Demand, Report
 from tests.support.dict_cache import FakeTime
 from tests.support.fake_openai import (
     Answer,
@@ -32,6 +36,7 @@ from tests.support.fake_openai import (
     Request,
     flood,
     flood_error,
+    garble,
     hang,
     refuse,
     reset,
@@ -272,7 +277,7 @@ async def test_a_redirect_is_not_followed(code: int):
 
 async def test_the_sdk_logs_no_text_and_no_key(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
-    for name in ("openai", "httpx", "httpx2", "httpcore", "httpcore2"):
+    for name in ("openai", "httpx", "httpx2", "aiohttp"):
         caplog.set_level(logging.DEBUG, logger=name)
     async with open_bench() as bench:
         await bench.rate(None, make_dialogue("秘密の応答"))
@@ -321,6 +326,91 @@ def test_the_table_has_the_special_before_the_general():
 def test_an_error_of_ours_is_not_the_vendors():
     assert treat(ValueError("x")) is None
     assert not may_retry(JudgeUnavailable("x"))
+
+
+async def test_what_the_headers_tell_holds_for_the_calls_that_follow():
+    time = FakeTime()
+
+    def tell(request: Request) -> Answer:
+        return Answer(body=valid(request).body, headers={"x-ratelimit-limit-requests": "60"})
+
+    async with open_bench(tell, sleep=time.sleep, clock=time.clock, deadline_seconds=600) as bench:
+        await asyncio.gather(*(bench.rate(None, make_dialogue(f"応答 {number}")) for number in range(20)))
+        assert len(bench.fake.requests) == 20
+        assert 10 <= sum(time.slept) <= 20, "one a second, less those that were on their way"
+
+
+async def test_a_spent_limit_is_waited_for():
+    time = FakeTime()
+    spent = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6s"}
+    async with open_bench(sleep=time.sleep, clock=time.clock) as bench:
+        bench.fake.script(lambda request: Answer(body=valid(request).body, headers=spent))
+        await bench.rate()
+        await bench.rate(None, make_dialogue("別の応答"))
+        assert sum(time.slept) >= 6
+
+
+async def test_a_pause_asked_for_with_a_503_is_kept_by_everybody():
+    time = FakeTime()
+    async with open_bench(sleep=time.sleep, clock=time.clock) as bench:
+        bench.fake.script(status(503, headers={"Retry-After": "9"}))
+        await bench.rate()
+        assert 9 <= sum(time.slept) <= 9.75
+
+
+async def test_an_idle_connection_that_the_endpoint_closes_costs_no_call():
+    async with open_bench() as bench:
+        await bench.rate()
+        bench.fake.drop_connections()
+        assert ratings_of(await bench.rate(None, make_dialogue("別の応答")))["overall"] == (5,)
+
+
+async def test_connections_are_used_again():
+    async with open_bench() as bench:
+        for number in range(5):
+            await bench.rate(None, make_dialogue(f"応答 {number}"))
+        assert bench.fake.connections == 1
+
+
+async def test_an_answer_that_is_no_http_is_a_passing_fault():
+    async with open_bench() as bench:
+        bench.fake.script(garble)
+        assert ratings_of(await bench.rate())["overall"] == (5,)
+        assert len(bench.fake.requests) == 2
+
+
+@pytest.mark.parametrize("fault", [reset, garble])
+async def test_a_broken_connection_is_not_called_slow(fault: Behaviour):
+    async with open_bench(fault, max_attempts=1) as bench:
+        with pytest.raises(JudgeUnavailable, match="cannot be reached"):
+            await bench.rate()
+
+
+async def test_a_slow_answer_is_called_slow():
+    async with open_bench(hang, max_attempts=1, timeout_seconds=0.1) as bench:
+        with pytest.raises(JudgeUnavailable, match="did not answer in time"):
+            await bench.rate()
+
+
+async def test_two_processes_keep_one_pause(redis_url: str):
+    client = Redis.from_url(redis_url)
+    flows = [FlowControl(RedisFlowState(client, "scope", Bounds(8))) for _ in range(2)]
+    async with FakeOpenAI() as fake:
+        judges = [make_judge(fake.base_url, flow=flow) for flow in flows]
+        fake.script(limited(**{"Retry-After": "1"}))
+        first = asyncio.create_task(judges[0].judge(make_task()))
+        while not fake.requests:
+            await asyncio.sleep(0.001)
+        state = RedisFlowState(client, "scope", Bounds(8))
+        while not (closed := (await state.exchange(Report(), Demand())).closed_seconds):
+            await asyncio.sleep(0.001)
+        began, sent = asyncio.get_running_loop().time(), len(fake.requests)
+        await judges[1].judge(make_task(None, make_dialogue("別の応答")))
+        assert sent == 1
+        assert asyncio.get_running_loop().time() - began >= closed - 0.01
+        await first
+        await asyncio.gather(*(judge.close() for judge in judges), *(flow.close() for flow in flows))
+    await client.aclose()
 
 
 async def test_a_caller_that_goes_away_ends_the_call():

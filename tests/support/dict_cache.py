@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+
+from app.ports import Turn
 
 
 class DictCache:
@@ -18,6 +21,21 @@ class DictCache:
     async def put(self, key: str, value: bytes) -> None:
         await asyncio.sleep(0)
         self.entries[key] = value
+
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        kept = await self.get(key)
+        return Turn.CALL if kept is None or kept == refused else kept
+
+    async def leave(self, key: str) -> None:
+        await asyncio.sleep(0)
+
+    async def forget(self, keys: Sequence[str]) -> None:
+        await asyncio.sleep(0)
+        for key in keys:
+            self.entries.pop(key, None)
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
 
 
 class FakeTime:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage
 from app.domain.model import digest
 from app.domain.rubric import Aspect
-from app.ports import Judgement, JudgingTask, Verdict
+from app.ports import Estimate, Judgement, JudgingTask, Verdict
 
 Opinion = Callable[[JudgingTask, Aspect, int], int | Unrated]
 
@@ -45,6 +45,17 @@ class FakeJudge:
             provenance=JudgeProvenance(kind=self.kind, model=task.options.model or self.default_model),
             usage=Usage(judge_calls=task.options.samples),
             trace=tuple(self._trace(task, sample) for sample in range(task.options.samples)),
+        )
+
+    def estimate(self, task: JudgingTask) -> Estimate:
+        """A call a sample: 1,000 prefix tokens, one a character of the response, 10 out; a thousandth of a dollar."""
+        samples = task.options.samples
+        return Estimate(
+            calls=samples,
+            prompt_tokens=samples * (1000 + len(task.dialogue.response)),
+            prefix_tokens=samples * 1000,
+            completion_tokens=samples * 10,
+            cost_usd=samples * 0.001,
         )
 
     async def close(self) -> None:

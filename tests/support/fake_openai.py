@@ -23,7 +23,7 @@ Choose = Callable[[list[int]], int]
 @dataclass(frozen=True)
 class Answer:
     """What is sent. `fault` is `hang` (nothing, ever), `trickle` (an endless body, byte by byte), `flood` (an endless
-    body, as fast as it is taken) or `reset` (no answer)."""
+    body, as fast as it is taken), `garble` (bytes that are no HTTP) or `reset` (no answer)."""
 
     status: int = 200
     body: Any = None
@@ -178,6 +178,10 @@ def reset(_: Request) -> Answer:
     return Answer(fault="reset")
 
 
+def garble(_: Request) -> Answer:
+    return Answer(fault="garble")
+
+
 class FakeOpenAI:
     """`script` queues behaviours, one a request; after them `default` answers. `requests` holds all bodies."""
 
@@ -187,12 +191,18 @@ class FakeOpenAI:
         self.authorizations: list[str] = []
         self.in_flight = 0
         self.peak = 0
+        self.connections = 0
         self._script: deque[Behaviour] = deque()
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._port = 0
 
     def script(self, *behaviours: Behaviour) -> None:
         self._script.extend(behaviours)
+
+    def drop_connections(self) -> None:
+        """Closes every connection, as a server does that was restarted."""
+        for writer in self._connections.values():
+            writer.transport.abort()
 
     @property
     def base_url(self) -> str:
@@ -210,12 +220,12 @@ class FakeOpenAI:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.close()
-        for writer in self._connections.values():
-            writer.transport.abort()
+        self.drop_connections()
         await asyncio.gather(*self._connections)
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         if task := asyncio.current_task():
             self._connections[task] = writer
         try:
@@ -247,6 +257,11 @@ class FakeOpenAI:
             await write_endlessly(writer, answer.status, b" ", 0.01)
         if answer.fault == "flood":
             await write_endlessly(writer, answer.status, b" " * 65_536, 0)
+        if answer.fault == "garble":
+            writer.write(b"this is no HTTP\r\n\r\n")
+            await writer.drain()
+            writer.close()
+            await reader.read()
         self.in_flight -= 1
         if answer.fault:
             writer.transport.abort()

@@ -33,6 +33,9 @@ class FakeStore:
         self.answers[project, key] = StoredAnswer(body_digest, None, None)
         return None
 
+    async def renew_key(self, project: str, key: str) -> None:
+        """Claims in memory do not grow old."""
+
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
         self.answers[project, key] = StoredAnswer(self.answers[project, key].body_digest, status, body)
 

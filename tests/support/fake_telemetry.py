@@ -21,3 +21,12 @@ class FakeTelemetry:
 
     def warned(self, code: str) -> None:
         self.told.append(("warned", code))
+
+    def batch_item(self, status: str, code: str) -> None:
+        self.told.append(("batch_item", status, code))
+
+    def backlog(self, candidates: int, oldest_seconds: float, jobs: int) -> None:
+        self.told.append(("backlog", str(candidates), str(jobs)))
+
+    def holding(self, chunks: int) -> None:
+        self.told.append(("holding", str(chunks)))

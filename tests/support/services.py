@@ -6,6 +6,7 @@ import glob
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -38,30 +39,97 @@ def find_binary(name: str) -> str | None:
     return shutil.which(name) or max(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"), default=None)
 
 
+class PostgresServer:
+    """A PostgreSQL of its own that a test may stop, as by a pulled plug, and start again on its data."""
+
+    def __init__(self) -> None:
+        initdb, postgres = find_binary("initdb"), find_binary("postgres")
+        if initdb is None or postgres is None:
+            absent("no PostgreSQL: set SAITEN_TEST_POSTGRES_URL, or install the server's binaries")
+        self._postgres = postgres
+        # PostgreSQL refuses to run as root.
+        self._user = "postgres" if os.geteuid() == 0 else None
+        self._folder = Path(tempfile.mkdtemp(prefix="saiten-pg-"))
+        self._port = free_port()
+        self._server: subprocess.Popen[bytes] | None = None
+        if self._user is not None:
+            os.chown(self._folder, pwd.getpwnam(self._user).pw_uid, -1)
+        made = [initdb, "-D", self._data, "-U", "saiten", "-A", "trust", "-E", "UTF8", "--locale=C"]
+        subprocess.run(made, user=self._user, cwd=self._folder, check=True, capture_output=True)
+
+    @property
+    def _data(self) -> str:
+        return str(self._folder / "data")
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+asyncpg://saiten@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        flags = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=200"]
+        self._server = subprocess.Popen(
+            [self._postgres, "-D", self._data, "-p", str(self._port), "-k", self._folder, *flags],
+            user=self._user,
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for_port(self._port)
+
+    def stop(self, sign: int = signal.SIGQUIT) -> None:
+        """SIGQUIT is PostgreSQL's immediate shutdown: it ends as in a crash, and recovers at its next start."""
+        if self._server is not None:
+            self._server.send_signal(sign)
+            self._server.wait(timeout=30)
+            self._server = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
 @contextmanager
 def private_postgres() -> Iterator[str]:
     """A PostgreSQL of this test run's own; yields the URL of its maintenance database."""
-    initdb, postgres = find_binary("initdb"), find_binary("postgres")
-    if initdb is None or postgres is None:
-        absent("no PostgreSQL: set SAITEN_TEST_POSTGRES_URL, or install the server's binaries")
-    # PostgreSQL refuses to run as root.
-    user = "postgres" if os.geteuid() == 0 else None
-    folder = Path(tempfile.mkdtemp(prefix="saiten-pg-"))
-    if user is not None:
-        os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
-    data, port = folder / "data", free_port()
-    made = [initdb, "-D", str(data), "-U", "saiten", "-A", "trust", "-E", "UTF8", "--locale=C"]
-    subprocess.run(made, user=user, cwd=folder, check=True, capture_output=True)
-    server = subprocess.Popen(
-        [postgres, "-D", data, "-p", str(port), "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"],
-        user=user,
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    server = PostgresServer()
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.remove()
+
+
+@contextmanager
+def private_redis() -> Iterator[str]:
+    """A Redis of this test run's own that keeps nothing on disk; yields its URL."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        absent("no Redis: set SAITEN_TEST_REDIS_URL, or install redis-server")
+    with redis_on(free_port(), binary) as url:
+        yield url
+
+
+@contextmanager
+def redis_on(port: int, binary: str = "redis-server") -> Iterator[str]:
+    """A Redis at this port, for as long as the context lasts; yields its URL."""
+    folder = Path(tempfile.mkdtemp(prefix="saiten-redis-"))
+    command = [
+        binary,
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--dir",
+        str(folder),
+    ]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port)
-        yield f"postgresql+asyncpg://saiten@127.0.0.1:{port}/postgres"
+        yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.terminate()
         server.wait(timeout=30)

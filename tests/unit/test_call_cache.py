@@ -1,4 +1,4 @@
-"""Single flight, sound entries and callers that go away."""
+"""Single flight, sound entries, callers that go away, other processes, and the keys that an erasure needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from app.call_cache import CachedCalls
+from app.call_cache import CachedCalls, collect_keys, note_key
+from app.ports import Turn
 from tests.support.dict_cache import DictCache
 from tests.support.fake_telemetry import FakeTelemetry
 
@@ -130,3 +131,147 @@ async def test_the_call_ends_when_nobody_waits_any_more(calls):
     make.go.set()
     assert await calls.fetch("judge", "k", make, is_sound) == (b"good", False)
     assert make.calls == 2
+
+
+class SharedCache(DictCache):
+    """A cache that another process uses too: it holds the turn for `held`, and what it does then is the test's to say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: set[str] = set()
+        self.asked = asyncio.Event()
+        self.left: list[str] = []
+
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        found = await super().claim(key, refused)
+        self.asked.set()
+        return Turn.WAIT if found is Turn.CALL and key in self.held else found
+
+    async def leave(self, key: str) -> None:
+        await super().leave(key)
+        self.left.append(key)
+
+
+@pytest.fixture
+def shared() -> SharedCache:
+    return SharedCache()
+
+
+async def test_another_process_reply_is_waited_for_and_is_a_hit(shared, telemetry):
+    shared.held.add("k")
+    make = Maker(b"good 2")
+    waiting = asyncio.create_task(CachedCalls(shared, telemetry).fetch("judge", "k", make, is_sound))
+    await shared.asked.wait()
+    shared.entries["k"] = b"good"
+    assert await waiting == (b"good", True)
+    assert make.calls == 0
+    assert telemetry.told == [("cache", "judge", "hit")]
+
+
+async def test_where_another_process_gives_up_the_call_is_made_here(shared, telemetry):
+    shared.held.add("k")
+    waiting = asyncio.create_task(CachedCalls(shared, telemetry).fetch("judge", "k", Maker(b"good"), is_sound))
+    await shared.asked.wait()
+    shared.held.clear()
+    assert await waiting == (b"good", False)
+    assert telemetry.told == [("cache", "judge", "miss")]
+
+
+async def test_another_process_unsound_reply_is_not_believed(shared, telemetry):
+    shared.held.add("k")
+    waiting = asyncio.create_task(CachedCalls(shared, telemetry).fetch("judge", "k", Maker(b"good"), is_sound))
+    await shared.asked.wait()
+    shared.entries["k"] = b"bad"
+    shared.held.clear()
+    assert await waiting == (b"good", False)
+    assert shared.entries["k"] == b"good"
+
+
+async def test_no_process_is_waited_for_beyond_the_patience(shared, telemetry):
+    shared.held.add("k")
+    calls = CachedCalls(shared, telemetry, patience_seconds=0.02)
+    assert await calls.fetch("judge", "k", Maker(b"good"), is_sound) == (b"good", False)
+
+
+async def test_a_sound_reply_is_put_and_nothing_else_leaves(shared, telemetry):
+    calls = CachedCalls(shared, telemetry)
+    assert await calls.fetch("judge", "kept", Maker(b"good"), is_sound) == (b"good", False)
+    assert await calls.fetch("judge", "kept", Maker(), is_sound) == (b"good", True)
+    assert shared.left == []
+    await calls.fetch("judge", "unsound", Maker(b"bad"), is_sound)
+    assert shared.left == ["unsound"]
+    with pytest.raises(OSError, match="down"):
+        await calls.fetch("judge", "failed", Maker(OSError("down")), is_sound)
+    assert shared.left == ["unsound", "failed"]
+
+
+async def test_a_call_that_nobody_waits_for_leaves(shared, telemetry):
+    calls, make = CachedCalls(shared, telemetry), Maker(b"good", wait=True)
+    caller = asyncio.create_task(calls.fetch("judge", "k", make, is_sound))
+    await make.started.wait()
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    await asyncio.sleep(0)  # the cancellation arrives
+    await asyncio.sleep(0)  # and the turn is given back
+    assert shared.left == ["k"]
+
+
+async def test_every_key_that_is_fetched_inside_is_collected_once_and_in_order(calls):
+    await calls.fetch("judge", "before", Maker(b"good"), is_sound)
+    with collect_keys() as keys:
+        await calls.fetch("judge", "b", Maker(b"good"), is_sound)
+        await calls.fetch("judge", "before", Maker(), is_sound)  # a hit counts too
+        await calls.fetch("judge", "b", Maker(), is_sound)
+        note_key("translation")
+        assert tuple(keys) == ("b", "before", "translation")
+    await calls.fetch("judge", "after", Maker(b"good"), is_sound)
+    assert tuple(keys) == ("b", "before", "translation")
+
+
+async def test_keys_of_child_tasks_and_of_failed_calls_are_collected(calls):
+    with collect_keys() as keys:
+        sound = asyncio.create_task(calls.fetch("judge", "sound", Maker(b"good"), is_sound))
+        failed = asyncio.create_task(calls.fetch("judge", "failed", Maker(OSError("down")), is_sound))
+    await asyncio.gather(sound, failed, return_exceptions=True)
+    assert set(keys) == {"sound", "failed"}
+
+
+async def test_whoever_shares_anothers_call_collects_its_key_too(calls):
+    make = Maker(b"good", wait=True)
+
+    async def collect() -> tuple[str, ...]:
+        with collect_keys() as keys:
+            await calls.fetch("judge", "k", make, is_sound)
+        return tuple(keys)
+
+    tasks = [asyncio.create_task(collect()) for _ in range(3)]
+    await make.started.wait()
+    make.go.set()
+    assert await asyncio.gather(*tasks) == [("k",)] * 3
+
+
+async def test_collectors_side_by_side_do_not_see_each_other(calls):
+    async def collect(key: str) -> tuple[str, ...]:
+        with collect_keys() as keys:
+            await asyncio.sleep(0)
+            await calls.fetch("judge", key, Maker(b"good"), is_sound)
+        return tuple(keys)
+
+    assert [*await asyncio.gather(collect("a"), collect("b"))] == [("a",), ("b",)]
+
+
+def test_an_outer_collector_has_what_an_inner_one_has():
+    with collect_keys() as outer:
+        note_key("a")
+        with collect_keys() as inner:
+            note_key("b")
+        note_key("c")
+    assert tuple(inner) == ("b",)
+    assert tuple(outer) == ("a", "b", "c")
+
+
+def test_without_a_collector_nothing_is_kept():
+    note_key("k")
+    with collect_keys() as keys:
+        pass
+    assert not keys

@@ -24,12 +24,16 @@ MIXED = "mixed"
 
 @dataclass(frozen=True)
 class Answer:
-    """One reply with what it says. `hit` is True where no call was made for it."""
+    """One reply with what it says. `hit` is True where no call was made for it.
+
+    `price_share` is the share of the ordinary price that the call cost.
+    """
 
     question: Question
     reply: Reply
     reading: Reading
     hit: bool
+    price_share: float = 1.0
 
     def expect(self, aspect: Aspect) -> Expectation | None:
         """The aspect's expectation at its value in this reply; None where it cannot be had."""
@@ -102,7 +106,8 @@ def price_answer(answer: Answer, prices: Prices) -> Usage:
         "cached_tokens": reply.cached_tokens,
         "completion_tokens": reply.completion_tokens,
     }
-    return Usage(judge_calls=1, cost_usd=prices.cost(model, **spent), **spent)
+    cost_usd = prices.cost(model, **spent)
+    return Usage(judge_calls=1, cost_usd=None if cost_usd is None else answer.price_share * cost_usd, **spent)
 
 
 def trace_call(answer: Answer) -> CallTrace:

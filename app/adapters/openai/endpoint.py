@@ -1,23 +1,16 @@
-"""One OpenAI-compatible endpoint: asks it a question, with retries, negotiation and the gate in one place."""
+"""One OpenAI-compatible endpoint: asks it a question, with retries, negotiation and flow control in one place."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-import time
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import openai
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    stop_after_attempt,
-    stop_before_delay,
-    wait_random_exponential,
-)
 
 from app.adapters.openai.errors import (
     ReplyTooLarge,
@@ -28,11 +21,14 @@ from app.adapters.openai.errors import (
     translate_error,
     upstream_message,
 )
-from app.adapters.openai.gate import HERD_SECONDS, Gate
+from app.adapters.openai.limits import read_limits
 from app.adapters.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, Question, concede, find_refused
 from app.adapters.openai.reply import Reply, read_completion
 from app.adapters.openai.transfer import BoundedClient
 from app.domain.errors import JudgeUnavailable, SettingsInvalid
+from app.flow.call import Call
+from app.flow.control import FlowControl
+from app.ports import Lane
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 LONGEST_BACKOFF_SECONDS = 30.0
@@ -48,7 +44,7 @@ class OpenAIEndpoint:
 
     `timeout_seconds` bounds one try; `deadline_seconds` all of one request: every try, with or without a parameter that
     was refused, and every wait before and between them. `largest_reply_bytes` bounds a reply with token probabilities;
-    others have 1 MiB.
+    others have 1 MiB. Every try passes through `flow`, which is told how it went.
     """
 
     def __init__(
@@ -60,10 +56,9 @@ class OpenAIEndpoint:
         deadline_seconds: float,
         max_attempts: int,
         backoff_seconds: float,
-        concurrency: int,
+        flow: FlowControl,
         largest_reply_bytes: int = LARGEST_PLAIN_REPLY_BYTES,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not api_key:
             raise SettingsInvalid(
@@ -85,8 +80,8 @@ class OpenAIEndpoint:
         self._timeout_seconds = timeout_seconds
         self._deadline_seconds = deadline_seconds
         self._max_attempts = max_attempts
-        self._backoff = wait_random_exponential(multiplier=backoff_seconds, max=LONGEST_BACKOFF_SECONDS)
-        self._gate = Gate(concurrency, clock=clock, sleep=sleep)
+        self._backoff_seconds = backoff_seconds
+        self._flow = flow
         self._sleep = sleep
         self._conceded: dict[str, tuple[str, ...]] = {}
 
@@ -95,7 +90,7 @@ class OpenAIEndpoint:
         """`openai` for OpenAI's own service, else `compatible`."""
         return "openai" if urlsplit(self.url).hostname == "api.openai.com" else "compatible"
 
-    async def ask(self, question: Question, key: str) -> Reply:
+    async def ask(self, question: Question, key: str, lane: Lane = "interactive") -> Reply:
         """The endpoint's reply, marked with the question's key. Raises the `Judge…` errors.
 
         A refused parameter is given up and the rest is asked again. What was given up is remembered once a request has
@@ -104,18 +99,18 @@ class OpenAIEndpoint:
         ends_at = asyncio.get_running_loop().time() + self._deadline_seconds
         try:
             async with asyncio.timeout_at(ends_at):
-                return await self._negotiate(question, key, ends_at)
+                return await self._negotiate(question, key, lane, ends_at)
         except TimeoutError:
             raise JudgeUnavailable(
                 f"the judge gave no reply within {self._deadline_seconds:.3g} s, all tries and waits included"
             ) from None
 
-    async def _negotiate(self, question: Question, key: str, ends_at: float) -> Reply:
+    async def _negotiate(self, question: Question, key: str, lane: Lane, ends_at: float) -> Reply:
         conceded = self._conceded.get(question.model, ())
         while True:
             body = question.body(conceded)
             try:
-                answer = read_completion(await self._send(body, ends_at))
+                answer = await self._send(body, lane, ends_at)
                 break
             except openai.APIStatusError as error:
                 if is_filtered(error):
@@ -150,43 +145,57 @@ class OpenAIEndpoint:
         known = self._conceded.get(model, ())
         self._conceded[model] = (*known, *(name for name in conceded if name not in known))
 
-    async def _send(self, body: dict[str, Any], ends_at: float) -> bytes:
-        """The answer's body, after as many tries as are allowed. Raises the vendor's errors, or JudgeUnavailable."""
-        tries = AsyncRetrying(
-            retry=retry_if_exception(may_retry),
-            wait=self._choose_wait,
-            stop=stop_after_attempt(self._max_attempts) | stop_before_delay(seconds_until(ends_at)),
-            sleep=self._sleep,
-            reraise=True,
-        )
-        return await tries(self._send_once, body, ends_at)
-
-    async def _send_once(self, body: dict[str, Any], ends_at: float) -> bytes:
-        patience_seconds = PATIENCE_SHARE * seconds_until(ends_at)
-        async with self._gate.passage(patience_seconds=patience_seconds), asyncio.timeout(self._timeout_seconds):
+    async def _send(self, body: dict[str, Any], lane: Lane, ends_at: float) -> dict[str, Any]:
+        """What the answer says, after as many tries as are allowed. Raises the vendor's errors, or JudgeUnavailable."""
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        # Characters stand for tokens; flow control learns the ratio.
+        tokens = sum(len(message["content"]) for message in body["messages"])
+        largest_bytes = None if "logprobs" in body else LARGEST_PLAIN_REPLY_BYTES
+        attempt = 0
+        while True:
+            attempt += 1
             try:
-                answer = await self._client.chat.completions.with_raw_response.create(**cast(Any, body))
+                patience_seconds = PATIENCE_SHARE * seconds_until(ends_at)
+                async with self._flow.passage(tokens=tokens, lane=lane, patience_seconds=patience_seconds) as call:
+                    return await self._send_once(content, largest_bytes, call)
+            except (openai.OpenAIError, TimeoutError) as error:
+                if attempt >= self._max_attempts or not may_retry(error):
+                    raise
+                asked = retry_after(error)
+                wait = self._back_off(attempt) if asked is None else asked
+                if wait >= seconds_until(ends_at):
+                    raise
+            if asked is None:
+                await self._sleep(wait)
+
+    async def _send_once(self, content: bytes, largest_bytes: int | None, call: Call) -> dict[str, Any]:
+        async with asyncio.timeout(self._timeout_seconds):
+            try:
+                # Straight to the path: the SDK's typed methods walk through the whole body first.
+                response = await self._client.post("/chat/completions", content=content, cast_to=httpx2.Response)
             except openai.APIStatusError as error:
-                self._tell_gate(error)
+                self._tell_flow(call, error)
                 raise
-        content = bytes(answer.http_response.content)
-        if "logprobs" not in body and len(content) > LARGEST_PLAIN_REPLY_BYTES:
+        if largest_bytes is not None and len(response.content) > largest_bytes:
             raise ReplyTooLarge("the reply is too large for one without token probabilities")
-        return content
+        answer = read_completion(response.content)
+        call.succeeded(read_limits(response.headers.raw), answer["prompt_tokens"] + answer["completion_tokens"])
+        return answer
 
-    def _tell_gate(self, error: openai.APIStatusError) -> None:
-        if may_retry(error):
-            self._gate.close_for(retry_after(error) or 0.0)
-        elif concerns_account(error):
-            self._gate.turn_away(translate_error(error, api_key=self._api_key))
+    def _tell_flow(self, call: Call, error: openai.APIStatusError) -> None:
+        if concerns_account(error):
+            self._flow.turn_away(translate_error(error, api_key=self._api_key))
+        elif may_retry(error):
+            asked, limits = retry_after(error), read_limits(error.response.headers.raw)
+            if isinstance(error, openai.RateLimitError):
+                call.throttled(asked, limits)
+            elif asked is not None:
+                call.put_off(asked, limits)
 
-    def _choose_wait(self, state: RetryCallState) -> float:
-        """Seconds until the next try: what the endpoint asked for, else exponential with full jitter."""
-        error = state.outcome.exception() if state.outcome else None
-        asked = retry_after(error) if error else None
-        if asked is None:
-            return self._backoff(state)
-        return asked + random.uniform(0, HERD_SECONDS)  # noqa: S311 - spreads load, keeps no secret
+    def _back_off(self, attempt: int) -> float:
+        """Seconds until the next try where the endpoint asked for no wait: exponential, with full jitter."""
+        longest = min(LONGEST_BACKOFF_SECONDS, self._backoff_seconds * 2 ** (attempt - 1))
+        return random.uniform(0, longest)  # noqa: S311 - spreads load, keeps no secret
 
 
 def seconds_until(moment: float) -> float:

@@ -1,59 +1,79 @@
-"""`CallCache` in SQL and in memory. A cache may forget at any time, so its trouble is a miss, never an error."""
+"""`CallCache` in SQL. A cache may forget at any time, so its trouble is a miss, never an error."""
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import delete, func, select
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import Insert, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.engine import read, write
-from app.adapters.sql.store import insert_or_ignore
+from app.adapters.sql.engine import read, scrub, write
 from app.adapters.sql.tables import call_cache, can_hold
+from app.coalescing import Coalescer
 from app.domain.errors import StoreError
+from app.ports import Turn
 
 logger = logging.getLogger("saiten.cache")
 
 PRUNED_EVERY = 1000
 """Writes between two counts of the table: counting is the only expensive part of keeping it bounded."""
 
+MOST_KEYS = 512
+"""Of one statement, a power of two. SQLite before 3.32 takes 999 variables."""
+
+LONGEST_KEY = 128
+
+LINGER_SECONDS = 0.01
+"""A statement costs a millisecond of CPU, whatever it holds: under load, ten calls share one."""
+
 
 class SQLCallCache:
-    """Keeps at most about `entries` replies of at most `value_bytes` each, the oldest going first."""
+    """Keeps at most about `entries` replies of at most `value_bytes` each, the oldest going first.
+
+    Reads that come together are one statement, writes that come together one transaction. `put` returns when the reply
+    is committed.
+    """
 
     def __init__(self, engine: AsyncEngine, *, entries: int = 200_000, value_bytes: int = 256 * 1024) -> None:
         self._engine = engine
         self._entries = entries
         self._value_bytes = value_bytes
         self._writes = 0
+        self._gets = Coalescer(self._read, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
+        self._puts = Coalescer(self._write, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
 
     async def get(self, key: str) -> bytes | None:
-        if not can_hold(key):
-            return None
-        try:
-            async with read(self._engine) as connection:
-                query = select(call_cache.c.value).where(call_cache.c.key == key)
-                return (await connection.execute(query)).scalar_one_or_none()
-        except StoreError as error:
-            logger.warning("cache read failed: %s", error.detail)
-            return None
+        return await self._gets(key) if can_keep(key) else None
+
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        kept = await self.get(key)
+        return Turn.CALL if kept is None or kept == refused else kept
 
     async def put(self, key: str, value: bytes) -> None:
-        if len(value) > self._value_bytes or not can_hold(key):
-            return
-        row = {"key": key, "value": value, "created_at": datetime.now(UTC)}
-        self._writes += 1
-        try:
+        if len(value) <= self._value_bytes and can_keep(key):
+            await self._puts((key, value))
+
+    async def leave(self, key: str) -> None:
+        return None
+
+    async def forget(self, keys: Sequence[str]) -> None:
+        # After what is being written: it would come back otherwise.
+        await self._puts(None)
+        known = [key for key in keys if can_keep(key)]
+        for start in range(0, len(known), MOST_KEYS):
+            chunk = pad(known[start : start + MOST_KEYS])
+            # A transaction each, so that others can write in between.
             async with write(self._engine) as connection:
-                # Replaced rather than ignored: what stands there was refused by its reader (poisoned or truncated).
-                await connection.execute(delete(call_cache).where(call_cache.c.key == key))
-                await connection.execute(insert_or_ignore(connection, call_cache, row))
-            if self._writes % PRUNED_EVERY == 0:
-                await self.prune()
-        except StoreError as error:
-            logger.warning("cache write failed: %s", error.detail)
+                await connection.execute(delete(call_cache).where(call_cache.c.key.in_(chunk)))
+        if known and not await scrub(self._engine):
+            logger.warning("another process reads the database; what was erased stays in its log until it is rewritten")
+
+    async def close(self) -> None:
+        await self._gets.drain()
+        await self._puts.drain()
 
     async def prune(self) -> None:
         """Drops the oldest entries beyond the bound."""
@@ -63,34 +83,50 @@ class SQLCallCache:
                 oldest = select(call_cache.c.key).order_by(call_cache.c.created_at).limit(count - self._entries)
                 await connection.execute(delete(call_cache).where(call_cache.c.key.in_(oldest)))
 
+    async def _read(self, keys: Sequence[str]) -> list[bytes | None]:
+        query = select(call_cache.c.key, call_cache.c.value).where(call_cache.c.key.in_(pad(keys)))
+        try:
+            async with read(self._engine) as connection:
+                found = {row.key: row.value for row in await connection.execute(query)}
+        except StoreError as error:
+            logger.warning("cache read failed: %s", error.detail)
+            found = {}
+        return [found.get(key) for key in keys]
 
-class MemoryCallCache:
-    """Keeps the `entries` most recently used replies in this process, of `total_bytes` together at most."""
+    async def _write(self, entries: Sequence[tuple[str, bytes] | None]) -> list[None]:
+        now, last = datetime.now(UTC), dict(filter(None, entries))
+        # Sorted: two processes that write the same keys lock them in the same order.
+        rows = [{"key": key, "value": value, "created_at": now} for key, value in sorted(last.items())]
+        try:
+            if rows:
+                await self._replace(rows)
+        except StoreError as error:
+            logger.warning("cache write failed: %s", error.detail)
+        return [None] * len(entries)
 
-    def __init__(self, *, entries: int = 200_000, total_bytes: int = 512 * 1024 * 1024) -> None:
-        self._entries = entries
-        self._total_bytes = total_bytes
-        self._held_bytes = 0
-        self._values: OrderedDict[str, bytes] = OrderedDict()
-
-    async def get(self, key: str) -> bytes | None:
-        if key in self._values:
-            self._values.move_to_end(key)
-        return self._values.get(key)
-
-    async def put(self, key: str, value: bytes) -> None:
-        self._held_bytes += len(value) - len(self._values.pop(key, b""))
-        self._values[key] = value
-        while len(self._values) > self._entries or self._held_bytes > self._total_bytes:
-            _, dropped = self._values.popitem(last=False)
-            self._held_bytes -= len(dropped)
+    async def _replace(self, rows: list[dict[str, object]]) -> None:
+        async with write(self._engine) as connection:
+            await connection.execute(insert_or_replace(connection), rows)
+        self._writes += len(rows)
+        if self._writes >= PRUNED_EVERY:
+            self._writes = 0
+            await self.prune()
 
 
-class NoCallCache:
-    """Forgets everything at once."""
+def can_keep(key: str) -> bool:
+    """Whether the table's key column takes it."""
+    return len(key) <= LONGEST_KEY and can_hold(key)
 
-    async def get(self, key: str) -> bytes | None:
-        return None
 
-    async def put(self, key: str, value: bytes) -> None:
-        return None
+def pad(keys: Sequence[str]) -> list[str]:
+    """The keys, the last one repeated up to a power of two: a handful of statements, which databases have prepared."""
+    length = 1 << (len(keys) - 1).bit_length()
+    return [*keys, *[keys[-1]] * (length - len(keys))]
+
+
+def insert_or_replace(connection: AsyncConnection) -> Insert:
+    """An insert that takes an entry's place: what stands there was refused by its reader (poisoned or truncated)."""
+    into = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(call_cache)
+    fresh = {"value": into.excluded.value, "created_at": into.excluded.created_at}
+    replacing: Insert = into.on_conflict_do_update(index_elements=["key"], set_=fresh)
+    return replacing

@@ -32,6 +32,9 @@ SQLITE_CONNECTIONS = 4
 
 POSTGRES_CONNECTIONS = 16
 
+LOCK = "BEGIN IMMEDIATE"
+"""Opens SQLite's transaction at once, and keeps every other writer out from there."""
+
 
 def open_engine(url: str) -> AsyncEngine:
     """An engine for an `sqlite+aiosqlite` or `postgresql+asyncpg` URL. Connects at first use.
@@ -79,7 +82,8 @@ def _prepare_sqlite(file: DatabaseFile, connection: Any, _record: Any) -> None:
     path = next((row[2] for row in cursor.fetchall() if row[1] == "main"), "")
     file.path = Path(path) if path else None
     # NORMAL, with the WAL mode that `migrate` sets: a crash of the process loses nothing, only one of the machine may.
-    for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
+    # secure_delete: what an erasure frees is overwritten.
+    for pragma in ("synchronous=NORMAL", "foreign_keys=ON", "secure_delete=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
@@ -113,7 +117,7 @@ async def migrate(engine: AsyncEngine, revision: str = "head") -> None:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
         else:
             # Python's driver opens no transaction before CREATE TABLE, so without this nothing would be locked.
-            await connection.exec_driver_sql("BEGIN IMMEDIATE")
+            await connection.exec_driver_sql(LOCK)
         await connection.run_sync(upgrade)
     if file is not None:
         file.remember()
@@ -158,6 +162,31 @@ async def write(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         with translating(file):
             async with engine.begin() as connection:
                 yield connection
+
+
+@asynccontextmanager
+async def change(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A `write` that looks before it writes. On SQLite nothing changes in between: Python's driver would open the
+    transaction only at the first change. On PostgreSQL, rows that are looked at are to be locked."""
+    async with write(engine) as connection:
+        if file_of(engine) is not None:
+            await connection.exec_driver_sql(LOCK)
+        yield connection
+
+
+async def scrub(engine: AsyncEngine) -> bool:
+    """Leaves no trace of deleted rows in SQLite's file and its log; nothing to do on PostgreSQL.
+
+    Deleted rows are overwritten in the log's newest pages (`secure_delete`); this moves those into the file and empties
+    the log. False where another process went on reading for so long that it could not be done.
+    """
+    file = file_of(engine)
+    if file is None:
+        return True
+    async with file.writing(), read(engine) as connection:
+        # (busy, pages in the log, pages moved)
+        busy: int = (await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")).scalar_one()
+    return not busy
 
 
 @asynccontextmanager

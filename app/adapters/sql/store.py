@@ -8,18 +8,25 @@ from sqlalchemy import Insert, Table, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.adapters.sql.batches.texts import STORED, read_candidate, read_options, read_record
 from app.adapters.sql.engine import read, write
-from app.adapters.sql.tables import can_hold, evaluations, idempotency_keys, similarity_baselines
+from app.adapters.sql.tables import (
+    batch_items,
+    batches,
+    can_hold,
+    evaluations,
+    idempotency_keys,
+    similarity_baselines,
+)
+from app.domain.batch import request_of
 from app.domain.errors import StoreUnavailable
 from app.domain.evaluation import Record
-from app.ports import StoredAnswer
+from app.ports import KEY_SECONDS, StoredAnswer
 
 KEPT = timedelta(hours=48)
 """How long an answered Idempotency-Key is kept; the contract promises 24 hours at least."""
 
-ABANDONED = timedelta(minutes=3)
-"""A key whose request has not been answered by then belonged to a process that died: longer than the judge's deadline
-of 120 s with a translation before it, short enough that a caller who retries after a crash is served."""
+ABANDONED = timedelta(seconds=KEY_SECONDS)
 
 CLAIMS = 5
 """Attempts at a key that is let go and taken again between two statements."""
@@ -48,10 +55,23 @@ class SQLStore:
     async def find(self, project: str, evaluation_id: str) -> Record | None:
         if not can_hold(project, evaluation_id):
             return None
-        query = select(evaluations.c.record).where(evaluations.c.id == evaluation_id, evaluations.c.project == project)
+        table, item = evaluations.c, batch_items.c
+        query = (
+            select(table.record, table.failure, table.batch_id, item.request, batches.c.options)
+            .outerjoin(batches, batches.c.id == table.batch_id)
+            .outerjoin(batch_items, (item.batch_id == table.batch_id) & (item.position == table.position))
+            .where(table.id == evaluation_id, table.project == project)
+        )
         async with read(self._engine) as connection:
-            found = (await connection.execute(query)).scalar_one_or_none()
-        return None if found is None else Record.model_validate_json(found)
+            found = (await connection.execute(query)).one_or_none()
+        if found is None or found.failure is not None:
+            return None
+        if found.batch_id is None:
+            return Record.model_validate_json(found.record, context=STORED)
+        # A batch keeps each request once, as options and candidates.
+        kept = read_record(found.record)
+        request = request_of(read_options(found.options), read_candidate(found.request))
+        return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
 
     async def ping(self) -> None:
         async with read(self._engine) as connection:
@@ -95,6 +115,14 @@ class SQLStore:
                 if held is not None:
                     return StoredAnswer(held.body_digest, held.status, held.body)
         raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
+
+    async def renew_key(self, project: str, key: str) -> None:
+        if not can_hold(project, key):
+            return
+        table = idempotency_keys
+        held = (table.c.project == project) & (table.c.key == key) & table.c.status.is_(None)
+        async with write(self._engine) as connection:
+            await connection.execute(update(table).where(held).values(created_at=datetime.now(UTC)))
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
         if not can_hold(project, key):

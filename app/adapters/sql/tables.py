@@ -6,10 +6,12 @@ import re
 from datetime import UTC, datetime
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     DateTime,
     Dialect,
     Float,
+    ForeignKey,
     Index,
     Integer,
     LargeBinary,
@@ -41,9 +43,19 @@ metadata = MetaData(
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
         "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
     }
 )
 
+
+def batch_id(*, primary_key: bool = False) -> Column[str]:
+    """The batch that a row belongs to and goes with."""
+    reference = ForeignKey("batches.id", ondelete="CASCADE")
+    return Column("batch_id", String(64), reference, primary_key=primary_key, nullable=not primary_key)
+
+
+# Results of a batch stand here too. Their `record` is without the request, whose text is in `batch_items` once, and
+# empty where there is a `failure` in its place.
 evaluations = Table(
     "evaluations",
     metadata,
@@ -54,7 +66,103 @@ evaluations = Table(
     Column("status", String(16), nullable=False),
     Column("signature", Text, nullable=False),
     Column("record", Text, nullable=False),
+    batch_id(),
+    Column("position", Integer, nullable=True),
+    Column("item", Text, nullable=True),
+    Column("candidate", Integer, nullable=True),
+    Column("scores", Text, nullable=True),
+    Column("failure", Text, nullable=True),
+    Column("calls", Text, nullable=True),
     Index(None, "project", "created_at"),
+    Index(None, "batch_id", "position", unique=True),  # one result a candidate
+)
+
+# `status` is also `receiving`, which nobody sees. `cost_usd` is null where the cost of a result is not known, and
+# `dearest_usd` what the dearest result cost. `resumed_at` is when the batch last started, with `finished_before`
+# results.
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("project", String(64), nullable=False),
+    Column("name", Text, nullable=True),
+    Column("created_at", Instant, nullable=False),
+    Column("started_at", Instant, nullable=True),
+    Column("finished_at", Instant, nullable=True),
+    Column("resumed_at", Instant, nullable=True),
+    Column("finished_before", Integer, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("pause_reason", String(64), nullable=True),
+    Column("pause_detail", Text, nullable=True),
+    Column("mode", String(16), nullable=False),
+    Column("rubric", String(64), nullable=False),
+    Column("options", Text, nullable=False),
+    Column("budget_usd", Float(precision=53), nullable=True),
+    Column("unit_cost_usd", Float(precision=53), nullable=True),
+    Column("dearest_usd", Float(precision=53), nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("scored", Integer, nullable=False),
+    Column("partial", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("judge_calls", BigInteger, nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger, nullable=False),
+    Column("completion_tokens", BigInteger, nullable=False),
+    Column("translated_characters", BigInteger, nullable=False),
+    Column("cost_usd", Float(precision=53), nullable=True),
+    Column("chunks_left", Integer, nullable=False),
+    Index(None, "project", "created_at", "id"),
+    Index(None, "status"),
+)
+
+# Numbered rather than keyed by `key`, whose length only the operator bounds: an index entry has a bound of its own.
+batch_metadata = Table(
+    "batch_metadata",
+    metadata,
+    batch_id(primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("key", Text, nullable=False),
+    Column("value", Text, nullable=False),
+)
+
+# Positions `first` to `last`. `state`: `waiting`, `queued` (on the job queue since `queued_at`), `leased` (by `owner`,
+# to `lease_until`; with `queued_at` where it ran out and was put on the queue again), `done`, or `blocked`. Work on a
+# batch as a whole has a negative number: its end, blocked until all chunks are done, and the collecting of what its
+# provider was sent, until when all chunks are blocked.
+batch_chunks = Table(
+    "batch_chunks",
+    metadata,
+    batch_id(primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("first", Integer, nullable=False),
+    Column("last", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("queued_at", Instant, nullable=True),
+    Column("owner", String(128), nullable=True),
+    Column("lease_until", Instant, nullable=True),
+    Column("crashes", Integer, nullable=False),
+    Column("reserved_usd", Float(precision=53), nullable=False),
+    Index(None, "batch_id", "state", "number"),
+)
+
+batch_items = Table(
+    "batch_items",
+    metadata,
+    batch_id(primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("item", Text, nullable=False),
+    Column("candidate", Integer, nullable=True),
+    Column("request", Text, nullable=False),
+    Column("tries", Integer, nullable=False),
+)
+
+batch_signatures = Table(
+    "batch_signatures",
+    metadata,
+    batch_id(primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("signature", Text, nullable=False),
+    Column("count", Integer, nullable=False),
 )
 
 call_cache = Table(

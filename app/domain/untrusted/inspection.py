@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
+from hashlib import blake2b
 
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import Warned
@@ -17,6 +19,7 @@ from app.domain.untrusted.requests import find_requests
 from app.domain.untrusted.verdicts import forges_verdict
 
 CODE = "suspected-injection"
+MOST_RECENT = 4096
 WORDS = (
     "満点|最高|評価|採点|自然さ|関連性|無視|만점|점수|점을|평가|채점|자연스러움|관련성|무시"
     "|score|marks|rating|aspect|criteri|ignore|naturalness|relevance|rubric"
@@ -49,6 +52,38 @@ def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
     return bool(find_requests(backwards)) or forges_verdict(backwards, aspects)
 
 
+class Recent(OrderedDict[bytes, tuple[Kind, ...]]):
+    """What the last texts raised, by their digests: contexts and speakers come again and again, and no text is kept."""
+
+    def remember(self, key: bytes, kinds: tuple[Kind, ...]) -> None:
+        self[key] = kinds
+        while len(self) > MOST_RECENT:
+            self.popitem(last=False)
+
+
+@cache
+def recent() -> Recent:
+    """This process's."""
+    return Recent()
+
+
+def recall_kinds(text: str, aspects: tuple[str, ...]) -> tuple[Kind, ...]:
+    """The kinds suspected of `text`, in their order; looked for once in a while only."""
+    key = blake2b("\0".join((text, *aspects)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    known = recent().get(key)
+    if known is None:
+        found = find_kinds(text, fold_names(aspects))
+        known = tuple(kind for kind in Kind if kind in found)
+        recent().remember(key, known)
+    return known
+
+
+@lru_cache(maxsize=64)
+def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
+    """A rubric's names of aspects, folded: the same for every text that is judged by it."""
+    return tuple(fold(aspect) for aspect in aspects if aspect)
+
+
 def find_kinds(text: str, aspects: Sequence[str]) -> set[Kind]:
     """Every kind suspected of `text`: as it stands, backwards, and in what it carries encoded."""
     folded = fold(text)
@@ -71,8 +106,7 @@ def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
     `aspects` are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string,
     never raises, and takes time linear in its length.
     """
-    kinds = find_kinds(text, [fold(aspect) for aspect in aspects if aspect])
-    return [finding(kind) for kind in Kind if kind in kinds]
+    return [finding(kind) for kind in recall_kinds(text, tuple(aspects))]
 
 
 def inspect_dialogue(

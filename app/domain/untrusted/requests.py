@@ -60,16 +60,19 @@ class Ideas:
             self.known[name] = frozenset(bisect_right(self.ends, match.start()) for match in matches)
         return self.known[name]
 
+    def group(self, names: str) -> frozenset[int]:
+        """The numbers of the sentences that hold one of the ideas, written `a|b`."""
+        if names not in self.known:
+            self.known[names] = frozenset().union(*(self.sentences(name) for name in names.split("|")))
+        return self.known[names]
+
     def meet(self, rule: Rule) -> bool:
         """Whether the ideas that `rule` needs occur within its reach of each other."""
-        starts: set[int] | None = None
-        for group in rule.needs:
-            found = set[int]().union(*(self.sentences(name) for name in group.split("|")))
-            reached = {number - back for number in found for back in range(rule.reach)}
-            starts = reached if starts is None else starts & reached
-            if not starts:
-                return False
-        return True
+        # Almost every text lacks one of them altogether.
+        if not all(map(self.group, rule.needs)):
+            return False
+        starts = [{number - back for number in self.group(names) for back in range(rule.reach)} for names in rule.needs]
+        return bool(set.intersection(*starts))
 
 
 def find_requests(folded: str) -> set[Kind]:

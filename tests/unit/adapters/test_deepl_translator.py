@@ -23,10 +23,10 @@ from app.domain.errors import (
     TranslatorUnavailable,
     UpstreamError,
 )
-from app.domain.evaluation import Usage
 from app.ports import Outcome
 from tests.support.dict_cache import DictCache, FakeTime
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL, pretend, translations
+from tests.support.fake_telemetry import FakeTelemetry
 
 
 def talk(*texts: str) -> Dialogue:
@@ -35,23 +35,15 @@ def talk(*texts: str) -> Dialogue:
     return Dialogue(context=context, response=texts[-1])
 
 
-class CountedCache:
-    """Fills `ports.Telemetry`; keeps the cache outcomes."""
+class CountedCache(FakeTelemetry):
+    """Keeps the cache outcomes."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.outcomes: list[tuple[str, Outcome]] = []
 
     def cache(self, call: str, outcome: Outcome) -> None:
         self.outcomes.append((call, outcome))
-
-    def judged(self, kind: str, usage: Usage, seconds: float) -> None:
-        raise NotImplementedError
-
-    def evaluated(self, rubric: str, status: str, seconds: float) -> None:
-        raise NotImplementedError
-
-    def warned(self, code: str) -> None:
-        raise NotImplementedError
 
 
 @pytest.fixture

@@ -13,9 +13,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect
 
+import app.adapters.sql.provider_tables  # noqa: F401 - adds its tables to `metadata`
+from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.engine import alembic_config, migrate, open_engine, read, write
 from app.adapters.sql.store import SQLStore
 from app.adapters.sql.tables import metadata
+from tests.support.batches import make_batch, run_chunk
+from tests.support.records import make_record
 
 PROCESSES, ROUNDS = 6, 4
 
@@ -38,6 +42,22 @@ async def test_up_down_up(engine) -> None:
     async with read(engine) as connection:
         names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     assert set(names) == {*metadata.tables, "alembic_version"}
+
+
+async def test_going_back_before_batches_and_forth_keeps_single_evaluations(engine) -> None:
+    store, record = SQLStore(engine), make_record("ev_single")
+    await store.save("team", record)
+    await make_batch(SQLBatchStore(engine), count=3)
+    await run_chunk(SQLBatchStore(engine), 0)
+    async with write(engine) as connection:
+        await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0001"))
+    async with read(engine) as connection:
+        columns = await connection.run_sync(lambda sync: inspect(sync).get_columns("evaluations"))
+        ids = (await connection.exec_driver_sql("SELECT id FROM evaluations")).scalars().all()
+    assert "batch_id" not in {column["name"] for column in columns}
+    assert ids == ["ev_single"]
+    await migrate(engine)
+    assert await store.find("team", "ev_single") == record
 
 
 async def test_replicas_that_start_at_once_migrate_once(postgres_url: str) -> None:

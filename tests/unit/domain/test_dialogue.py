@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.domain.dialogue import Dialogue, Limits, Utterance, is_invisible
+from app.domain.dialogue import (
+    LETTER,
+    LONGEST_EXPANSION,
+    Dialogue,
+    Limits,
+    Utterance,
+    check_length,
+    is_invisible,
+    refuse_controls,
+    refuse_invisible,
+)
 
 HELLO = [{"speaker": "甲", "text": "おはよう"}]
 
@@ -98,3 +113,49 @@ def test_limits_come_from_the_edge() -> None:
 def test_what_is_invisible() -> None:
     assert all(map(is_invisible, " \t\u3000\u200b\u202e\u3164\u2800\u0301\ufe0f"))
     assert not any(map(is_invisible, "aあ가：!🙆0"))
+
+
+ODD = st.sampled_from("\t\n\r\x00\x0b\x1f\x7f\x85\u2028\u2029\ud800\udfff\u200b\u3000\u0301\u3164\ufdfa aあ가漢!")
+TEXTS = st.text(st.one_of(ODD, ODD, st.characters(exclude_categories=[])), max_size=12)
+
+
+def said(check: object, *arguments: object, **options: object) -> str | None:
+    try:
+        check(*arguments, **options)  # type: ignore[operator]
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def first_control(text: str, *, one_line: bool) -> str | None:
+    """What `refuse_controls` is to say, character by character."""
+    for character in text if one_line else text.replace("\r\n", "\n"):
+        if "\ud800" <= character <= "\udfff":
+            return "holds a lone surrogate"
+        if one_line and (character < " " or character in "\x7f\x85\u2028\u2029"):
+            return f"holds the control character U+{ord(character):04X}"
+        if character < " " and character not in "\t\n":
+            return f"holds the control character U+{ord(character):04X}"
+    return None
+
+
+@given(TEXTS, st.booleans())
+def test_the_first_control_character_is_named(text: str, one_line: bool) -> None:
+    assert said(refuse_controls, text, one_line=one_line) == first_control(text, one_line=one_line)
+
+
+@given(TEXTS)
+def test_a_text_is_refused_where_every_character_is_invisible(text: str) -> None:
+    assert (said(refuse_invisible, text) is not None) == all(map(is_invisible, text))
+
+
+@given(TEXTS, st.integers(1, 60))
+def test_a_text_is_as_long_as_its_code_points_and_those_after_nfkc(text: str, maximum: int) -> None:
+    fits = len(text) <= maximum and len(unicodedata.normalize("NFKC", text)) <= 4 * maximum
+    assert (said(check_length, text, maximum, "a text") is None) == fits
+
+
+def test_the_short_cuts_hold_for_all_of_unicode() -> None:
+    every = [chr(code) for code in range(sys.maxunicode + 1)]
+    assert not [character for character in every if LETTER.match(character) and is_invisible(character)]
+    assert max(len(unicodedata.normalize("NFKC", character)) for character in every) <= LONGEST_EXPANSION

@@ -16,15 +16,16 @@ from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.unit.web.test_http import raw
 
+ITEM = {name: BODY[name] for name in ("context", "response")}
 CASES = Path(__file__).resolve().parents[4] / "shared" / "checks" / "bad_inputs.jsonl"
 
 
 def load() -> list[Any]:
-    """The cases that concern evaluations; one that skips with its reason where the file is absent."""
+    """All cases; one that skips with its reason where the file is absent."""
     if not CASES.is_file():
         return [pytest.param(None, marks=pytest.mark.skip(reason="../shared/checks/bad_inputs.jsonl is absent"))]
     cases = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
-    return [pytest.param(case, id=case["id"]) for case in cases if case["area"] != "batch"]
+    return [pytest.param(case, id=case["id"]) for case in cases]
 
 
 def grow(value: Any) -> Any:
@@ -63,8 +64,13 @@ def body_of(send: dict[str, Any]) -> bytes:
 
 
 async def send_script(client: httpx.AsyncClient, steps: list[str]) -> httpx.Response:
-    """`POST BASE key=k1`, `POST BASE+response=… key=k2`."""
+    """`POST BASE key=k1`, `POST BASE+response=… key=k2`, and the one about a batch."""
     for step in steps:
+        if step == "POST batch of 100, item 57 response=null":
+            items = [{**ITEM, "response": None if number == 57 else ITEM["response"]} for number in range(100)]
+            response = await client.post("/v1/batches", json={"items": items})
+            assert [fault["pointer"] for fault in response.json()["errors"]] == ["/items/57/response"]
+            continue
         _, what, key = step.split(" ")
         change = dict([what.removeprefix("BASE+").split("=")]) if "+" in what else {}
         headers = {"Idempotency-Key": key.removeprefix("key=")}
@@ -103,5 +109,8 @@ async def test_case(client: httpx.AsyncClient, fake: FakeOpenAI, tmp_path: Path,
             assert "Traceback" not in response.text
     if expect["judge_calls"] is not None and "script" not in send:
         assert len(fake.requests) == expect["judge_calls"]
-    if "script" in send:
+    if case["area"] == "batch":
+        assert (await client.get("/v1/batches")).json()["items"] == []
+        assert fake.requests == []
+    elif "script" in send:
         assert len(fake.requests) == 1

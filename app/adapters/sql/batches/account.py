@@ -1,0 +1,112 @@
+"""A batch's counts, usage and status while one transaction changes them, and its row while nobody else does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.adapters.sql.batches.part import ACTIVE, RECEIVING
+from app.adapters.sql.tables import batches
+from app.domain.evaluation import Usage
+
+
+@dataclass
+class Account:
+    """What a transaction may change of a batch, as it is to be at the transaction's end.
+
+    `cost_usd` is None where the cost of any result is not known; `dearest_usd` what the dearest result cost.
+    """
+
+    status: str
+    pause_reason: str | None
+    pause_detail: str | None
+    started_at: datetime | None
+    resumed_at: datetime | None
+    finished_at: datetime | None
+    finished_before: int
+    scored: int
+    partial: int
+    failed: int
+    judge_calls: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    translated_characters: int
+    cost_usd: float | None
+    dearest_usd: float
+    chunks_left: int
+
+    @property
+    def finished(self) -> int:
+        return self.scored + self.partial + self.failed
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE
+
+    def count(self, status: str, by: int = 1) -> None:
+        """Counts `by` more results that are `scored`, `partial` or `failed`."""
+        setattr(self, status, getattr(self, status) + by)
+
+    def spend(self, usage: Usage) -> None:
+        """Adds what one result took."""
+        self.judge_calls += usage.judge_calls
+        self.prompt_tokens += usage.prompt_tokens
+        self.cached_tokens += usage.cached_tokens
+        self.completion_tokens += usage.completion_tokens
+        self.translated_characters += usage.translated_characters
+        if usage.cost_usd is None or self.cost_usd is None:
+            self.cost_usd = None
+        else:
+            self.cost_usd += usage.cost_usd
+            self.dearest_usd = max(self.dearest_usd, usage.cost_usd)
+
+    def start(self, now: datetime) -> None:
+        """queued → running. The rate counts from here."""
+        if self.status == "queued":
+            self.status = "running"
+            self.started_at = self.started_at or now
+            self.resumed_at, self.finished_before = now, self.finished
+
+    def pause(self, reason: str, detail: str) -> None:
+        self.status, self.pause_reason, self.pause_detail = "paused", reason, detail
+
+    def complete(self, now: datetime) -> None:
+        """Ends the batch, unless it was cancelled. A paused one whose last results came in has nothing to resume."""
+        if self.status not in {"cancelled", "completed"}:
+            self.status, self.finished_at = "completed", now
+            self.pause_reason = self.pause_detail = None
+
+
+FIELDS = tuple(Account.__dataclass_fields__)
+STORE = (
+    update(batches).where(batches.c.id == bindparam("this")).values({name: bindparam(name) for name in FIELDS})
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A batch's row, which nobody else changes until the transaction ends, and its account."""
+
+    id: str
+    row: Row[tuple[object, ...]]
+    account: Account
+
+
+async def lock_batches(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
+    """Those of the batches that were accepted and are not erased. In the order of their ids, so that none waits for
+    another in a circle; chunks are locked after batches."""
+    query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
+    # key_share: results that refer to the batch may be inserted meanwhile.
+    rows = await connection.execute(query.order_by(batches.c.id).with_for_update(key_share=True))
+    return {row.id: Locked(row.id, row, Account(*(row._mapping[name] for name in FIELDS))) for row in rows}
+
+
+async def store_accounts(connection: AsyncConnection, locked: Collection[Locked]) -> None:
+    """Writes the accounts back."""
+    if locked:
+        await connection.execute(STORE, [{"this": each.id, **asdict(each.account)} for each in locked])

@@ -1,0 +1,101 @@
+"""Keeping results, with everything that follows from them, in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.adapters.sql.batches.account import Locked, lock_batches, store_accounts
+from app.adapters.sql.batches.closing import close_chunks
+from app.adapters.sql.batches.holding import Span, find_held, hold_condition
+from app.adapters.sql.batches.queueing import Queueing, count_active, queue_waiting, share_of
+from app.adapters.sql.batches.rows import describe_result
+from app.adapters.sql.batches.signatures import count_in
+from app.adapters.sql.engine import change
+from app.adapters.sql.tables import batch_chunks, evaluations
+from app.batch_ports import Committed, Finished, Job
+
+Place = tuple[str, int]
+"""A batch and a position in it."""
+
+
+class Commits(Queueing):
+    """The hot path: a dozen statements, however many results."""
+
+    async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+        jobs = {*(each.job for each in finished), *closed}
+        if not jobs:
+            return Committed()
+        now = self._clock()
+        async with change(self._engine) as connection:
+            locked = await lock_batches(connection, {job.batch for job in jobs})
+            held = {
+                job: span for job, span in (await find_held(connection, owner, jobs)).items() if job.batch in locked
+            }
+            kept = await find_kept(connection, held)
+            await keep(connection, locked, [each for each in finished if each.job in held], kept, now)
+            ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
+            ready = await close_chunks(connection, locked, ending, now)
+            await store_accounts(connection, locked.values())
+            ready += await self._follow_up(connection, locked, ending, now)
+        stopped = {job for job in held if job not in ending and not locked[job.batch].account.is_active}
+        return Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready))
+
+    async def _follow_up(
+        self, connection: AsyncConnection, locked: Mapping[str, Locked], ending: Iterable[Job], now: datetime
+    ) -> list[Job]:
+        """The next chunks of batches whose chunks were closed."""
+        ids = sorted({job.batch for job in ending if job.chunk >= 0 and locked[job.batch].account.is_active})
+        if not ids:
+            return []
+        share = share_of(self._window, await count_active(connection))
+        return [job for batch_id in ids for job in await queue_waiting(connection, batch_id, share, now)]
+
+
+async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> set[Place]:
+    """The places of the held chunks that have a result already."""
+    if not held:
+        return set()
+    chunk, result = batch_chunks.c, evaluations.c
+    query = select(result.batch_id, result.position).join(
+        batch_chunks, (result.batch_id == chunk.batch_id) & result.position.between(chunk.first, chunk.last)
+    )
+    return {(row.batch_id, row.position) for row in await connection.execute(query.where(hold_condition(held)))}
+
+
+async def keep(
+    connection: AsyncConnection,
+    locked: Mapping[str, Locked],
+    finished: Sequence[Finished],
+    kept: set[Place],
+    now: datetime,
+) -> None:
+    """Inserts the results whose places are free, and counts those alone. `kept` grows by them."""
+    rows, signatures = [], Counter[tuple[str, str]]()
+    for each in finished:
+        place = (each.job.batch, each.entry.position)
+        if place in kept:
+            continue
+        kept.add(place)
+        batch = locked[each.job.batch]
+        row = describe_result(each, batch.row, now)
+        rows.append(row)
+        batch.account.count(row["status"])
+        batch.account.spend(each.usage)
+        if each.record is not None:
+            signatures[each.job.batch, each.record.evaluation.signature] += 1
+    if rows:
+        await connection.execute(insert(evaluations), rows)
+        await count_in(connection, signatures)
+
+
+def is_done(job: Job, span: Span, kept: set[Place]) -> bool:
+    """Whether nothing of a chunk is left to do. One that stands for the batch as a whole is done when it was said so,
+    not when it is closed."""
+    if job.chunk < 0:
+        return span.state == "done"
+    return sum((job.batch, position) in kept for position in range(span.first, span.last + 1)) == span.size

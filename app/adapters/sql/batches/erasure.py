@@ -1,0 +1,67 @@
+"""Removing a batch with everything that was kept of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.adapters.sql.batches.part import ROWS, StorePart, utc_now
+from app.adapters.sql.engine import change, scrub
+from app.adapters.sql.tables import batch_chunks, batches, can_hold, evaluations
+
+chunk = batch_chunks.c
+
+logger = logging.getLogger("saiten.batches")
+
+
+class Erasure(StorePart):
+    """Erases batches. On SQLite the file and its log are then cleaned of what was erased."""
+
+    def __init__(self, engine: AsyncEngine, *, window: int = 24, clock: Callable[[], datetime] = utc_now) -> None:
+        super().__init__(engine, window=window, clock=clock)
+        # True from the start: the process before this one may have died between an erasure and the cleaning.
+        self._traces = True
+
+    async def erase(self, project: str, batch_id: str) -> tuple[str, ...] | None:
+        if not can_hold(project, batch_id):
+            return None
+        this = (batches.c.id == batch_id) & (batches.c.project == project)
+        async with change(self._engine) as connection:
+            # Locked first: a commit that waits for the batch finds it gone. Then its chunks, in the order of `renew`.
+            found = await connection.execute(select(batches.c.id).where(this).with_for_update())
+            if found.first() is None:
+                return None
+            leased = select(chunk.number).where(chunk.batch_id == batch_id, chunk.owner.is_not(None))
+            await connection.execute(leased.order_by(chunk.number).with_for_update())
+            keys = await collect_calls(connection, batch_id)
+            await connection.execute(delete(batches).where(this))
+        self.remember()
+        await self.tidy()
+        return keys
+
+    def remember(self) -> None:
+        """Something was deleted: its traces are to go."""
+        self._traces = True
+
+    async def tidy(self) -> None:
+        """Cleans up after deletions, where that is still to be done; a sweep tries again what could not be."""
+        if self._traces:
+            self._traces = not await scrub(self._engine)
+            if self._traces:
+                logger.warning("another process reads the database; what was erased is cleaned from its log later")
+
+
+async def collect_calls(connection: AsyncConnection, batch_id: str) -> tuple[str, ...]:
+    """The cache keys of all calls that the batch's results rest on, each once."""
+    table, keys, after = evaluations.c, dict[str, None](), -1
+    query = select(table.position, table.calls).where(table.batch_id == batch_id).order_by(table.position)
+    while rows := (await connection.execute(query.where(table.position > after).limit(ROWS))).all():
+        for row in rows:
+            keys.update(dict.fromkeys(json.loads(row.calls)))
+        after = rows[-1].position
+    return tuple(keys)

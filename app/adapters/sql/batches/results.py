@@ -1,0 +1,64 @@
+"""A batch's results and candidates, in pages by position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, select
+
+from app.adapters.sql.batches.part import RECEIVING, StorePart
+from app.adapters.sql.batches.texts import read_candidate, read_failure, read_record
+from app.adapters.sql.engine import read
+from app.adapters.sql.tables import batch_items, batches, can_hold, evaluations
+from app.batch_ports import Scores
+from app.domain.batch import Candidate, Entry, ItemResult
+from app.scores import unpack
+
+
+class Results(StorePart):
+    """Reads results; changes nothing."""
+
+    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+        columns = ("position", "item", "candidate", "record", "failure")
+        return [read_result(row) for row in await self._page(columns, project, batch_id, after, limit)]
+
+    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[tuple[int, Scores]]:
+        rows = await self._page(("position", "scores"), project, batch_id, after, limit)
+        return [(row.position, unpack(row.scores)) for row in rows]
+
+    async def _page(
+        self, columns: Sequence[str], project: str, batch_id: str, after: int, limit: int
+    ) -> Sequence[Row[Any]]:
+        if not can_hold(project, batch_id):
+            return []
+        table = evaluations.c
+        mine: ColumnElement[bool] = (table.batch_id == batch_id) & (table.project == project)
+        query = select(*(table[name] for name in columns)).where(mine, table.position > after)
+        async with read(self._engine) as connection:
+            return (await connection.execute(query.order_by(table.position).limit(limit))).all()
+
+    async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
+        if not can_hold(batch_id):
+            return []
+        table = batch_items.c
+        query = (
+            select(table.position, table.item, table.candidate, table.request)
+            .join(batches, batches.c.id == table.batch_id)
+            .where(table.batch_id == batch_id, table.position > after, batches.c.status != RECEIVING)
+        )
+        async with read(self._engine) as connection:
+            rows = await connection.execute(query.order_by(table.position).limit(limit))
+            return [(read_entry(row), read_candidate(row.request)) for row in rows]
+
+
+def read_entry(row: Any) -> Entry:
+    """The place that a row of a result or of a candidate tells."""
+    return Entry(position=row.position, item=row.item, candidate=row.candidate)
+
+
+def read_result(row: Row[Any]) -> ItemResult:
+    """The result of a row: an evaluation, or the failure in its place."""
+    failure = read_failure(row.failure)
+    evaluation = read_record(row.record).evaluation if failure is None else None
+    return ItemResult.model_construct(entry=read_entry(row), evaluation=evaluation, failure=failure)

@@ -1,0 +1,62 @@
+"""A result as a row of `evaluations`."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row
+
+from app.adapters.sql.batches.texts import write_record
+from app.batch_ports import Finished
+from app.domain.batch import Failure
+from app.domain.evaluation import Evaluation
+from app.scores import failed_scores, pack, scores_of
+
+UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
+
+
+def describe_result(finished: Finished, batch: Row[Any], now: datetime) -> dict[str, Any]:
+    """The row of a candidate's result: its evaluation, or the failure in its place, which has an id of its own."""
+    common = {
+        "project": batch.project,
+        "batch_id": finished.job.batch,
+        "position": finished.entry.position,
+        "item": finished.entry.item,
+        "candidate": finished.entry.candidate,
+        "calls": json.dumps(finished.calls),
+    }
+    if finished.record is not None:
+        evaluation = finished.record.evaluation
+        return {
+            **common,
+            "id": evaluation.id,
+            "created_at": evaluation.created_at,
+            "rubric": evaluation.rubric.id,
+            "record": write_record(finished.record),
+            "failure": None,
+            **describe_figures(evaluation),
+        }
+    failure = finished.failure or UNSAID
+    return {
+        **common,
+        "id": "ev_" + secrets.token_hex(12),
+        "created_at": now,
+        "rubric": batch.rubric,
+        "status": "failed",
+        "signature": "",
+        "record": "",
+        "scores": pack(failed_scores(failure)),
+        "failure": failure.model_dump_json(),
+    }
+
+
+def describe_figures(evaluation: Evaluation) -> dict[str, str]:
+    """The columns that repeat what the evaluation says."""
+    return {
+        "status": evaluation.status,
+        "signature": evaluation.signature,
+        "scores": pack(scores_of(evaluation)),
+    }

@@ -1,0 +1,50 @@
+"""How values stand in columns of text, and how they are read back whatever the limits are by then."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from app.domain.batch import BatchOptions, Candidate, Failure
+from app.domain.dialogue import UNBOUNDED
+from app.domain.evaluation import CallTrace, Evaluation, Record
+from app.domain.model import Value, listed
+
+STORED = {"limits": UNBOUNDED}
+"""The validation context for what is read back: limits are for letting in."""
+
+
+class Kept(Value):
+    """A record without its request, which for a candidate of a batch is in the batch's items."""
+
+    evaluation: Evaluation
+    trace: Annotated[tuple[CallTrace, ...], listed()] = ()
+
+
+def write_record(record: Record) -> str:
+    """The record's JSON without the request."""
+    return record.model_dump_json(exclude={"request"})
+
+
+def read_record(text: str) -> Kept:
+    """The record in a text that `write_record` wrote."""
+    return Kept.model_validate_json(text, context=STORED)
+
+
+def replace_evaluation(text: str, evaluation: Evaluation) -> str:
+    """A kept record with another evaluation in the place of its own."""
+    return Kept.model_construct(evaluation=evaluation, trace=read_record(text).trace).model_dump_json()
+
+
+def read_options(text: str) -> BatchOptions:
+    """The options in a column of text."""
+    return BatchOptions.model_validate_json(text, context=STORED)
+
+
+def read_candidate(text: str) -> Candidate:
+    """The candidate in a column of text."""
+    return Candidate.model_validate_json(text, context=STORED)
+
+
+def read_failure(text: str | None) -> Failure | None:
+    """The failure in a column of text that may be null."""
+    return None if text is None else Failure.model_validate_json(text)

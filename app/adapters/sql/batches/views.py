@@ -1,0 +1,145 @@
+"""Batches as they stand now, one or many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, exists, func, literal, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.adapters.sql.batches.part import ACTIVE, RECEIVING, StorePart
+from app.adapters.sql.batches.texts import read_options
+from app.adapters.sql.engine import read
+from app.adapters.sql.tables import Instant, batch_metadata, batch_signatures, batches, can_hold
+from app.batch_ports import BatchFilter
+from app.domain.batch import Batch, BatchOptions, Counts
+from app.domain.evaluation import Usage
+
+SEEN = batches.c.status != RECEIVING
+
+
+class Views(StorePart):
+    """Reads batches; changes nothing."""
+
+    async def find(self, project: str, batch_id: str) -> Batch | None:
+        if not can_hold(project, batch_id):
+            return None
+        return await self._look(batches.c.id == batch_id, batches.c.project == project)
+
+    async def _look(self, *conditions: ColumnElement[bool]) -> Batch | None:
+        """The one batch that fits, if any."""
+        found = await self._read(select(batches).where(SEEN, *conditions))
+        return found[0] if found else None
+
+    async def _read(self, query: Select[Any]) -> Sequence[Batch]:
+        async with read(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+            signatures = await count_signatures(connection, [row.id for row in rows]) if rows else {}
+        return [describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
+
+    async def options(self, project: str, batch_id: str) -> BatchOptions | None:
+        if not can_hold(project, batch_id):
+            return None
+        query = select(batches.c.options).where(SEEN, batches.c.id == batch_id, batches.c.project == project)
+        async with read(self._engine) as connection:
+            found = (await connection.execute(query)).scalar_one_or_none()
+        return None if found is None else read_options(found)
+
+    async def project_of(self, batch_id: str) -> str | None:
+        if not can_hold(batch_id):
+            return None
+        async with read(self._engine) as connection:
+            found: str | None = (
+                await connection.execute(select(batches.c.project).where(SEEN, batches.c.id == batch_id))
+            ).scalar_one_or_none()
+        return found
+
+    async def backlog(self) -> tuple[int, float]:
+        left = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed
+        query = select(func.sum(left), func.min(batches.c.created_at)).where(batches.c.status.in_(ACTIVE))
+        async with read(self._engine) as connection:
+            count, oldest = (await connection.execute(query)).one()
+        return (0, 0.0) if oldest is None else (int(count), (self._clock() - oldest).total_seconds())
+
+    # Last, for its name hides the type's from whatever stands below
+
+    async def list(
+        self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
+    ) -> list[Batch]:
+        told = (project, wanted.name or "", wanted.rubric or "", *wanted.metadata, *wanted.metadata.values())
+        if not can_hold(*told):
+            return []
+        query = select(batches).where(SEEN, batches.c.project == project, *conditions_of(wanted))
+        if after is not None:
+            place = tuple_(literal(after[0], Instant()), literal(after[1]))
+            query = query.where(tuple_(batches.c.created_at, batches.c.id) < place)
+        newest = query.order_by(batches.c.created_at.desc(), batches.c.id.desc())
+        return [*await self._read(newest.limit(limit))]
+
+
+def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
+    """What a batch must fulfil to be listed."""
+    exact = ((batches.c.name, wanted.name), (batches.c.rubric, wanted.rubric), (batches.c.status, wanted.status))
+    entry = batch_metadata.c
+    return [
+        *(column == value for column, value in exact if value is not None),
+        *(
+            exists().where(entry.batch_id == batches.c.id, entry.key == key, entry.value == value)
+            for key, value in wanted.metadata.items()
+        ),
+    ]
+
+
+async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Results by signature, by batch."""
+    table = batch_signatures
+    query = select(table.c.batch_id, table.c.signature, table.c.count).where(table.c.batch_id.in_(ids))
+    counts: dict[str, dict[str, int]] = {}
+    for batch_id, signature, count in await connection.execute(query.order_by(table.c.signature)):
+        counts.setdefault(batch_id, {})[signature] = count
+    return counts
+
+
+def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
+    """The batch of a row."""
+    options = read_options(row.options)
+    finished = row.scored + row.partial + row.failed
+    queued = row.total - finished
+    rate = rate_of(row, finished, now)
+    is_running = row.status == "running" and rate
+    return Batch(
+        id=row.id,
+        name=row.name,
+        status=row.status,
+        pause_reason=row.pause_reason,
+        pause_detail=row.pause_detail,
+        mode=row.mode,
+        rubric=row.rubric,
+        path=options.path,
+        relevance=options.relevance,
+        judge=options.judge,
+        budget_usd=row.budget_usd,
+        counts=Counts(total=row.total, queued=queued, scored=row.scored, partial=row.partial, failed=row.failed),
+        progress=finished / row.total if row.total else 1.0,
+        rate_per_second=rate,
+        estimated_end=now + timedelta(seconds=queued / rate) if is_running and rate else None,
+        usage=Usage(**{name: row._mapping[name] for name in Usage.model_fields}),
+        signature=next(iter(signatures)) if len(signatures) == 1 else None,
+        signatures=signatures if len(signatures) > 1 else {},
+        metadata=options.metadata,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def rate_of(row: Row[Any], finished: int, now: datetime) -> float | None:
+    """Finished candidates a second: of a running batch since it last started, of a completed one until its end."""
+    until = {"running": now, "completed": row.finished_at}.get(row.status)
+    if until is None or row.resumed_at is None:
+        return None
+    seconds = (until - row.resumed_at).total_seconds()
+    count = finished - row.finished_before
+    return count / seconds if seconds > 0 and count > 0 else None

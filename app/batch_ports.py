@@ -1,0 +1,263 @@
+"""What batches need from outside, as roles: where they are kept, and who tells a worker that there is work."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from app.domain.batch import Batch, BatchOptions, BatchStatus, Candidate, Entry, Failure, ItemResult
+from app.domain.evaluation import Evaluation, Record, Usage
+
+CHUNK_SIZE = 40
+"""Candidates of a job: small, so that batches take turns and that little is done twice when a worker dies."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request to work on a chunk. It holds no text; whoever gets it asks the store what is still to be done.
+
+    `chunk` counts from 0; `FINISH` and `COLLECT` stand for work on the batch as a whole.
+    """
+
+    batch: str
+    chunk: int
+
+
+FINISH = -1
+"""The batch's end: all its chunks are done, and something is still to be made of them together."""
+
+COLLECT = -2
+"""A batch in the provider's own batch mode: its calls are to be sent, asked after, or fetched."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A leased chunk: its candidates without a result, in order.
+
+    `suspect` is True where a worker died while it held this chunk: then each candidate is to be marked before it is
+    begun (`BatchStore.mark`); `tries` says, by position, how often one was marked before, where it was.
+    `affordable` is how many of `todo`, from the first, the budget has been reserved for (all of them without a budget).
+    """
+
+    job: Job
+    project: str
+    options: BatchOptions
+    todo: Sequence[tuple[Entry, Candidate]]
+    suspect: bool
+    affordable: int
+    tries: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A candidate's result on its way to the store: a record, or why there is none.
+
+    `calls` are the call cache's keys of every outside call that it rests on, so that an erasure finds them.
+    """
+
+    job: Job
+    entry: Entry
+    record: Record | None
+    failure: Failure | None = None
+    usage: Usage = field(default_factory=Usage)
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What a commit led to. `lost` are jobs whose lease is not the owner's any more, or whose batch is erased: their
+    results were refused. `stopped` are jobs still held whose batch is paused or cancelled: nothing new is to be begun.
+    `ready` are jobs to be put on the queue now."""
+
+    lost: frozenset[Job] = frozenset()
+    stopped: frozenset[Job] = frozenset()
+    ready: Sequence[Job] = ()
+
+
+@dataclass(frozen=True)
+class KeyedAnswer:
+    """The answer to keep under an Idempotency-Key in the very transaction that accepts the batch."""
+
+    key: str
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class BatchFilter:
+    """Which batches to list; None and empty mean any. `metadata` entries must all match."""
+
+    name: str | None = None
+    rubric: str | None = None
+    status: BatchStatus | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One result as a summary needs it. `aspects` holds (mean rating or None, blended value or None, unrated reason or
+    None, rating or None) by aspect."""
+
+    status: str
+    aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
+    composites: Mapping[str, float | None]
+    warnings: tuple[str, ...] = ()
+    failure: str | None = None
+
+
+class BatchStore(Protocol):
+    """The truth about batches. Raises the `Store…` errors of `app.domain.errors`. Times are in UTC.
+
+    A batch is invisible, and nobody works on it, from `begin` to `accept`.
+    """
+
+    # Taking in
+
+    async def begin(self, project: str, batch_id: str, options: BatchOptions, now: datetime) -> None: ...
+
+    async def append(self, batch_id: str, candidates: Sequence[tuple[Entry, Candidate]]) -> None:
+        """Adds candidates in order, in one transaction; positions go on where the last call ended."""
+        ...
+
+    async def accept(
+        self, project: str, batch_id: str, *, unit_cost_usd: float | None, answer: KeyedAnswer | None
+    ) -> Batch:
+        """Cuts the batch into chunks, makes it visible and `queued`, keeps the keyed answer: all or nothing.
+
+        `unit_cost_usd` is what one candidate is expected to cost at most, for the budget; None where unknown.
+        """
+        ...
+
+    async def discard(self, batch_id: str) -> None:
+        """Removes a batch that was begun and is not to be accepted."""
+        ...
+
+    # Looking
+
+    async def find(self, project: str, batch_id: str) -> Batch | None: ...
+
+    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+        """Results with a position greater than `after`, in order; candidates without one are left out."""
+        ...
+
+    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[tuple[int, Scores]]:
+        """The same, as (position, what a summary needs): cheap to read for a whole batch."""
+        ...
+
+    async def options(self, project: str, batch_id: str) -> BatchOptions | None: ...
+
+    # Steering. Each returns the batch as it is then, or None where there is none in this project.
+
+    async def pause(self, batch_id: str, reason: str, detail: str, *, project: str | None = None) -> Batch | None:
+        """queued or running → paused; any other status stays. `project` None: on behalf of a worker."""
+        ...
+
+    async def resume(self, project: str, batch_id: str) -> Batch | None:
+        """paused → queued; any other status stays."""
+        ...
+
+    async def cancel(self, project: str, batch_id: str) -> Batch | None:
+        """queued, running or paused → cancelled; any other status stays."""
+        ...
+
+    async def erase(self, project: str, batch_id: str) -> tuple[str, ...] | None:
+        """Removes the batch with all texts and results, and returns the cache keys of its calls."""
+        ...
+
+    # Working. `owner` is one worker process; a lease is good until its end, unless it is renewed.
+
+    async def claim(self, job: Job, owner: str, lease_seconds: float) -> Work | None:
+        """Leases the chunk; None where it is done, leased by another, or its batch is not to be worked on.
+
+        A lease that had run out while another held it marks the chunk as suspect. The first claim starts the batch.
+        Where a budget forbids even one candidate and no other chunk of the batch is leased, the batch pauses with the
+        reason `budget-exhausted`.
+        """
+        ...
+
+    async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed: ...
+
+    async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+        """Keeps results and closes chunks, in one transaction with the batches' counts, usage and signatures.
+
+        A closed chunk whose candidates all have a result is done; one with candidates left goes back. When the last
+        chunk of a batch is done the batch is completed, or, where an end is still to be made (`relevance.baseline:
+        batch`), the job `FINISH` is ready.
+        """
+        ...
+
+    async def mark(self, job: Job, owner: str, position: int) -> int:
+        """Counts a try of a candidate of a suspect chunk, durably, before it is begun: how many there were before."""
+        ...
+
+    async def next_jobs(self, batch_id: str, window: int) -> list[Job]:
+        """Chunks to be queued so that at most `window` of the batch are queued or leased, each marked as queued."""
+        ...
+
+    async def sweep(self, window: int, patience_seconds: float) -> list[Job]:
+        """Jobs to put on the queue, once for each: of batches with fewer than `window` chunks under way, of leases
+        that have run out, of chunks queued longer than `patience_seconds` ago and never claimed (a queue that lost
+        them), and of batches whose end is to be made. Also discards what was begun an hour ago and never accepted."""
+        ...
+
+    # The provider's own batch mode
+
+    async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
+        """Candidates with a position greater than `after`, in order, whether they have a result or not."""
+        ...
+
+    async def unhold(self, batch_id: str) -> list[Job]:
+        """A batch of the mode `provider-batch` is accepted as held: none of its chunks is given out, and `sweep` gives
+        the job `COLLECT` in their place. This ends that, and returns the first chunks to be queued."""
+        ...
+
+    # The end of a batch whose similarity baseline is its own mean
+
+    async def rewrite(self, batch_id: str, changed: Sequence[tuple[int, Evaluation]]) -> None:
+        """Puts evaluations in the place of those at these positions, signatures and scores with them."""
+        ...
+
+    async def complete(self, batch_id: str) -> None: ...
+
+    async def project_of(self, batch_id: str) -> str | None: ...
+
+    async def backlog(self) -> tuple[int, float]:
+        """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest."""
+        ...
+
+    # Last, for its name hides the type's from whatever stands below
+
+    async def list(
+        self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
+    ) -> list[Batch]:
+        """Newest first; `after` is (created_at, id) of the last one of the page before."""
+        ...
+
+
+Handler = Callable[[Job], Awaitable[None]]
+
+
+class JobQueue(Protocol):
+    """Tells workers that there is work. It may lose everything at any time, and may tell twice: the store decides.
+
+    Where the queue itself is out of reach `put` raises QueueUnavailable; a sweep will put it again.
+    """
+
+    async def put(self, jobs: Sequence[Job]) -> None: ...
+
+    async def work(self, handler: Handler, concurrency: int) -> None:
+        """Runs `handler` for each job, `concurrency` at a time, until cancelled. Jobs of different batches come in the
+        order in which they were put. An error of the handler is logged and ends nothing."""
+        ...
+
+    async def depth(self) -> int:
+        """Jobs that wait."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class QueueUnavailable(Exception):
+    """The queue cannot be reached; in one sentence."""

@@ -1,0 +1,1 @@
+"""Batches: taken in, worked off, summarised and given out."""

@@ -1,0 +1,148 @@
+"""The work on one leased chunk: its candidates side by side, as many as there are places."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from app.batch_ports import BatchStore, Finished, Work
+from app.batches.attempt import Pause, attempt
+from app.batches.doubts import Doubts
+from app.batches.ledger import Hold, Ledger
+from app.batches.patience import Patience
+from app.batches.provider_run import ProviderRun
+from app.domain.batch import Candidate, Entry, Failure
+from app.pipeline import Instruments
+from app.ports import Telemetry
+
+MOST_TRIES = 3
+"""Workers that may die over a candidate that is suspected already. The death that raises the suspicion accuses all that
+were in hand, and a worker may be killed for reasons of its own: that must not cost an innocent candidate its rating."""
+
+DEAD_LETTER = "worker-died"
+
+REFUSED = "judge-refused-request"
+
+
+@dataclass
+class Floor:
+    """Where candidates are worked on: what all chunks of a worker share.
+
+    `places` bounds the candidates in hand; `alone` lets one suspect at a time be tried again.
+    """
+
+    owner: str
+    store: BatchStore
+    ledger: Ledger
+    instruments: Instruments
+    telemetry: Telemetry
+    patience: Patience
+    places: asyncio.Semaphore
+    alone: asyncio.Lock
+    doubts: Doubts
+    provider: ProviderRun | None = None
+
+    def instruments_for(self, work: Work) -> Instruments:
+        """Those of the batch's mode: in the provider's own batch mode the judge has its replies already."""
+        if work.options.mode == "live" or self.provider is None:
+            return self.instruments
+        return self.provider.instruments_for(work.job.batch, work.options, self.instruments)
+
+
+class ChunkRun:
+    """Scores a chunk's candidates and delivers each result as soon as it is there.
+
+    Ends early, with what is in hand finished, where the batch is stopped, paused or lost. `fed` is set when every
+    candidate has been begun: then there is room for the next chunk.
+    """
+
+    def __init__(self, work: Work, hold: Hold, floor: Floor, fed: asyncio.Event) -> None:
+        self._fed = fed
+        self._instruments = floor.instruments_for(work)
+        self._work = work
+        self._hold = hold
+        self._floor = floor
+        self._error: BaseException | None = None
+
+    async def run(self) -> None:
+        """Returns when every candidate that was begun has been delivered."""
+        work = self._work
+        todo = work.todo[: work.affordable]
+        fresh = [one for one in todo if work.tries.get(one[0].position, 0) == 0]
+        tried = [one for one in todo if work.tries.get(one[0].position, 0)]
+        await self._score(fresh, last=not tried)
+        # Those that were in hand when a worker died, one at a time: only so does the culprit show. Least tried first:
+        # who kills workers at random must not strike the same one each time.
+        for one in sorted(tried, key=lambda one: work.tries[one[0].position]):
+            async with self._floor.alone:
+                await self._score([one], last=False)
+        self._feed()
+
+    async def _score(self, candidates: Iterable[tuple[Entry, Candidate]], *, last: bool) -> None:
+        try:
+            for entry, candidate in candidates:
+                await self._floor.places.acquire()
+                if self._hold.stopped:
+                    self._floor.places.release()
+                    break
+                task = asyncio.create_task(self._handle(entry, candidate))
+                self._hold.tasks.add(task)
+                task.add_done_callback(self._leave)
+            if last:
+                self._feed()
+        finally:
+            await self._settle()
+
+    def _feed(self) -> None:
+        self._hold.fed = True
+        self._fed.set()
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        self._floor.places.release()
+        self._hold.tasks.discard(task)
+        # One that `Hold.lose` cancelled is no error.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._error = self._error or error
+            self._hold.stop()
+
+    async def _settle(self) -> None:
+        """Waits for what is in hand; raises its first error."""
+        await asyncio.gather(*self._hold.tasks, return_exceptions=True)
+        # The tasks' callbacks run in the turn after their end.
+        await asyncio.sleep(0)
+        if self._error is not None:
+            raise self._error
+
+    async def _handle(self, entry: Entry, candidate: Candidate) -> None:
+        finished = await self._find(entry, candidate)
+        if finished is not None:
+            await self._floor.ledger.keep(finished)
+            self._count(finished)
+
+    async def _find(self, entry: Entry, candidate: Candidate) -> Finished | None:
+        work, floor = self._work, self._floor
+        if work.suspect and await floor.store.mark(work.job, floor.owner, entry.position) >= MOST_TRIES:
+            detail = f"{MOST_TRIES} workers died while they worked on this candidate"
+            return Finished(work.job, entry, None, Failure(code=DEAD_LETTER, detail=detail))
+        try:
+            finished = await attempt(
+                work, entry, candidate, self._instruments, patience=floor.patience, touched=self._hold.touched
+            )
+        except Pause as pause:
+            await self._pause(pause.error.code, pause.error.detail)
+            return None
+        if finished.failure is None or finished.failure.code != REFUSED:
+            floor.doubts.took(work.job.batch)
+        elif floor.doubts.refused(work.job.batch):
+            await self._pause(REFUSED, f"the judge refuses every candidate; the last time: {finished.failure.detail}")
+            return None
+        return finished
+
+    async def _pause(self, reason: str, detail: str) -> None:
+        self._hold.stop()
+        await self._floor.store.pause(self._work.job.batch, reason, detail)
+
+    def _count(self, finished: Finished) -> None:
+        status = finished.record.evaluation.status if finished.record else "failed"
+        self._floor.telemetry.batch_item(status, finished.failure.code if finished.failure else "")

@@ -1,0 +1,223 @@
+"""The document of a batch, read as it arrives: options and items, each validated at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from app.domain.batch import BatchItem, BatchOptions
+from app.domain.dialogue import Limits
+from app.domain.json_stream import Element, Member, TooLarge, Window, read_object
+from app.domain.model import pointer
+from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
+
+MOST_FAULTS = 20
+"""After so many the rest is not read: whoever mends them posts again anyhow."""
+
+ITEMS = "items"
+BLANK = b" \t\r"
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """An item with its number from 0 as the caller sent it."""
+
+    number: int
+    item: BatchItem
+
+
+class Syntax(Protocol):
+    """How a batch is written. Raises StrictJSONError, and InvalidDocument through the draft."""
+
+    def feed(self, data: bytes, *, last: bool = False) -> None: ...
+
+
+class BatchReader:
+    """Reads a batch piece by piece: `feed` returns the items that are complete, `close` those left at the end.
+
+    Raises StrictJSONError for what is no JSON, and InvalidDocument with up to `MOST_FAULTS` faults: at once where there
+    are as many or where a limit is passed, else from `close`. After a fault no more items are returned. Memory: the
+    largest item, of at most `limits.body_bytes` bytes, and what is fed at a time.
+    """
+
+    def __init__(self, limits: Limits, *, ndjson: bool) -> None:
+        self._draft = Draft(limits)
+        self._syntax: Syntax = Lines(self._draft, limits) if ndjson else Document(self._draft, limits)
+        self._maximum = limits.batch_bytes
+        self._bytes = 0
+
+    @property
+    def options(self) -> BatchOptions:
+        """The options. There after `close`, and in NDJSON from the first line on; LookupError before."""
+        if self._draft.options is None:
+            raise LookupError("the options are not read yet")
+        return self._draft.options
+
+    def feed(self, data: bytes) -> list[Numbered]:
+        self._bytes += len(data)
+        if self._bytes > self._maximum:
+            self._draft.stop("", f"a batch may have at most {self._maximum} bytes")
+        self._syntax.feed(data)
+        return self._draft.collect()
+
+    def close(self) -> list[Numbered]:
+        self._syntax.feed(b"", last=True)
+        self._draft.finish()
+        return self._draft.collect()
+
+
+class Draft:
+    """What is known of a batch so far: its options, items that nobody collected yet, faults."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.options: BatchOptions | None = None
+        self.items = 0
+        self._limits = limits
+        self._candidates = 0
+        self._ready: list[Numbered] = []
+        self._faults: list[tuple[str, str]] = []
+
+    def set_options(self, value: Any) -> None:
+        """Validates the options."""
+        try:
+            self.options = validate(BatchOptions, value, self._limits)
+        except InvalidDocument as error:
+            self.refuse(error.faults)
+
+    def add(self, value: Any, note: str = "") -> None:
+        """Validates the next item; `note` stands in front of what is wrong with it."""
+        number = self.items
+        self.items += 1
+        try:
+            item = validate(BatchItem, value, self._limits)
+        except InvalidDocument as error:
+            self.refuse([(f"/{ITEMS}/{number}{where}", note + what) for where, what in error.faults])
+            return
+        self._candidates += len(item.responses or ("",))
+        if self._candidates > self._limits.batch_items:
+            self.stop(f"/{ITEMS}", f"a batch may have at most {self._limits.batch_items} candidates")
+        if not self._faults:
+            self._ready.append(Numbered(number, item))
+
+    def stop_large(self, where: str, note: str = "") -> NoReturn:
+        """Raises InvalidDocument for a value that is larger than any may be."""
+        self.stop(where, f"{note}may have at most {self._limits.body_bytes} bytes")
+
+    def stop(self, where: str, what: str) -> NoReturn:
+        """Raises InvalidDocument with this fault and those until now."""
+        raise InvalidDocument([*self._faults, (where, what)])
+
+    def refuse(self, faults: Sequence[tuple[str, str]]) -> None:
+        """Notes faults; raises InvalidDocument where they are many."""
+        self._faults += faults
+        self._ready.clear()
+        if len(self._faults) >= MOST_FAULTS:
+            raise InvalidDocument(self._faults[:MOST_FAULTS])
+
+    def finish(self) -> None:
+        """Raises InvalidDocument where anything is wrong."""
+        if self._faults:
+            raise InvalidDocument(self._faults)
+
+    def collect(self) -> list[Numbered]:
+        """The items that came in since the last call."""
+        ready, self._ready = self._ready, []
+        return ready
+
+
+class Document:
+    """One JSON object; `items` may stand anywhere among its members."""
+
+    def __init__(self, draft: Draft, limits: Limits) -> None:
+        self._draft = draft
+        self._window = Window(limits.body_bytes)
+        self._events: Iterator[Member | Element | None] = read_object(self._window, ITEMS)
+        self._options: dict[str, Any] = {}
+        self._items: Any = None
+        self._has_items = False
+
+    def feed(self, data: bytes, *, last: bool = False) -> None:
+        self._window.add(data, last=last)
+        try:
+            self._read()
+        except TooLarge as error:
+            self._draft.stop_large(pointer(error.where))
+        if last:
+            self._close()
+
+    def _read(self) -> None:
+        for event in self._events:
+            if event is None:
+                return
+            if isinstance(event, Element):
+                self._draft.add(event.value)
+            elif event.key == ITEMS:
+                self._has_items, self._items = True, event.value
+            elif event.key in BatchOptions.model_fields:
+                self._options[event.key] = event.value
+            else:
+                # At once, so that what nobody asked for is not kept.
+                self._draft.refuse([(pointer([clip(event.key)]), MESSAGES["extra_forbidden"])])
+
+    def _close(self) -> None:
+        self._draft.set_options(self._options)
+        if not self._has_items:
+            self._draft.refuse([(f"/{ITEMS}", "is missing")])
+        elif not isinstance(self._items, list):
+            self._draft.refuse([(f"/{ITEMS}", "must be a list")])
+        elif self._draft.items == 0:
+            self._draft.refuse([(f"/{ITEMS}", "must hold at least 1")])
+
+
+class Lines:
+    """NDJSON: the options, then an item a line. Lines end with LF or CRLF; blank ones are skipped."""
+
+    def __init__(self, draft: Draft, limits: Limits) -> None:
+        self._draft = draft
+        self._maximum = limits.body_bytes
+        self._cut = bytearray()
+        self._number = 0
+        self._begun = False
+
+    def feed(self, data: bytes, *, last: bool = False) -> None:
+        first, *others = data.split(b"\n")
+        self._keep(first)
+        for piece in others:
+            self._end_line()
+            self._keep(piece)
+        if last:
+            self._end_line()
+            self._close()
+
+    def _keep(self, piece: bytes) -> None:
+        self._cut += piece
+        if len(self._cut) > self._maximum:
+            where = f"/{ITEMS}/{self._draft.items}" if self._begun else ""
+            self._draft.stop_large(where, f"line {self._number + 1}: ")
+
+    def _end_line(self) -> None:
+        line = bytes(self._cut)
+        self._cut.clear()
+        self._number += 1
+        if line.strip(BLANK):
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        note = f"line {self._number}: "
+        try:
+            value = parse_strict_json(line)
+        except StrictJSONError as error:
+            raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
+        if self._begun:
+            self._draft.add(value, note)
+        else:
+            self._begun = True
+            self._draft.set_options(value)
+
+    def _close(self) -> None:
+        if not self._begun:
+            raise StrictJSONError("the document is empty; its first line holds the options, each further one an item")
+        if self._draft.items == 0:
+            self._draft.refuse([(f"/{ITEMS}", "must hold at least 1")])

@@ -1,0 +1,142 @@
+"""The end of a batch whose similarity baseline b̄ is the mean b of its own responses (method.md, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from math import fsum
+
+from app.batch_ports import BatchStore
+from app.case import blended_aspects
+from app.domain.batch import ItemResult
+from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult
+from app.domain.signature import describe_relevance, merge_paths, sign
+from app.ports import RubricSource
+from app.results import blend_aspect
+
+PAGE = 500
+ENGLISH = "english."
+
+
+@dataclass
+class Means:
+    """b by language path, as it is added up."""
+
+    scores: dict[Path, list[float]] = field(default_factory=dict)
+
+    def add(self, path: Path, relevance: RelevanceResult | None) -> None:
+        if relevance is not None and relevance.score is not None:
+            self.scores.setdefault(path, []).append(relevance.score)
+
+    def mean(self, path: Path) -> float | None:
+        """b̄ of the path; None where no response has a similarity."""
+        found = self.scores.get(path)
+        return fsum(found) / len(found) if found else None
+
+
+async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> None:
+    """Puts b̄ and the blended values into every result, then completes the batch.
+
+    Every value is made anew from c, b and b̄, so doing it twice, or going on after a crash, gives the same.
+    """
+    project = await store.project_of(batch_id)
+    options = await store.options(project, batch_id) if project is not None else None
+    if project is None or options is None:
+        return
+    names = blended_aspects(rubrics.get(options.rubric), options.relevance)
+    means = Means()
+    async for page in read_pages(store, project, batch_id):
+        for result in page:
+            for path, found in paths_of(result):
+                means.add(path, found.relevance)
+    async for page in read_pages(store, project, batch_id):
+        changed = [
+            (one.entry.position, blend_evaluation(one.evaluation, means, names)) for one in page if one.evaluation
+        ]
+        await store.rewrite(batch_id, changed)
+    await store.complete(batch_id)
+
+
+async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[list[ItemResult]]:
+    """All results of the batch, a page at a time."""
+    after = -1
+    while page := await store.results(project, batch_id, after=after, limit=PAGE):
+        yield page
+        after = page[-1].entry.position
+
+
+def paths_of(result: ItemResult) -> list[tuple[Path, PathResult | Evaluation]]:
+    """What holds a similarity in a result: each language path in use."""
+    evaluation = result.evaluation
+    if evaluation is None:
+        return []
+    if evaluation.paths is not None:
+        return [("source", evaluation.paths.source), ("english", evaluation.paths.english)]
+    return [("english" if evaluation.path == "english" else "source", evaluation)]
+
+
+def blend_evaluation(evaluation: Evaluation, means: Means, names: tuple[str, ...]) -> Evaluation:
+    """The evaluation with the batch's b̄ in every path's relevance, blended values and signature.
+
+    `names` are the aspects to blend.
+    """
+    if evaluation.paths is None:
+        path: Path = "english" if evaluation.path == "english" else "source"
+        found = blend_path(view(evaluation), means.mean(path), names, evaluation.signature_pieces)
+        return replace_path(evaluation, found, found.pieces)
+    own, theirs = split_pieces(evaluation.signature_pieces)
+    source = blend_path(evaluation.paths.source, means.mean("source"), names, own)
+    english = blend_path(evaluation.paths.english, means.mean("english"), names, theirs)
+    paths = evaluation.paths.model_copy(update={"source": source.result, "english": english.result})
+    pieces = merge_paths(source.pieces, english.pieces)
+    return replace_path(evaluation, source, pieces).model_copy(update={"paths": paths})
+
+
+@dataclass(frozen=True)
+class Blended:
+    """One path's result with the pieces of its signature."""
+
+    result: PathResult
+    pieces: dict[str, str]
+
+
+def blend_path(result: PathResult, baseline: float | None, names: tuple[str, ...], pieces: dict[str, str]) -> Blended:
+    """One path's result with b̄; as it was where it has no similarity."""
+    relevance = result.relevance
+    if relevance is None or relevance.score is None or baseline is None:
+        return Blended(result, pieces)
+    relevance = relevance.model_copy(update={"baseline": baseline})
+    aspects = {
+        name: blend_aspect(aspect, relevance) if name in names else aspect for name, aspect in result.aspects.items()
+    }
+    signed = pieces | describe_relevance(relevance, names)
+    update = {"aspects": aspects, "relevance": relevance, "signature": sign(signed)}
+    return Blended(result.model_copy(update=update), signed)
+
+
+def view(evaluation: Evaluation) -> PathResult:
+    """The evaluation's top level as one path's result."""
+    return PathResult.model_construct(
+        aspects=evaluation.aspects,
+        composites=evaluation.composites,
+        relevance=evaluation.relevance,
+        signature=evaluation.signature,
+    )
+
+
+def replace_path(evaluation: Evaluation, found: Blended, pieces: dict[str, str]) -> Evaluation:
+    """The evaluation with this path's result at its top, signed with `pieces`."""
+    update = {
+        "aspects": found.result.aspects,
+        "relevance": found.result.relevance,
+        "signature_pieces": pieces,
+        "signature": sign(pieces),
+    }
+    return evaluation.model_copy(update=update)
+
+
+def split_pieces(pieces: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The source path's and the English path's pieces of a signature on both: what `merge_paths` put together."""
+    source = {key: value for key, value in pieces.items() if not key.startswith(ENGLISH)} | {"path": "source"}
+    english = {key.removeprefix(ENGLISH): value for key, value in pieces.items() if key.startswith(ENGLISH)}
+    return source, source | english | {"path": "english"}

@@ -1,0 +1,204 @@
+"""What a batch would take, reckoned from its candidates as they stream by. Asks nobody."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+from app.case import ENGLISH, check
+from app.domain.batch import BatchOptions, Candidate, request_of
+from app.domain.dialogue import Dialogue, Utterance
+from app.domain.errors import TranslatorNotConfigured
+from app.domain.estimate import EstimateReport
+from app.domain.rubric import Rubric
+from app.pipeline import Instruments
+from app.ports import Estimate, Judge, JudgingTask
+from app.provider_ports import PROVIDER_BATCH_SHARE
+
+DIGEST_BYTES = 16
+BLOCK_UTTERANCES = 10
+"""Utterances that the DeepL translator sends with one and the same context."""
+"""What a call through OpenAI's Batch API costs of what it costs live."""
+
+
+class BatchEstimate:
+    """Adds up a batch, candidate by candidate; `report` may be asked at any time.
+
+    Memory: some 100 bytes a distinct candidate, twice that where texts are translated. Raises UnknownRubric,
+    TranslatorNotConfigured and InvalidRequest.
+    """
+
+    def __init__(self, options: BatchOptions, instruments: Instruments) -> None:
+        if options.path != "source" and instruments.translator is None:
+            detail = f"the path {options.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
+            raise TranslatorNotConfigured(detail)
+        self._options = options
+        self._rubric = instruments.rubrics.get(options.rubric)
+        self._bill = Bill(instruments.judge)
+        self._contexts = Contexts()
+        self._candidates = 0
+        self._judged: set[bytes] = set()
+        self._translations = Translations()
+
+    def add(self, candidate: Candidate) -> None:
+        """Reckons one candidate. Raises InvalidRequest where the batch asks for what the rubric or judge has not."""
+        request = request_of(self._options, candidate)
+        check(request, self._rubric, batch=True)
+        self._candidates += 1
+        references = request.references if self._rubric.references else ()
+        context = self._contexts.digest(candidate.context)
+        judged = digest_texts([context, *(text.encode() for text in (candidate.response, *references))])
+        if judged in self._judged:
+            return
+        self._judged.add(judged)
+        languages = languages_of(self._options, self._rubric)
+        self._bill.add(
+            [
+                JudgingTask(self._rubric, language, request.dialogue, self._options.judge, references, "batch")
+                for language in languages
+            ]
+        )
+        if self._options.path != "source":
+            self._translations.add(request.dialogue)
+
+    def report(self) -> EstimateReport:
+        """What all candidates together would take."""
+        bill = self._bill
+        cost = bill.cost_usd
+        return EstimateReport(
+            candidates=self._candidates,
+            distinct_candidates=len(self._judged),
+            calls=bill.calls,
+            prompt_tokens=bill.prompt_tokens,
+            prefix_tokens=bill.prefix_tokens,
+            completion_tokens=bill.completion_tokens,
+            translated_characters=self._translations.characters,
+            cost_usd=cost,
+            cost_usd_prefix_cached=bill.cost_usd_prefix_cached,
+            cost_usd_provider_batch=None if cost is None else cost * PROVIDER_BATCH_SHARE,
+            unit_cost_usd=bill.unit_cost_usd,
+            assumptions=tuple(list_assumptions(self._options, bill)),
+        )
+
+
+class Bill:
+    """The judge's part of an estimate. A cost is None from the first task on whose cost is not known."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._languages: set[str] = set()
+        self.calls = 0
+        self.prompt_tokens = 0
+        self.prefix_tokens = 0
+        self.completion_tokens = 0
+        self.cost_usd: float | None = 0.0
+        self.cost_usd_prefix_cached: float | None = 0.0
+        self.unit_cost_usd: float | None = 0.0
+
+    def add(self, tasks: Iterable[JudgingTask]) -> None:
+        """Adds one candidate's tasks, one a language."""
+        unit: float | None = 0.0
+        for task in tasks:
+            estimate = self._judge.estimate(task)
+            self.calls += estimate.calls
+            self.prompt_tokens += estimate.prompt_tokens
+            self.prefix_tokens += estimate.prefix_tokens
+            self.completion_tokens += estimate.completion_tokens
+            cached = self._price_cached(task, estimate)
+            self.cost_usd_prefix_cached = add_costs(self.cost_usd_prefix_cached, cached)
+            unit = add_costs(unit, estimate.cost_usd)
+        self.cost_usd = add_costs(self.cost_usd, unit)
+        known = self.unit_cost_usd is not None and unit is not None
+        self.unit_cost_usd = max(self.unit_cost_usd or 0.0, unit or 0.0) if known else None
+
+    def _price_cached(self, task: JudgingTask, estimate: Estimate) -> float | None:
+        """The cost with the prefix in the provider's prompt cache, into which a language's first sample puts it."""
+        full, cached = estimate.cost_usd, estimate.cost_usd_prefix_cached
+        if full is None or cached is None:
+            return full
+        if task.language in self._languages:
+            return cached
+        self._languages.add(task.language)
+        return cached + (full - cached) / task.options.samples
+
+
+class Translations:
+    """Counts the characters that DeepL would bill. It translates a text once for each context that the text is sent
+    with: an utterance's is the dialogue up to the end of its block, a response's is the whole dialogue context."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+        self.characters = 0
+
+    def add(self, dialogue: Dialogue) -> None:
+        """Counts what of the dialogue has not been counted."""
+        texts = [said.text for said in dialogue.context]
+        block: frozenset[str] = frozenset()
+        so_far = b""
+        for start in range(0, len(texts), BLOCK_UTTERANCES):
+            block = frozenset(texts[start : start + BLOCK_UTTERANCES])
+            so_far = digest_texts([so_far, *(text.encode() for text in texts[start : start + BLOCK_UTTERANCES])])
+            self._count(so_far, block)
+        self._count(digest_texts([so_far, b"", dialogue.response.encode()]), {dialogue.response} - block)
+
+    def _count(self, key: bytes, texts: Iterable[str]) -> None:
+        if key not in self._seen:
+            self._seen.add(key)
+            self.characters += sum(map(len, texts))
+
+
+class Contexts:
+    """Digests of dialogue contexts. Candidates of one item follow each other and share theirs, so the last is kept."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Utterance, ...] = ()
+        self._digest = b""
+
+    def digest(self, context: tuple[Utterance, ...]) -> bytes:
+        """The context's digest, of `DIGEST_BYTES` bytes."""
+        if context is not self._last:
+            self._last = context
+            self._digest = digest_texts(part.encode() for said in context for part in (said.speaker, said.text))
+        return self._digest
+
+
+def estimate_batch(options: BatchOptions, candidates: Iterable[Candidate], instruments: Instruments) -> EstimateReport:
+    """What these candidates would take. Raises UnknownRubric, TranslatorNotConfigured and InvalidRequest."""
+    estimate = BatchEstimate(options, instruments)
+    for candidate in candidates:
+        estimate.add(candidate)
+    return estimate.report()
+
+
+def languages_of(options: BatchOptions, rubric: Rubric) -> tuple[str, ...]:
+    """The languages in which the judge is asked."""
+    by_path = {"source": (rubric.source_language,), "english": (ENGLISH,), "both": (rubric.source_language, ENGLISH)}
+    return by_path[options.path]
+
+
+def digest_texts(parts: Iterable[bytes]) -> bytes:
+    """One digest of several parts, in order; each is preceded by its length, so that none runs into the next."""
+    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        found.update(len(part).to_bytes(8, "big"))
+        found.update(part)
+    return found.digest()
+
+
+def add_costs(one: float | None, other: float | None) -> float | None:
+    """The sum; None where either is not known."""
+    return None if one is None or other is None else one + other
+
+
+def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
+    """What the figures take for granted, a sentence each."""
+    yield "Nothing is in the call cache yet; identical candidates are judged once."
+    if not bill.calls:
+        yield "The judge makes no outside calls, so it costs nothing."
+    else:
+        yield "Tokens are estimated from the prompts' characters, rather too many than too few."
+        yield "Every first reply is valid: a reply that is not costs one more call."
+        if bill.cost_usd is None:
+            yield "The price of the judge's model is not known, so no cost can be told."
+    if options.path != "source":
+        yield "A text is translated once for each context that it is sent with; a translation has its source's tokens."

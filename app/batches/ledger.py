@@ -1,0 +1,195 @@
+"""What a worker holds and has to hand over: its leases, and the results on their way to the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from app.batch_ports import BatchStore, Committed, Finished, Job, JobQueue, QueueUnavailable
+from app.domain.errors import StoreError
+from app.ports import CallCache
+
+logger = logging.getLogger("saiten.batches")
+
+LONGEST_WAIT_SECONDS = 3.0
+"""Between two tries to reach a store that is away: recovery is promised within 30 s."""
+
+GATHER_SECONDS = 0.03
+"""How long a transaction waits for company: it costs milliseconds of CPU, whatever it holds."""
+
+MOST_AT_ONCE = 200
+"""Results of one transaction."""
+
+
+@dataclass(eq=False)
+class Hold:
+    """A leased chunk in this worker. `stopped`: begin nothing new. `lost`: it is another's now, or erased. `fed`: every
+    candidate was begun; `tasks` are those in hand. `closed`: the lease went back together with the last results.
+
+    `touched` are the call cache's keys of every outside call that its candidates asked for.
+    """
+
+    job: Job
+    stopped: bool = False
+    lost: bool = False
+    fed: bool = False
+    closed: bool = False
+    touched: set[str] = field(default_factory=set)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def lose(self) -> None:
+        """Ends what runs for the chunk: its results would be refused."""
+        self.stopped = self.lost = True
+        for task in self.tasks:
+            task.cancel()
+
+
+@dataclass
+class Delivery:
+    """One result, or the closing of one chunk, with the future that tells its sender that it is committed."""
+
+    finished: Finished | None
+    closed: Job | None
+    committed: asyncio.Future[None]
+
+
+class Ledger:
+    """Commits results in groups: whatever arrives during one transaction goes together into the next.
+
+    A result counts as delivered only once its transaction is committed; while the store is away it is held and tried
+    again, so a worker that outlives the trouble loses nothing.
+    """
+
+    def __init__(
+        self,
+        store: BatchStore,
+        queue: JobQueue,
+        cache: CallCache,
+        *,
+        owner: str,
+        lease_seconds: float,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._cache = cache
+        self._owner = owner
+        self._lease_seconds = lease_seconds
+        self._sleep = sleep
+        self._holds: dict[Job, Hold] = {}
+        self._waiting: list[Delivery] = []
+        self._arrived = asyncio.Event()
+
+    @property
+    def held(self) -> int:
+        """Chunks that this worker holds."""
+        return len(self._holds)
+
+    def hold(self, job: Job) -> Hold:
+        """Registers a chunk that was just leased."""
+        self._holds[job] = Hold(job)
+        return self._holds[job]
+
+    def stop_all(self) -> None:
+        """Nothing new is to be begun in any chunk."""
+        for hold in self._holds.values():
+            hold.stop()
+
+    async def keep(self, finished: Finished) -> None:
+        """Returns once the result is committed, or refused because the chunk is another's."""
+        await self._deliver(Delivery(finished, None, asyncio.get_running_loop().create_future()))
+
+    async def close(self, job: Job) -> None:
+        """Hands the lease back, after all results that were kept before. What has no result goes back to the queue."""
+        hold = self._holds.get(job)
+        if hold is None:
+            return
+        if not hold.lost and not hold.closed:
+            await self._deliver(Delivery(None, job, asyncio.get_running_loop().create_future()))
+        if hold.lost:
+            await self._forget(hold)
+        self._holds.pop(job, None)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        self._waiting.append(delivery)
+        self._arrived.set()
+        await delivery.committed
+
+    async def run(self) -> None:
+        """Commits whatever arrives, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            await self._sleep(GATHER_SECONDS)
+            group, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+            if not self._waiting:
+                self._arrived.clear()
+            await self._commit(group)
+
+    async def renew(self) -> None:
+        """Extends all leases; learns which were lost and which batches were stopped."""
+        if self._holds:
+            self._heed(await self._store.renew(self._owner, list(self._holds), self._lease_seconds))
+
+    async def _commit(self, group: Sequence[Delivery]) -> None:
+        finished = [one.finished for one in group if one.finished is not None]
+        closed = [one.closed for one in group if one.closed is not None]
+        closed += self._find_ended(finished)
+        told = await self._persist(finished, closed)
+        self._heed(told)
+        for delivery in group:
+            if not delivery.committed.done():
+                delivery.committed.set_result(None)
+        await enqueue(self._queue, told.ready)
+
+    def _find_ended(self, finished: Sequence[Finished]) -> list[Job]:
+        """Chunks whose last results these are: they are closed in the same transaction, which saves them another."""
+        counts = Counter(one.job for one in finished)
+        holds = [hold for job, count in counts.items() if (hold := self._holds.get(job)) and len(hold.tasks) == count]
+        ended = [hold for hold in holds if hold.fed and not hold.lost]
+        for hold in ended:
+            hold.closed = True
+        return [hold.job for hold in ended]
+
+    async def _persist(self, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+        wait_seconds = 0.1
+        while True:
+            try:
+                return await self._store.commit(self._owner, finished, closed)
+            except StoreError as error:
+                logger.warning("results wait for the store: %s", error.loggable, extra={"code": error.code})
+            await self._sleep(wait_seconds * random.uniform(0.5, 1))  # noqa: S311 - spreads load
+            wait_seconds = min(LONGEST_WAIT_SECONDS, 2 * wait_seconds)
+
+    async def _forget(self, hold: Hold) -> None:
+        """Removes from the cache what lost work rests on, where its batch is erased: nothing else would."""
+        if not hold.touched:
+            return
+        try:
+            if await self._store.project_of(hold.job.batch) is None:
+                await self._cache.forget(sorted(hold.touched))
+        except StoreError as error:
+            logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
+
+    def _heed(self, told: Committed) -> None:
+        for job in told.stopped & self._holds.keys():
+            self._holds[job].stop()
+        for job in told.lost & self._holds.keys():
+            logger.warning("a lease was lost", extra={"batch_id": job.batch, "chunk": job.chunk})
+            self._holds[job].lose()
+
+
+async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:
+    """Puts jobs on the queue. Where it is away they are left for a sweep, which finds every job that nobody took."""
+    if not jobs:
+        return
+    try:
+        await queue.put(jobs)
+    except QueueUnavailable as error:
+        logger.warning("jobs wait for the queue: %s", error)

@@ -1,0 +1,202 @@
+"""A worker: takes chunks off the queue and scores them until it is stopped. Many may run, in as many processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+
+from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, BatchStore, Job, JobQueue, QueueUnavailable
+from app.batches.chunk import ChunkRun, Floor
+from app.batches.doubts import Doubts
+from app.batches.ending import end_batch
+from app.batches.ledger import Ledger, enqueue
+from app.batches.patience import Patience
+from app.batches.provider_run import UNAVAILABLE, ProviderRun
+from app.domain.errors import StoreError
+from app.pipeline import Instruments
+from app.ports import CallCache, Telemetry
+
+logger = logging.getLogger("saiten.batches")
+
+SWEEP_SECONDS = 2.0
+PATIENCE_SECONDS = 10.0
+"""A job that nobody took for so long was lost with its queue: it is put there again."""
+
+RENEWALS = 4
+"""Within the time of a lease, so that one that comes late or fails costs nothing."""
+
+STOP_SECONDS = 12.0
+"""What is in hand may finish for so long after a stop; a whole stop is to take less than 25 s."""
+
+FEEDING = 3
+"""Chunks whose candidates are being begun, in turns: of several batches, where several have work."""
+
+SPARE = 1.5
+"""Candidates in hand for each judge call in flight: the others are being prepared or committed."""
+
+
+def places_of(concurrency: int) -> int:
+    """Candidates in hand at most."""
+    return math.ceil(SPARE * concurrency)
+
+
+def window_of(concurrency: int) -> int:
+    """Chunks of a batch under way at once: enough to fill all places while chunks begin and end, and no more, for the
+    next batch waits behind them."""
+    return math.ceil(SPARE * places_of(concurrency) / CHUNK_SIZE) + 2
+
+
+class BatchWorker:
+    """Works for the queue `queue` on the batches of `store`, as `owner`.
+
+    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: BatchStore,
+        queue: JobQueue,
+        cache: CallCache,
+        instruments: Instruments,
+        telemetry: Telemetry,
+        owner: str,
+        concurrency: int,
+        lease_seconds: float,
+        provider: ProviderRun | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._telemetry = telemetry
+        self._provider = provider
+        self._lease_seconds = lease_seconds
+        self._sleep = sleep
+        self._window = window_of(concurrency)
+        self._ledger = Ledger(store, queue, cache, owner=owner, lease_seconds=lease_seconds)
+        places = places_of(concurrency)
+        self._floor = Floor(
+            owner=owner,
+            store=store,
+            ledger=self._ledger,
+            instruments=instruments,
+            telemetry=telemetry,
+            patience=Patience(),
+            places=asyncio.Semaphore(places),
+            alone=asyncio.Lock(),
+            doubts=Doubts(),
+            provider=provider,
+        )
+        self._runs: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Works until cancelled, then hands back what it holds: what is in hand finishes first, for a while."""
+        work = asyncio.create_task(self._queue.work(self._take, FEEDING))
+        loops = [asyncio.create_task(loop) for loop in (self._ledger.run(), self._renew(), self._sweep())]
+        try:
+            # Not `gather`: cancelled, it would cancel the ledger too, before the last results are in.
+            await asyncio.wait([work, *loops], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._stopping = True
+            await end_tasks([work])
+            await self._wind_up()
+            await end_tasks(loops)
+
+    async def _wind_up(self) -> None:
+        """Begins nothing new; what is in hand may finish, then leases go back."""
+        self._ledger.stop_all()
+        if self._runs:
+            await asyncio.wait(self._runs, timeout=STOP_SECONDS)
+        await end_tasks(self._runs)
+
+    async def _take(self, job: Job) -> None:
+        """One job of the queue, in a task of its own. Returns when there is room for another, not when it is done."""
+        if self._stopping:
+            return
+        fed = asyncio.Event()
+        run = asyncio.create_task(self._run(job, fed))
+        self._runs.add(run)
+        run.add_done_callback(self._leave)
+        run.add_done_callback(lambda _: fed.set())
+        await fed.wait()
+
+    def _leave(self, run: asyncio.Task[None]) -> None:
+        self._runs.discard(run)
+        if not run.cancelled() and (error := run.exception()) is not None:
+            # The lease ends by itself, and the sweep brings the job back.
+            logger.error("a job failed", exc_info=error)
+
+    async def _run(self, job: Job, fed: asyncio.Event) -> None:
+        try:
+            await self._work_on(job, fed)
+        except StoreError as error:
+            # The lease ends by itself and the sweep brings the job back: no reason to end the worker.
+            about = {"code": error.code, "batch_id": job.batch, "chunk": job.chunk}
+            logger.warning("a job waits for the store: %s", error.loggable, extra=about)
+
+    async def _work_on(self, job: Job, fed: asyncio.Event) -> None:
+        work = await self._store.claim(job, self._floor.owner, self._lease_seconds)
+        if work is None:
+            return
+        hold = self._ledger.hold(job)
+        self._telemetry.holding(self._ledger.held)
+        if self._stopping:
+            hold.stop()
+        try:
+            if job.chunk == FINISH:
+                await end_batch(self._store, self._floor.instruments.rubrics, job.batch)
+            elif job.chunk == COLLECT:
+                await self._collect(job.batch)
+            else:
+                await ChunkRun(work, hold, self._floor, fed).run()
+        finally:
+            await self._ledger.close(job)
+            self._telemetry.holding(self._ledger.held)
+
+    async def _collect(self, batch_id: str) -> None:
+        """The next step of a batch in the provider's own batch mode."""
+        if self._provider is None:
+            detail = "this worker's judge has no batch mode; run workers with the service's SAITEN_JUDGE"
+            await self._store.pause(batch_id, UNAVAILABLE, detail)
+        else:
+            await self._provider.step(batch_id)
+
+    async def _renew(self) -> None:
+        while True:
+            await self._sleep(self._lease_seconds / RENEWALS)
+            try:
+                await self._ledger.renew()
+            except StoreError as error:
+                logger.warning("leases wait for the store: %s", error.loggable, extra={"code": error.code})
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                await enqueue(self._queue, await self._store.sweep(self._window, PATIENCE_SECONDS))
+                if self._provider is not None:
+                    await self._provider.tidy()
+                await self._report()
+            except StoreError as error:
+                logger.warning("the sweep waits for the store: %s", error.loggable, extra={"code": error.code})
+            await self._sleep(SWEEP_SECONDS)
+
+    async def _report(self) -> None:
+        candidates, oldest_seconds = await self._store.backlog()
+        jobs = 0
+        with suppress(QueueUnavailable):
+            jobs = await self._queue.depth()
+        self._telemetry.backlog(candidates, oldest_seconds, jobs)
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancels them and waits until they have ended; an error that one of them died of is raised."""
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    for outcome in await asyncio.gather(*ending, return_exceptions=True):
+        if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError):
+            raise outcome

@@ -1,0 +1,95 @@
+"""`saiten worker`: scores batches that a service took, together with as many other workers as there are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import click
+import uvicorn
+
+from app.adapters.telemetry import configure_logging
+from app.bootstrap import Service, announce, open_service
+from app.cli.serve import bind, resolve
+from app.domain.errors import SettingsInvalid
+from app.memory import tune_collection
+from app.settings import Settings, read_settings
+from app.web.probes import create_probes
+
+logger = logging.getLogger("saiten.batches")
+
+
+@click.command("worker")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of /metrics, /livez and /readyz.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Port for them; 0 takes a free one.  [default: none]"
+)
+def command(metrics_host: str, metrics_port: int | None) -> None:
+    """Score the batches that `saiten serve` takes, until stopped.
+
+    Needs REDIS_URL and the same DATABASE_URL as the service. Without REDIS_URL the service does it in its own process.
+    """
+    settings = read_settings()
+    if settings.redis_url is None:
+        raise SettingsInvalid("workers find their jobs by REDIS_URL; without it `saiten serve` does the work itself")
+    configure_logging(settings.log_level)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(run(settings, metrics_host, settings.worker_metrics_port if metrics_port is None else metrics_port))
+
+
+def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed: a third more calls a second."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.Loop
+
+
+async def run(settings: Settings, host: str, port: int | None) -> None:
+    """Works until SIGTERM or SIGINT, then hands back what is not done."""
+    async with open_service(settings) as service:
+        announce(service)
+        tune_collection()
+        stopped = asyncio.Event()
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
+        work = asyncio.create_task(service.worker.run())
+        probes = asyncio.create_task(answer_probes(service, host, port)) if port is not None else None
+        click.echo(f"Saiten works on batches from {describe(settings)}")
+        ends = asyncio.create_task(stopped.wait())
+        await asyncio.wait([work, ends], return_when=asyncio.FIRST_COMPLETED)
+        logger.info("stopping: what is in hand finishes first")
+        for task in filter(None, (work, probes, ends)):
+            task.cancel()
+        outcome, *_ = await asyncio.gather(work, *filter(None, (probes, ends)), return_exceptions=True)
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
+async def answer_probes(service: Service, host: str, port: int) -> None:
+    """Answers the operator's tools on a port of their own."""
+    listener = bind(resolve(host, port), port)
+    click.echo(f"Metrics on http://{listener.getsockname()[0]}:{listener.getsockname()[1]}/metrics")
+    config = uvicorn.Config(create_probes(service), log_config=None, access_log=False, server_header=False)
+    server = Probes(config)
+    await server.serve(sockets=[listener])
+
+
+class Probes(uvicorn.Server):
+    """Leaves signals to the worker."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Captures none."""
+        yield
+
+
+def describe(settings: Settings) -> str:
+    """The queue's address without its password."""
+    url = urlsplit(settings.redis_url or "")
+    return f"{url.scheme}://{url.hostname or ''}{f':{url.port}' if url.port else ''}{url.path}"

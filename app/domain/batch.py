@@ -1,0 +1,201 @@
+"""A batch: many candidates scored with the same options, and what is told of it while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from app.domain.dialogue import Context, Text, check_line, limits_of
+from app.domain.evaluation import (
+    Evaluation,
+    EvaluationRequest,
+    JudgeOptions,
+    Metadata,
+    PathChoice,
+    References,
+    RelevanceOptions,
+    Usage,
+)
+from app.domain.model import Finite, Id, Value, listed
+
+BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
+Mode = Literal["live", "provider-batch"]
+
+BatchName = Annotated[
+    str, AfterValidator(partial(check_line, limit="name_characters", what="a batch's name", blank=False))
+]
+ItemId = Annotated[
+    str, AfterValidator(partial(check_line, limit="item_id_characters", what="an item's id", blank=False))
+]
+
+
+def check_responses(responses: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+    """Raises ValueError where an item has more candidates than allowed."""
+    maximum = limits_of(info).responses
+    if responses is not None and len(responses) > maximum:
+        raise ValueError(f"an item may have at most {maximum} responses; this one has {len(responses)}")
+    return responses
+
+
+def check_response(response: str | None, info: ValidationInfo) -> str | None:
+    """Raises ValueError where an item has neither a response nor several, or both."""
+    if "responses" in info.data and (response is None) == (info.data["responses"] is None):
+        raise ValueError("must have either `response` or `responses`")
+    return response
+
+
+class ProviderBatchOptions(Value):
+    """What becomes of a call that the provider's batch did not answer: expired, or failed."""
+
+    unanswered: Literal["live", "fail"] = Field(
+        default="live", description="`live` asks again at once and at full price; `fail` leaves the item failed"
+    )
+
+
+class BatchOptions(Value):
+    """What all items of a batch have in common. `budget_usd` stops the batch before it is passed."""
+
+    name: BatchName | None = None
+    rubric: Id = "ja-dialogue"
+    path: PathChoice = "source"
+    relevance: RelevanceOptions | None = Field(default_factory=RelevanceOptions)
+    judge: JudgeOptions = Field(default_factory=JudgeOptions)
+    budget_usd: Annotated[Finite, Field(ge=0)] | None = Field(
+        default=None, description="the batch pauses before the judge's bill would pass it"
+    )
+    mode: Mode = "live"
+    provider_batch: ProviderBatchOptions = Field(default_factory=ProviderBatchOptions)
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class BatchItem(Value):
+    """One dialogue context with the response to be scored, or with several candidates for it."""
+
+    id: ItemId | None = None
+    context: Context
+    # Before `response`, which is checked against it.
+    responses: Annotated[tuple[Text, ...], listed(minimum=1), AfterValidator(check_responses)] | None = None
+    response: Annotated[Text | None, AfterValidator(check_response)] = Field(default=None, validate_default=True)
+    reference: References | None = None
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class Candidate(Value):
+    """One response of an item, as it is kept until it is scored."""
+
+    context: Context
+    response: Text
+    reference: References | None = None
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class Entry(Value):
+    """A candidate's place in its batch.
+
+    `position` counts candidates from 0; `item` is the caller's id, else the item's number from 0 as the caller sent
+    it; `candidate` counts the item's responses from 0, and is null where it had a single `response`.
+    """
+
+    position: int
+    item: str
+    candidate: int | None
+
+
+def list_candidates(item: BatchItem, number: int, position: int) -> Iterator[tuple[Entry, Candidate]]:
+    """Every candidate of the batch's item `number`, the first of them at `position`."""
+    several = item.responses is not None
+    for offset, response in enumerate(item.responses or (item.response or "",)):
+        entry = Entry.model_construct(
+            position=position + offset,
+            item=item.id if item.id is not None else str(number),
+            candidate=offset if several else None,
+        )
+        yield (
+            entry,
+            Candidate.model_construct(
+                context=item.context, response=response, reference=item.reference, metadata=item.metadata
+            ),
+        )
+
+
+def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest:
+    """What a single evaluation of the candidate would have asked. Not validated again: both parts were."""
+    return EvaluationRequest.model_construct(
+        rubric=options.rubric,
+        context=candidate.context,
+        response=candidate.response,
+        path=options.path,
+        relevance=options.relevance,
+        judge=options.judge,
+        reference=candidate.reference,
+        metadata=candidate.metadata,
+    )
+
+
+class Counts(Value):
+    """Candidates by what became of them. `failed` have no rating at all, with a reason."""
+
+    total: int
+    queued: int
+    scored: int
+    partial: int
+    failed: int
+
+
+class Batch(Value):
+    """A batch as it stands now.
+
+    `progress` is the finished share, in [0, 1]; `rate_per_second` finished candidates a second since it last started,
+    null before. `signature` is the one that all results share; null without results, or where they differ, and then
+    `signatures` counts each.
+    """
+
+    id: str
+    name: str | None
+    status: BatchStatus
+    pause_reason: str | None = None
+    pause_detail: str | None = None
+    mode: Mode = "live"
+    rubric: str
+    path: PathChoice
+    relevance: RelevanceOptions | None
+    judge: JudgeOptions
+    budget_usd: float | None
+    counts: Counts
+    progress: float
+    rate_per_second: float | None
+    estimated_end: Annotated[datetime | None, Field(strict=False)]
+    usage: Usage
+    signature: str | None
+    signatures: dict[str, int] = Field(default_factory=dict)
+    metadata: dict[str, str]
+    created_at: Annotated[datetime, Field(strict=False)]
+    started_at: Annotated[datetime | None, Field(strict=False)] = None
+    finished_at: Annotated[datetime | None, Field(strict=False)] = None
+
+
+class Failure(Value):
+    """Why a candidate has no evaluation: a stable `code` and one sentence."""
+
+    code: str
+    detail: str
+
+
+class ItemResult(Value):
+    """What became of one candidate: its evaluation, or the failure in its place."""
+
+    entry: Entry
+    evaluation: Evaluation | None = None
+    failure: Failure | None = None
+
+    def line(self) -> dict[str, Any]:
+        """The result as one line of NDJSON has it: the place in the batch first, then the evaluation's fields."""
+        place = self.entry.model_dump()
+        if self.evaluation is not None:
+            return {**place, **self.evaluation.model_dump(mode="json")}
+        error = self.failure.model_dump() if self.failure else None
+        return {**place, "status": "failed", "error": error}

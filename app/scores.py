@@ -1,0 +1,71 @@
+"""What a summary needs of a result, small enough to be kept beside it: taken from an evaluation, packed, unpacked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic_core import from_json
+
+from app.batch_ports import Scores
+from app.domain.batch import Failure
+from app.domain.evaluation import AspectResult, Evaluation
+
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def scores_of(evaluation: Evaluation) -> Scores:
+    """The evaluation's figures. With both paths they are those of its top, the source path's. Each warning's code
+    stands once."""
+    return Scores(
+        status=evaluation.status,
+        aspects={name: figures_of(result) for name, result in evaluation.aspects.items()},
+        composites=evaluation.composites,
+        warnings=tuple(dict.fromkeys(warned.code for warned in evaluation.warnings)),
+    )
+
+
+def figures_of(result: AspectResult) -> tuple[float | None, float | None, str | None, int | None]:
+    """Mean, blended value, unrated reason and rating: one aspect's entry in `Scores.aspects`."""
+    return result.mean, result.blended, result.unrated.reason if result.unrated else None, result.rating
+
+
+def failed_scores(failure: Failure) -> Scores:
+    """The scores of a candidate without an evaluation: none, and why."""
+    return Scores(status="failed", aspects={}, composites={}, failure=failure.code)
+
+
+def pack(scores: Scores) -> str:
+    """The scores as compact JSON on one line: about 300 bytes for six aspects. What is empty is left out."""
+    packed: dict[str, Any] = {"s": scores.status}
+    if scores.aspects:
+        packed["a"] = {name: list(figures) for name, figures in scores.aspects.items()}
+    if scores.composites:
+        packed["c"] = dict(scores.composites)
+    if scores.warnings:
+        packed["w"] = list(scores.warnings)
+    if scores.failure is not None:
+        packed["f"] = scores.failure
+    return COMPACT.encode(packed)
+
+
+def unpack(text: str) -> Scores:
+    """The scores in a text that `pack` wrote. Raises ValueError for any other text."""
+    packed = from_json(text)
+    try:
+        return Scores(
+            status=packed["s"],
+            aspects={name: tuple_of(*figures) for name, figures in packed.get("a", {}).items()},
+            composites=packed.get("c", {}),
+            warnings=tuple(packed.get("w", ())),
+            failure=packed.get("f"),
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("these are no packed scores") from error
+
+
+def tuple_of(
+    mean: float | None, blended: float | None, reason: str | None, rating: int | None
+) -> tuple[float | None, float | None, str | None, int | None]:
+    """One aspect's figures, exactly four."""
+    return mean, blended, reason, rating

@@ -1,0 +1,31 @@
+"""`/v1/estimates`: what a batch would take, before it is handed in."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from app.batches.spool import Spool
+from app.domain.estimate import EstimateReport
+from app.web.batch_openapi import ESTIMATES_BATCH
+from app.web.body import JSON
+from app.web.evaluations import Serving
+from app.web.openapi import PROBLEMS
+from app.web.upload import receive_batch
+
+router = APIRouter(prefix="/v1/estimates", tags=["batches"])
+
+
+@router.post(
+    "",
+    summary="Estimate a batch",
+    responses={200: {"model": EstimateReport}, **PROBLEMS},
+    openapi_extra=ESTIMATES_BATCH,
+)
+async def create_estimate(request: Request, service: Serving) -> Response:
+    """Calls, tokens, translated characters and cost of the batch in the body, which is checked as a batch would be.
+
+    Nothing is stored, and nobody is called.
+    """
+    async with Spool() as spool:
+        report = await service.desk.estimate(await receive_batch(request, service.desk, spool))
+    return Response(report.model_dump_json(), media_type=JSON)

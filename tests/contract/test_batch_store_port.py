@@ -1,0 +1,666 @@
+"""One suite for every `BatchStore`: the fake that other tests use, and SQL on each database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.store import SQLStore
+from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed, Job, KeyedAnswer
+from app.domain.batch import BatchOptions, Counts
+from app.domain.errors import IdempotencyKeyInUse, StoreError
+from app.domain.evaluation import RelevanceOptions, Usage
+from app.ports import Store, StoredAnswer
+from tests.support.batches import (
+    LEASE,
+    START,
+    C,
+    HandClock,
+    claim,
+    fail,
+    finish,
+    finish_all,
+    make_batch,
+    make_candidates,
+    run_chunk,
+)
+from tests.support.fake_batch_store import FakeBatchStore
+from tests.support.fake_store import FakeStore
+
+OWN_MEAN = RelevanceOptions(baseline="batch")
+
+
+@dataclass
+class Bench:
+    """The store under test, where its keyed answers go, and its clock."""
+
+    store: BatchStore
+    keys: Store
+    clock: HandClock
+
+
+@pytest.fixture(params=["fake", "sqlite", "postgres"])
+def backend(request: pytest.FixtureRequest) -> str | None:
+    """The database's URL; None for the fake."""
+    return None if request.param == "fake" else request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture
+async def bench(backend: str | None) -> AsyncIterator[Bench]:
+    clock = HandClock()
+    if backend is None:
+        keys = FakeStore()
+        yield Bench(FakeBatchStore(keys, window=4, clock=clock), keys, clock)
+        return
+    engine = open_engine(backend)
+    await migrate(engine)
+    yield Bench(SQLBatchStore(engine, window=4, clock=clock), SQLStore(engine), clock)
+    await engine.dispose()
+
+
+@pytest.fixture
+def store(bench: Bench) -> BatchStore:
+    return bench.store
+
+
+async def counts(store: BatchStore, batch_id: str = "ba_1") -> Counts:
+    found = await store.find("team", batch_id)
+    assert found is not None
+    return found.counts
+
+
+async def status(store: BatchStore, batch_id: str = "ba_1") -> str:
+    found = await store.find("team", batch_id)
+    assert found is not None
+    return found.status
+
+
+# Taking in
+
+
+async def test_a_batch_is_invisible_until_it_is_accepted(store: BatchStore) -> None:
+    await store.begin("team", "ba_1", BatchOptions(), START)
+    await store.append("ba_1", make_candidates(3))
+    assert await store.find("team", "ba_1") is None
+    assert await store.list("team", BatchFilter(), after=None, limit=9) == []
+    assert await store.project_of("ba_1") is None
+    assert await store.options("team", "ba_1") is None
+    assert await store.candidates("ba_1", after=-1, limit=9) == []
+    assert await store.next_jobs("ba_1", 9) == []
+    assert await store.claim(Job("ba_1", 0), "w1", LEASE) is None
+    assert await store.pause("ba_1", "why", "…") is None
+    assert await store.sweep(9, 60) == []
+    accepted = await store.accept("team", "ba_1", unit_cost_usd=None, answer=None)
+    assert accepted == await store.find("team", "ba_1")
+    assert (accepted.status, accepted.counts) == ("queued", Counts(total=3, queued=3, scored=0, partial=0, failed=0))
+
+
+async def test_what_was_told_of_a_batch_comes_back(store: BatchStore) -> None:
+    given: dict[str, Any] = {
+        "name": "夜間",
+        "metadata": {"系": "甲"},
+        "budget_usd": 1.5,
+        "relevance": None,
+        "path": "both",
+    }
+    await make_batch(store, count=3, **given)
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert {name: getattr(found, name) for name in given} == given
+    assert (found.created_at, found.started_at, found.progress, found.rate_per_second) == (START, None, 0.0, None)
+    assert (found.signature, found.signatures, found.usage) == (None, {}, Usage())
+    assert await store.options("team", "ba_1") == BatchOptions.model_validate(given)
+    assert await store.candidates("ba_1", after=0, limit=1) == make_candidates(1, first=1)
+
+
+async def test_appending_goes_on_over_many_calls(store: BatchStore) -> None:
+    await store.begin("team", "ba_1", BatchOptions(), START)
+    for first in range(0, 70 * C, 35 * C):
+        await store.append("ba_1", make_candidates(35 * C, first))
+    await store.accept("team", "ba_1", unit_cost_usd=None, answer=None)
+    assert (await counts(store)).total == 70 * C
+    assert [entry.position for entry, _ in (await claim(store, 69)).todo] == list(range(69 * C, 70 * C))
+    assert await store.claim(Job("ba_1", 70), "w1", LEASE) is None
+
+
+async def test_the_keyed_answer_is_kept_with_the_acceptance(bench: Bench) -> None:
+    await bench.keys.claim_key("team", "k", "digest")
+    await make_batch(bench.store, answer=KeyedAnswer("k", 202, b"{}"))
+    assert await bench.keys.claim_key("team", "k", "digest") == StoredAnswer("digest", 202, b"{}")
+
+
+async def test_a_key_that_was_answered_meanwhile_accepts_nothing(bench: Bench) -> None:
+    await bench.keys.claim_key("team", "k", "digest")
+    await bench.keys.answer_key("team", "k", 202, b"first")
+    with pytest.raises(IdempotencyKeyInUse):
+        await make_batch(bench.store, answer=KeyedAnswer("k", 202, b"second"))
+    assert await bench.store.find("team", "ba_1") is None
+    assert await bench.keys.claim_key("team", "k", "digest") == StoredAnswer("digest", 202, b"first")
+
+
+async def test_a_discarded_batch_is_gone_and_an_accepted_one_is_not_discarded(store: BatchStore) -> None:
+    await store.begin("team", "ba_1", BatchOptions(), START)
+    await store.discard("ba_1")
+    with pytest.raises(StoreError):
+        await store.append("ba_1", make_candidates(1))
+    with pytest.raises(StoreError):
+        await store.accept("team", "ba_1", unit_cost_usd=None, answer=None)
+    await make_batch(store)
+    await store.discard("ba_1")
+    assert await status(store) == "queued"
+
+
+async def test_a_batch_begun_an_hour_ago_is_swept_away(bench: Bench) -> None:
+    await bench.store.begin("team", "ba_1", BatchOptions(), bench.clock.now)
+    await bench.store.append("ba_1", make_candidates(1))
+    bench.clock.move(3599)
+    await bench.store.sweep(4, 60)
+    await bench.store.append("ba_1", make_candidates(1, first=1))
+    bench.clock.move(2)
+    await bench.store.sweep(4, 60)
+    with pytest.raises(StoreError):
+        await bench.store.append("ba_1", make_candidates(1, first=2))
+
+
+# Looking
+
+
+async def test_pages_of_batches_are_complete_newest_first(store: BatchStore) -> None:
+    for number in range(7):  # pairs share a moment
+        await make_batch(store, f"ba_{number}", 1, created_at=START + timedelta(seconds=number // 2))
+    seen, after = [], None
+    while page := await store.list("team", BatchFilter(), after=after, limit=3):
+        seen += [batch.id for batch in page]
+        after = (page[-1].created_at, page[-1].id)
+    assert seen == [f"ba_{number}" for number in reversed(range(7))]
+
+
+async def test_batches_are_filtered(store: BatchStore) -> None:
+    await make_batch(store, "ba_1", 1, name="a", metadata={"x": "1", "y": "2"})
+    await make_batch(store, "ba_2", 1, name="b", metadata={"x": "1"})
+    await make_batch(store, "ba_3", 1, rubric="other")
+    await store.cancel("team", "ba_3")
+
+    async def ids(**wanted: object) -> list[str]:
+        page = await store.list("team", BatchFilter(**wanted), after=None, limit=9)  # type: ignore[arg-type]
+        return [batch.id for batch in page]
+
+    assert await ids(name="a") == ["ba_1"]
+    assert await ids(rubric="other") == ["ba_3"]
+    assert await ids(status="queued") == ["ba_2", "ba_1"]
+    assert await ids(status="receiving") == []
+    assert await ids(metadata={"x": "1"}) == ["ba_2", "ba_1"]
+    assert await ids(metadata={"x": "1", "y": "2"}) == ["ba_1"]
+    assert await ids(metadata={"x": "2"}) == []
+    assert await ids(name="a\0") == []
+
+
+async def test_another_projects_batch_is_not_there(store: BatchStore) -> None:
+    await make_batch(store)
+    await run_chunk(store, 0)
+    assert await store.find("rivals", "ba_1") is None
+    assert await store.list("rivals", BatchFilter(), after=None, limit=9) == []
+    assert await store.results("rivals", "ba_1", after=-1, limit=9) == []
+    assert await store.scores("rivals", "ba_1", after=-1, limit=9) == []
+    assert await store.options("rivals", "ba_1") is None
+    assert await store.pause("ba_1", "why", "…", project="rivals") is None
+    assert await store.resume("rivals", "ba_1") is None
+    assert await store.cancel("rivals", "ba_1") is None
+    assert await store.erase("rivals", "ba_1") is None
+    assert await status(store) == "running"
+    assert await store.project_of("ba_1") == "team"
+
+
+@pytest.mark.parametrize("text", ["ba_1\0", "\ud800"])
+async def test_what_no_column_can_hold_is_not_there(store: BatchStore, text: str) -> None:
+    assert await store.find("team", text) is None
+    assert await store.results("team", text, after=-1, limit=1) == []
+    assert await store.cancel("team", text) is None
+    assert await store.erase("team", text) is None
+
+
+# Working
+
+
+async def test_a_thousand_candidates_from_end_to_end(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=1000)
+    ready = await store.next_jobs("ba_1", 4)
+    assert ready == [Job("ba_1", number) for number in range(4)]
+    done = []
+    while ready:
+        job = ready.pop(0)
+        work = await claim(store, job.chunk)
+        bench.clock.move(0.5)
+        told = await store.commit("w1", [*finish_all(work)[:-1], fail(work, work.todo[-1][0].position)], [job])
+        ready += told.ready
+        done.append(job.chunk)
+        assert len(ready) <= 4
+    assert done == list(range(1000 // C))
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert (found.status, found.progress, found.estimated_end) == ("completed", 1.0, None)
+    assert found.counts == Counts(total=1000, queued=0, scored=1000 - 1000 // C, partial=0, failed=1000 // C)
+    assert found.usage == Usage(judge_calls=found.counts.scored, prompt_tokens=10 * found.counts.scored)
+    assert (found.signature, found.signatures) == ("saiten:0|rubric:ja-dialogue@1", {})
+    assert found.finished_at == START + timedelta(seconds=500 / C)
+    assert found.rate_per_second == pytest.approx(2 * C)
+    assert await store.sweep(4, 0) == []
+    positions, after = [], -1
+    while page := await store.results("team", "ba_1", after=after, limit=300):
+        positions += [result.entry.position for result in page]
+        after = positions[-1]
+    assert positions == list(range(1000))
+
+
+async def test_results_say_what_became_of_each_candidate(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=3)
+    work = await claim(store, 0)
+    record = finish(work, 0)
+    await store.commit("w1", [record, fail(work, 2)], [])
+    first, last = await store.results("team", "ba_1", after=-1, limit=9)
+    assert record.record is not None
+    assert (first.entry, first.evaluation) == (work.todo[0][0], record.record.evaluation)
+    assert (last.entry, last.evaluation, last.failure) == (work.todo[2][0], None, fail(work, 2).failure)
+    (zero, scores), (two, none) = await store.scores("team", "ba_1", after=-1, limit=9)
+    assert (zero, two) == (0, 2)
+    assert scores.aspects == {"naturalness": (3.0, 3.41, None, 3)}
+    assert (scores.status, scores.composites, scores.warnings) == ("scored", {"ssa": None}, ("baseline-judge",))
+    assert (none.status, none.aspects, none.failure) == ("failed", {}, "judge-refused-request")
+    assert await store.scores("team", "ba_1", after=0, limit=1) == [(2, none)]
+
+
+async def test_the_first_claim_starts_the_batch(bench: Bench) -> None:
+    await make_batch(bench.store)
+    bench.clock.move(3)
+    work = await claim(bench.store, 1)
+    assert (work.project, work.options, work.suspect, work.affordable) == ("team", BatchOptions(), False, C)
+    assert list(work.todo) == make_candidates(C, first=C)
+    found = await bench.store.find("team", "ba_1")
+    assert found is not None
+    assert (found.status, found.started_at) == ("running", START + timedelta(seconds=3))
+
+
+async def test_progress_gives_a_rate_and_an_end(bench: Bench) -> None:
+    await make_batch(bench.store, count=50)  # ten of them are done in five seconds
+    work = await claim(bench.store, 0)
+    bench.clock.move(5)
+    await bench.store.commit("w1", [finish(work, position) for position in range(10)], [])
+    found = await bench.store.find("team", "ba_1")
+    assert found is not None
+    assert (found.progress, found.rate_per_second) == (0.2, 2.0)
+    assert found.estimated_end == bench.clock.now + timedelta(seconds=20)
+
+
+async def test_of_two_owners_who_claim_at_once_one_wins(store: BatchStore) -> None:
+    await make_batch(store)
+    claims = await asyncio.gather(*(store.claim(Job("ba_1", 0), f"w{number}", LEASE) for number in range(6)))
+    assert sum(work is not None for work in claims) == 1
+
+
+async def test_a_lease_that_ran_out_goes_to_another_and_the_late_results_are_refused(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store)
+    old = await claim(store, 0, "w1")
+    await store.commit("w1", [finish(old, 0)], [])
+    assert await store.claim(old.job, "w2", LEASE) is None
+    bench.clock.move(LEASE + 1)
+    new = await claim(store, 0, "w2")
+    assert new.suspect
+    assert [entry.position for entry, _ in new.todo] == list(range(1, C))
+    assert await store.commit("w1", [finish(old, 1)], [old.job]) == Committed(lost=frozenset({old.job}))
+    assert await store.renew("w1", [old.job], LEASE) == Committed(lost=frozenset({old.job}))
+    assert (await counts(store)).scored == 1
+    assert not (await store.commit("w2", finish_all(new), [new.job])).lost
+    assert (await counts(store)).scored == C
+
+
+async def test_a_renewed_lease_does_not_run_out(bench: Bench) -> None:
+    await make_batch(bench.store)
+    work = await claim(bench.store, 0)
+    for _ in range(3):
+        bench.clock.move(LEASE - 1)
+        assert await bench.store.renew("w1", [work.job], LEASE) == Committed()
+    assert await bench.store.claim(work.job, "w2", LEASE) is None
+    assert Job("ba_1", 0) not in await bench.store.sweep(4, 5)
+
+
+async def test_a_result_is_kept_and_counted_once(store: BatchStore) -> None:
+    await make_batch(store)
+    work = await claim(store, 0)
+    result = finish(work, 0, cost_usd=0.5)
+    assert await store.commit("w1", [result, result], []) == Committed()
+    assert await store.commit("w1", [result, fail(work, 0)], []) == Committed()
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert (found.counts.scored, found.counts.failed, found.usage.cost_usd) == (1, 0, 0.5)
+    assert len(await store.results("team", "ba_1", after=-1, limit=9)) == 1
+
+
+async def test_many_commits_at_once_are_all_counted(store: BatchStore) -> None:
+    await make_batch(store, count=8 * C)
+    works = [await claim(store, number, f"w{number}") for number in range(8)]
+    await asyncio.gather(
+        *(store.commit(f"w{number}", finish_all(work), [work.job]) for number, work in enumerate(works))
+    )
+    assert await status(store) == "completed"
+    assert (await counts(store)).scored == 8 * C
+
+
+async def test_a_chunk_with_candidates_left_goes_back_without_a_suspicion(store: BatchStore) -> None:
+    await make_batch(store, count=C)
+    work = await claim(store, 0, "w1")
+    told = await store.commit("w1", [finish(work, 3)], [work.job])
+    assert told.ready == (Job("ba_1", 0),)
+    again = await claim(store, 0, "w2")
+    assert not again.suspect
+    assert 3 not in [entry.position for entry, _ in again.todo]
+
+
+async def test_a_chunk_that_was_complete_when_its_worker_died_is_closed_by_the_claim(bench: Bench) -> None:
+    await make_batch(bench.store, count=C)
+    work = await claim(bench.store, 0)
+    await bench.store.commit("w1", finish_all(work), [])
+    bench.clock.move(LEASE + 1)
+    assert await bench.store.claim(work.job, "w2", LEASE) is None
+    assert await status(bench.store) == "completed"
+
+
+async def test_tries_are_marked_and_told_to_the_next_owner(bench: Bench) -> None:
+    await make_batch(bench.store)
+    work = await claim(bench.store, 0, "w1")
+    assert [await bench.store.mark(work.job, "w1", 7) for _ in range(2)] == [0, 1]
+    assert await bench.store.mark(work.job, "w9", 7) == 2
+    bench.clock.move(LEASE + 1)
+    assert (await claim(bench.store, 0, "w2")).tries == {7: 2}
+
+
+async def test_signatures_that_differ_are_counted(store: BatchStore) -> None:
+    await make_batch(store)
+    work = await claim(store, 0)
+    await store.commit("w1", [finish(work, 0), finish(work, 1), finish(work, 2, signature="other")], [])
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert found.signature is None
+    assert found.signatures == {"saiten:0|rubric:ja-dialogue@1": 2, "other": 1}
+
+
+# Budget and cost
+
+
+async def test_one_unknown_cost_makes_the_sum_unknown_for_good(store: BatchStore) -> None:
+    await make_batch(store)
+    work = await claim(store, 0)
+    for position, cost in enumerate([0.1, None, 0.1]):
+        await store.commit("w1", [finish(work, position, cost_usd=cost)], [])
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert (found.usage.cost_usd, found.usage.judge_calls) == (None, 3)
+
+
+async def test_a_budget_is_reserved_and_stops_before_it_is_passed(store: BatchStore) -> None:
+    await make_batch(store, count=3 * C, budget_usd=C / 10 + 0.5, unit_cost_usd=0.1)
+    first, second = await claim(store, 0), await claim(store, 1)
+    assert (first.affordable, second.affordable) == (C, 5)
+    assert await store.claim(Job("ba_1", 2), "w1", LEASE) is None
+    assert await status(store) == "running"
+    await store.commit("w1", finish_all(first, cost_usd=0.1), [first.job])
+    told = await store.commit("w1", finish_all(second, cost_usd=0.05), [second.job])
+    assert Job("ba_1", 1) in told.ready
+    third = await claim(store, 1)  # 0.25 USD are left, and a candidate has cost 0.1
+    assert third.affordable == 2
+    await store.commit("w1", finish_all(third, cost_usd=0.1), [third.job])
+    assert await store.claim(Job("ba_1", 1), "w1", LEASE) is None
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert (found.status, found.pause_reason) == ("paused", "budget-exhausted")
+    assert found.usage.cost_usd == pytest.approx(C / 10 + 0.45)
+
+
+async def test_a_budget_cannot_be_kept_where_costs_are_unknown(store: BatchStore) -> None:
+    await make_batch(store, budget_usd=100)
+    await run_chunk(store, 0, cost_usd=None)
+    assert await store.claim(Job("ba_1", 1), "w1", LEASE) is None
+    assert await status(store) == "paused"
+
+
+async def test_what_costs_nothing_fits_into_no_budget_at_all(store: BatchStore) -> None:
+    await make_batch(store, count=C, budget_usd=0.0, unit_cost_usd=0.0)
+    await run_chunk(store, 0)
+    assert await status(store) == "completed"
+
+
+async def test_a_dearer_candidate_than_expected_raises_what_is_reckoned_with(store: BatchStore) -> None:
+    await make_batch(store, budget_usd=10, unit_cost_usd=0.01)
+    work = await claim(store, 0)
+    await store.commit("w1", [finish(work, 0, cost_usd=4.0)], [work.job])
+    assert (await claim(store, 1)).affordable == 1
+
+
+# Steering
+
+
+async def test_a_paused_batch_gives_no_work_and_goes_on_when_it_is_resumed(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store)
+    work = await claim(store, 0)
+    assert await store.next_jobs("ba_1", 4) == [Job("ba_1", 1), Job("ba_1", 2)]
+    paused = await store.pause("ba_1", "judge-unauthorized", "no key")
+    assert paused is not None
+    assert (paused.status, paused.pause_reason, paused.pause_detail) == ("paused", "judge-unauthorized", "no key")
+    assert await store.claim(Job("ba_1", 1), "w2", LEASE) is None
+    assert await store.renew("w1", [work.job], LEASE) == Committed(stopped=frozenset({work.job}))
+    assert await store.commit("w1", [finish(work, 0)], []) == Committed(stopped=frozenset({work.job}))
+    assert await store.commit("w1", [], [work.job]) == Committed()
+    assert await store.sweep(4, 0) == []
+    again = await store.pause("ba_1", "other", "…")
+    assert again is not None
+    assert again.pause_reason == "judge-unauthorized"
+    resumed = await store.resume("team", "ba_1")
+    assert resumed is not None
+    assert (resumed.status, resumed.pause_reason, resumed.pause_detail) == ("queued", None, None)
+    assert await store.sweep(4, 60) == [Job("ba_1", number) for number in range(3)]
+    bench.clock.move(100)
+    await claim(store, 0)
+    bench.clock.move(1)
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert (found.status, found.started_at, found.rate_per_second) == ("running", START, None)
+
+
+async def test_a_batch_whose_last_results_come_in_while_it_is_paused_is_completed(store: BatchStore) -> None:
+    await make_batch(store, count=C)
+    work = await claim(store, 0)
+    await store.pause("ba_1", "manual", "…", project="team")
+    await store.commit("w1", finish_all(work), [work.job])
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert (found.status, found.pause_reason) == ("completed", None)
+
+
+async def test_a_cancelled_batch_stays_cancelled_and_keeps_what_comes_in(store: BatchStore) -> None:
+    await make_batch(store, count=C)
+    work = await claim(store, 0)
+    cancelled = await store.cancel("team", "ba_1")
+    assert cancelled is not None
+    assert (cancelled.status, cancelled.finished_at) == ("cancelled", START)
+    await store.commit("w1", finish_all(work), [work.job])
+    for steer in (store.resume("team", "ba_1"), store.cancel("team", "ba_1"), store.pause("ba_1", "why", "…")):
+        found = await steer
+        assert found is not None
+        assert (found.status, found.counts.scored) == ("cancelled", C)
+    assert await store.backlog() == (0, 0.0)
+
+
+async def test_an_erased_batch_leaves_nothing_and_late_results_are_refused(store: BatchStore) -> None:
+    await make_batch(store)
+    work = await claim(store, 0)
+    await store.commit("w1", [finish(work, 0), finish(work, 1), fail(work, 2)], [])
+    keys = await store.erase("team", "ba_1")
+    assert keys is not None
+    assert sorted(keys) == ["key-0", "key-1", "key-failed", "key-shared"]
+    lost = Committed(lost=frozenset({work.job}))
+    assert await store.commit("w1", [finish(work, 3)], [work.job]) == lost
+    assert await store.renew("w1", [work.job], LEASE) == lost
+    assert await store.mark(work.job, "w1", 3) == 0
+    await store.rewrite("ba_1", [])
+    await store.complete("ba_1")
+    assert await store.find("team", "ba_1") is None
+    assert await store.results("team", "ba_1", after=-1, limit=9) == []
+    assert await store.candidates("ba_1", after=-1, limit=9) == []
+    assert await store.erase("team", "ba_1") is None
+    await make_batch(store)  # nothing of it is in the way
+    assert (await counts(store)).scored == 0
+
+
+async def test_erasing_while_results_come_in_leaves_nothing(store: BatchStore) -> None:
+    await make_batch(store, count=8 * C)
+    works = [await claim(store, number) for number in range(8)]
+    commits = [store.commit("w1", finish_all(work), [work.job]) for work in works]
+    await asyncio.gather(*commits[:4], store.erase("team", "ba_1"), *commits[4:])
+    assert await store.find("team", "ba_1") is None
+    assert await store.results("team", "ba_1", after=-1, limit=9) == []
+
+
+# Queueing
+
+
+async def test_no_more_than_a_window_is_under_way(store: BatchStore) -> None:
+    await make_batch(store, count=10 * C)
+    assert await store.next_jobs("ba_1", 3) == [Job("ba_1", number) for number in range(3)]
+    assert await store.next_jobs("ba_1", 3) == []
+    await claim(store, 0)
+    assert await store.next_jobs("ba_1", 3) == []
+    assert await store.sweep(4, 60) == [Job("ba_1", 3)]
+    assert await store.sweep(4, 60) == []
+
+
+async def test_batches_share_the_window(store: BatchStore) -> None:
+    for name in ("ba_1", "ba_2", "ba_3"):
+        await make_batch(store, name, 10 * C)
+    jobs = await store.sweep(10, 60)
+    assert sorted(job.batch for job in jobs) == [name for name in ("ba_1", "ba_2", "ba_3") for _ in range(4)]
+    await store.cancel("team", "ba_3")
+    assert len(await store.sweep(10, 60)) == 2
+    assert await store.next_jobs("ba_1", 4) == []
+
+
+async def test_a_lost_queue_is_told_again_after_a_while_and_once(bench: Bench) -> None:
+    await make_batch(bench.store, count=3 * C)
+    jobs = await bench.store.next_jobs("ba_1", 4)
+    bench.clock.move(10)
+    assert await bench.store.sweep(4, 10) == []
+    bench.clock.move(1)
+    assert await bench.store.sweep(4, 10) == jobs
+    assert await bench.store.sweep(4, 10) == []
+
+
+async def test_a_lease_that_ran_out_is_told_once(bench: Bench) -> None:
+    await make_batch(bench.store, count=C)
+    work = await claim(bench.store, 0, "w1")
+    bench.clock.move(LEASE)
+    assert await bench.store.sweep(4, 10) == []
+    bench.clock.move(1)
+    assert await bench.store.sweep(4, 10) == [work.job]
+    assert await bench.store.sweep(4, 10) == []
+    bench.clock.move(11)
+    assert await bench.store.sweep(4, 10) == [work.job]
+    assert (await claim(bench.store, 0, "w2")).suspect
+
+
+async def test_sweeps_at_once_tell_each_job_once(store: BatchStore) -> None:
+    await make_batch(store, count=5 * C)
+    swept = await asyncio.gather(*(store.sweep(5, 60) for _ in range(6)))
+    jobs = [job for each in swept for job in each]
+    assert sorted(job.chunk for job in jobs) == list(range(5))
+
+
+async def test_the_backlog_counts_what_is_to_be_done(bench: Bench) -> None:
+    assert await bench.store.backlog() == (0, 0.0)
+    await make_batch(bench.store, "ba_1", C + 10)
+    await make_batch(bench.store, "ba_2", 5, created_at=START + timedelta(seconds=5))
+    await run_chunk(bench.store, 0)
+    bench.clock.move(60)
+    assert await bench.store.backlog() == (15, 60.0)
+
+
+# The end that is made of all results, and the provider's batch mode
+
+
+async def test_a_batch_with_its_own_mean_ends_in_two_steps(bench: Bench) -> None:
+    store, end = bench.store, Job("ba_1", FINISH)
+    await make_batch(store, count=2 * C, relevance=OWN_MEAN)
+    assert await store.claim(end, "w1", LEASE) is None
+    assert await run_chunk(store, 0) == [Job("ba_1", 1)]
+    await store.complete("ba_1")  # too early
+    assert await run_chunk(store, 1) == [end]
+    assert await status(store) == "running"
+    assert await store.sweep(4, 10) == []
+    bench.clock.move(11)
+    assert await store.sweep(4, 10) == [end]
+    results = await store.results("team", "ba_1", after=-1, limit=1)
+    assert results[0].evaluation is not None
+    changed = results[0].evaluation.model_copy(update={"signature": "new", "composites": {"ssa": 0.5}})
+    for _ in range(2):  # doing it twice is doing it once
+        await store.rewrite("ba_1", [(0, changed), (99, changed)])
+    assert (await store.results("team", "ba_1", after=-1, limit=1))[0].evaluation == changed
+    assert (await store.scores("team", "ba_1", after=-1, limit=1))[0][1].composites == {"ssa": 0.5}
+    await store.complete("ba_1")
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert (found.status, found.finished_at) == ("completed", bench.clock.now)
+    assert found.signatures == {"new": 1, "saiten:0|rubric:ja-dialogue@1": 2 * C - 1}
+    assert found.counts.scored == 2 * C
+    bench.clock.move(100)
+    assert await store.sweep(4, 10) == []
+
+
+async def test_an_end_can_be_leased_like_a_chunk(bench: Bench) -> None:
+    store, end = bench.store, Job("ba_1", FINISH)
+    await make_batch(store, count=C, relevance=OWN_MEAN)
+    await run_chunk(store, 0)
+    work = await claim(store, FINISH)
+    assert list(work.todo) == []
+    assert await store.claim(end, "w2", LEASE) is None
+    assert await store.commit("w1", [], [end]) == Committed()  # not made: a sweep tells it again, not the commit
+    assert await store.sweep(4, 10) == [end]
+    await claim(store, FINISH)
+    await store.complete("ba_1")
+    assert await store.commit("w1", [], [end]) == Committed()
+    assert await status(store) == "completed"
+    assert await store.claim(end, "w2", LEASE) is None
+
+
+async def test_an_end_that_comes_while_the_batch_is_paused_waits(store: BatchStore) -> None:
+    await make_batch(store, count=C, relevance=OWN_MEAN)
+    work = await claim(store, 0)
+    await store.pause("ba_1", "manual", "…")
+    assert await store.commit("w1", finish_all(work), [work.job]) == Committed()
+    await store.resume("team", "ba_1")
+    assert await store.sweep(4, 60) == [Job("ba_1", FINISH)]
+
+
+async def test_a_batch_in_the_providers_mode_is_held_until_its_calls_are_answered(bench: Bench) -> None:
+    store, collect = bench.store, Job("ba_1", COLLECT)
+    await make_batch(store, count=2 * C, mode="provider-batch")
+    assert await store.next_jobs("ba_1", 4) == []
+    assert await store.sweep(4, 10) == [collect]
+    assert await store.claim(Job("ba_1", 0), "w1", LEASE) is None
+    work = await claim(store, COLLECT)
+    assert (list(work.todo), await status(store)) == ([], "running")
+    assert await store.commit("w1", [], [collect]) == Committed()
+    assert await store.sweep(4, 10) == [collect]
+    assert await store.unhold("ba_1") == [Job("ba_1", 0), Job("ba_1", 1)]
+    assert await store.unhold("ba_1") == []
+    assert await store.sweep(4, 10) == []
+    await run_chunk(store, 0)
+    await run_chunk(store, 1)
+    assert await status(store) == "completed"

@@ -1,0 +1,229 @@
+"""One suite for every `FlowState`: alone in memory, and shared through a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from redis.asyncio import Redis
+
+from app.adapters.redis.flow import RedisFlowState, read_script, scope_of
+from app.flow.local import LocalFlowState
+from app.flow.state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, Report
+from tests.support.services import free_port, redis_on
+
+Open = Callable[..., FlowState]
+BOUNDS = Bounds(100)
+ANSWERED = Report(successes=1)
+
+
+@pytest.fixture
+async def client(redis_url: str) -> AsyncIterator[Redis]:
+    made = Redis.from_url(redis_url)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture(params=["local", "redis"])
+def open_state(request: pytest.FixtureRequest) -> Open:
+    """Makes a state; those of Redis with one scope are processes that share."""
+    if request.param == "local":
+        return lambda bounds=BOUNDS: LocalFlowState(bounds)
+    client: Redis = request.getfixturevalue("client")
+    return lambda bounds=BOUNDS: RedisFlowState(client, "scope", bounds)
+
+
+def ask(calls: int, *, tokens: int = 1, interactive: int | None = None, in_flight: int = 0) -> Demand:
+    return Demand((tokens,) * calls, calls if interactive is None else interactive, in_flight)
+
+
+async def test_until_the_first_answer_only_few_calls_are_in_flight(open_state: Open):
+    state = open_state()
+    assert (await state.exchange(Report(), ask(50))).admitted == FIRST_CALLS
+    grant = await state.exchange(Report(), ask(50, in_flight=FIRST_CALLS))
+    assert (grant.admitted, grant.wait_seconds) == (0, None)
+    assert (await state.exchange(ANSWERED, ask(100))).admitted == FIRST_LIMIT + 1
+
+
+async def test_the_limit_grows_by_one_a_success_up_to_the_configured_one(open_state: Open):
+    state = open_state()
+    assert (await state.exchange(Report(successes=5), Demand())).places == FIRST_LIMIT + 5
+    assert (await state.exchange(Report(successes=500), Demand())).places == 100
+    assert (await open_state(Bounds(3)).exchange(ANSWERED, Demand())).places <= 3
+
+
+async def test_a_429_halves_the_limit_once_a_round_trip_and_never_below_one(open_state: Open):
+    state = open_state()
+    await state.exchange(Report(successes=100), Demand())
+    assert (await state.exchange(Report(throttled_age_seconds=0.0), Demand())).places == 50
+    # A call that began before that halving.
+    assert (await state.exchange(Report(throttled_age_seconds=60.0), Demand())).places == 50
+    for _ in range(10):
+        await asyncio.sleep(0.001)
+        grant = await state.exchange(Report(throttled_age_seconds=0.0), Demand())
+    assert grant.places == 1
+    assert (await state.exchange(Report(), ask(1))).admitted == 1
+
+
+async def test_nobody_calls_while_it_is_closed_and_a_shorter_time_never_cuts_a_longer_one(open_state: Open):
+    state = open_state()
+    await state.exchange(Report(closed_seconds=60.0), Demand())
+    grant = await state.exchange(Report(closed_seconds=1.0), ask(1))
+    assert grant.admitted == 0
+    assert grant.wait_seconds == grant.closed_seconds == pytest.approx(60, abs=5)
+
+
+async def test_it_opens_again(open_state: Open):
+    state = open_state()
+    grant = await state.exchange(Report(closed_seconds=0.02), ask(1))
+    assert grant.admitted == 0
+    await asyncio.sleep((grant.wait_seconds or 0) + 0.001)
+    assert (await state.exchange(Report(), ask(1))).admitted == 1
+
+
+async def test_batches_leave_some_places_to_others(open_state: Open):
+    state = open_state()
+    await state.exchange(Report(successes=100), Demand())
+    for_batches = (await state.exchange(Report(), ask(200, interactive=0))).admitted
+    assert 97 <= for_batches < 100
+    assert (await state.exchange(Report(), ask(1, interactive=0, in_flight=for_batches))).admitted == 0
+    assert (await state.exchange(Report(), ask(1, in_flight=for_batches))).admitted == 1
+    mixed = await state.exchange(Report(), ask(20, interactive=2, in_flight=for_batches - 5))
+    assert mixed.admitted == 5
+
+
+async def test_a_small_limit_has_no_reserve(open_state: Open):
+    assert (await open_state(Bounds(3)).exchange(Report(), ask(9, interactive=0))).admitted == 3
+
+
+@pytest.mark.parametrize("report", [Report(), Report(successes=1, requests_per_minute=60.0)])
+async def test_requests_keep_to_the_rate_whether_configured_or_told(open_state: Open, report: Report):
+    state = open_state(BOUNDS if report.requests_per_minute else Bounds(100, requests_per_minute=60.0))
+    grant = await state.exchange(report, ask(8))
+    assert grant.admitted == 1
+    assert grant.wait_seconds == pytest.approx(0.9, abs=0.2)
+    assert (await state.exchange(Report(), ask(8, in_flight=1))).admitted == 0
+
+
+async def test_the_endpoint_tightens_a_rate_and_relaxes_it_again_but_not_beyond_the_configured_one(open_state: Open):
+    state = open_state(Bounds(100, tokens_per_minute=240.0))
+    waits = []
+    for told in (60.0, 120.0, 100_000.0):
+        grant = await state.exchange(Report(successes=1, tokens=10, tokens_per_minute=told), ask(1))
+        waits.append(grant.wait_seconds)
+    # Ten tokens take 10 s, then 5 s, then 2.5 s as configured.
+    assert waits == pytest.approx([9.9, 14.9, 17.4], abs=0.3)
+
+
+async def test_tokens_keep_to_their_rate_and_no_call_is_too_large_for_it(open_state: Open):
+    state = open_state(Bounds(100, tokens_per_minute=6000.0))
+    grant = await state.exchange(Report(), ask(3, tokens=1000))
+    assert grant.admitted == 1
+    assert grant.wait_seconds == pytest.approx(9.9, abs=1)
+
+
+async def test_tokens_are_settled_after_the_reply(open_state: Open):
+    state = open_state(Bounds(100, tokens_per_minute=6000.0))
+    await state.exchange(Report(), ask(1, tokens=1000))
+    cheaper = await state.exchange(Report(successes=1, tokens=-900), ask(1, tokens=1000))
+    assert cheaper.wait_seconds == pytest.approx(0.9, abs=0.3)
+    dearer = await state.exchange(Report(tokens=500), ask(1))
+    assert dearer.wait_seconds == pytest.approx(5.9, abs=1)
+
+
+async def test_processes_share_the_places_and_the_pause(client: Redis):
+    one, two = (RedisFlowState(client, "scope", BOUNDS) for _ in range(2))
+    assert (await one.exchange(Report(successes=100), Demand())).places == 100
+    assert (await two.exchange(Report(), Demand())).places == 50
+    assert (await one.exchange(Report(closed_seconds=30.0), Demand())).places == 50
+    assert (await two.exchange(Report(), ask(1))).closed_seconds == pytest.approx(30, abs=2)
+    await two.close()
+    assert (await one.exchange(Report(), Demand())).places == 100
+
+
+async def test_processes_share_the_rates(client: Redis):
+    one, two = (RedisFlowState(client, "scope", BOUNDS) for _ in range(2))
+    assert (await one.exchange(Report(successes=1, requests_per_minute=60.0), ask(1))).admitted == 1
+    assert (await two.exchange(Report(), ask(1))).admitted == 0
+
+
+async def test_endpoints_and_keys_share_nothing(client: Redis):
+    scopes = {scope_of(url, key) for url in ("https://a", "https://b") for key in ("sk-one", "sk-two")}
+    assert len(scopes) == 4
+    one, two = (RedisFlowState(client, scope, BOUNDS) for scope in sorted(scopes)[:2])
+    await one.exchange(Report(closed_seconds=60.0), Demand())
+    assert (await two.exchange(Report(), ask(1))).admitted == 1
+
+
+async def test_the_key_is_not_in_redis_and_everything_expires(client: Redis):
+    state = RedisFlowState(client, scope_of("https://a", "sk-secret"), BOUNDS)
+    await state.exchange(Report(closed_seconds=7200.0), Demand())
+    names = [name.decode() for name in await client.keys("*")]
+    assert len(names) == 2
+    assert "sk-secret" not in " ".join(names)
+    assert min([await client.ttl(name) for name in names]) > 0
+    assert await client.ttl(min(names, key=len)) > 7200, "the pause outlives no other state"
+
+
+async def test_one_exchange_is_one_command(client: Redis):
+    state = RedisFlowState(client, "scope", BOUNDS)
+    await state.exchange(Report(), ask(8))
+    before = (await client.info("commandstats")).get("cmdstat_evalsha", {}).get("calls", 0)
+    await state.exchange(Report(), ask(8))
+    assert (await client.info("commandstats"))["cmdstat_evalsha"]["calls"] == before + 1
+
+
+async def test_without_redis_a_process_keeps_to_its_share(client: Redis, caplog: pytest.LogCaptureFixture):
+    port = free_port()
+    now = [1000.0]
+    with redis_on(port) as url:
+        own = Redis.from_url(url)
+        states = [RedisFlowState(own, "scope", BOUNDS, clock=lambda: now[0]) for _ in range(2)]
+        for state in states:
+            await state.exchange(Report(successes=100, requests_per_minute=60.0), Demand())
+        await states[0].exchange(Report(), Demand())
+    grant = await states[0].exchange(Report(), ask(9))
+    assert (grant.places, grant.admitted) == (50, 1)
+    assert grant.wait_seconds == pytest.approx(1.9, abs=0.2), "half of one a second"
+    assert (await states[0].exchange(Report(closed_seconds=9.0), ask(1))).closed_seconds == pytest.approx(9)
+    assert len([one for one in caplog.records if one.name == "saiten.flow"]) == 1
+    with redis_on(port):
+        assert (await states[0].exchange(Report(), Demand())).places == 50, "not asked again so soon"
+        now[0] += 60
+        # Beside the calls it finds Redis again, where nobody has left anything.
+        while (await states[0].exchange(Report(), Demand())).places != FIRST_CALLS:
+            await asyncio.sleep(0.005)
+        assert (await states[0].exchange(ANSWERED, Demand())).places == FIRST_LIMIT + 1
+        for state in states:
+            await state.close()
+        await own.aclose()
+
+
+async def test_a_redis_that_hangs_delays_one_exchange_only():
+    asked = []
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(1)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    client = Redis.from_url(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    now = [1000.0]
+    state = RedisFlowState(client, "scope", BOUNDS, timeout_seconds=0.05, clock=lambda: now[0])
+    for _ in range(3):
+        assert (await state.exchange(Report(), ask(1))).admitted == 1
+    assert len(asked) == 1
+    now[0] += 60
+    assert (await state.exchange(Report(), ask(1))).admitted == 1, "it is looked for beside the calls"
+    while len(asked) < 2:
+        await asyncio.sleep(0.005)
+    await state.close()
+    await client.aclose()
+    server.close()
+    await server.wait_closed()
+
+
+def test_every_constant_of_the_script_is_filled_in():
+    assert "@" not in read_script()

@@ -1,0 +1,89 @@
+"""Batches, results and a clock as tests of the batch store need them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from app.batch_ports import CHUNK_SIZE, BatchStore, Finished, Job, KeyedAnswer, Work
+from app.domain.batch import BatchOptions, Candidate, Entry, Failure
+from app.domain.dialogue import Utterance
+from app.domain.evaluation import Usage
+from tests.support.records import make_record
+
+LEASE = 15.0
+C = CHUNK_SIZE
+START = datetime(2026, 11, 21, 1, 0, 0, tzinfo=UTC)
+
+
+class HandClock:
+    """A clock that goes only when it is moved."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def move(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+def make_candidates(count: int, first: int = 0) -> list[tuple[Entry, Candidate]]:
+    return [
+        (
+            Entry(position=position, item=f"item-{position}", candidate=None),
+            Candidate(context=(Utterance(speaker="甲", text="おはよう"),), response=f"返事 {position}"),
+        )
+        for position in range(first, first + count)
+    ]
+
+
+async def make_batch(
+    store: BatchStore,
+    batch_id: str = "ba_1",
+    count: int = C * 5 // 2,
+    *,
+    project: str = "team",
+    unit_cost_usd: float | None = None,
+    created_at: datetime = START,
+    answer: KeyedAnswer | None = None,
+    **options: Any,
+) -> None:
+    """An accepted batch."""
+    await store.begin(project, batch_id, BatchOptions(**options), created_at)
+    await store.append(batch_id, make_candidates(count))
+    await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer)
+
+
+def finish(work: Work, position: int, *, cost_usd: float | None = 0.0, **changes: Any) -> Finished:
+    """An evaluation of the candidate at the position."""
+    entry = next(entry for entry, _ in work.todo if entry.position == position)
+    usage = Usage(judge_calls=1, prompt_tokens=10, cost_usd=cost_usd)
+    record = make_record(f"ev_{work.job.batch}_{position}", usage=usage, **changes)
+    return Finished(work.job, entry, record, None, usage, (f"key-{position}", "key-shared"))
+
+
+def fail(work: Work, position: int) -> Finished:
+    """A failure in the place of an evaluation."""
+    entry = next(entry for entry, _ in work.todo if entry.position == position)
+    return Finished(work.job, entry, None, Failure(code="judge-refused-request", detail="…"), calls=("key-failed",))
+
+
+def finish_all(work: Work, **changes: Any) -> list[Finished]:
+    return [finish(work, entry.position, **changes) for entry, _ in work.todo[: work.affordable]]
+
+
+async def claim(store: BatchStore, number: int, owner: str = "w1", batch_id: str = "ba_1") -> Work:
+    """A claim that has to succeed."""
+    work = await store.claim(Job(batch_id, number), owner, LEASE)
+    assert work is not None
+    return work
+
+
+async def run_chunk(store: BatchStore, number: int, batch_id: str = "ba_1", **changes: Any) -> list[Job]:
+    """Scores a chunk and closes it; the jobs that are ready then."""
+    work = await claim(store, number, batch_id=batch_id)
+    told = await store.commit("w1", finish_all(work, **changes), [work.job])
+    assert not told.lost
+    return list(told.ready)

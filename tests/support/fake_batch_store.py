@@ -1,0 +1,446 @@
+"""A `BatchStore` in memory, held to the same contract as the real one. Nothing in it awaits, so every call is atomic."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from app.batch_ports import (
+    CHUNK_SIZE,
+    COLLECT,
+    FINISH,
+    BatchFilter,
+    Committed,
+    Finished,
+    Job,
+    KeyedAnswer,
+    Scores,
+    Work,
+)
+from app.domain.batch import Batch, BatchOptions, Candidate, Counts, Entry, Failure, ItemResult
+from app.domain.errors import IdempotencyKeyInUse, StoreError
+from app.domain.evaluation import Evaluation, Usage
+from app.ports import StoredAnswer
+from app.scores import failed_scores, scores_of
+from tests.support.fake_store import FakeStore
+
+ACTIVE = ("queued", "running")
+
+
+@dataclass
+class Chunk:
+    """`state`: waiting, queued, leased, done or blocked."""
+
+    first: int = 0
+    last: int = -1
+    state: str = "waiting"
+    queued_at: datetime | None = None
+    owner: str | None = None
+    lease_until: datetime | None = None
+    crashes: int = 0
+    reserved_usd: float = 0.0
+
+    def close(self, state: str) -> None:
+        self.state, self.owner, self.lease_until, self.queued_at, self.reserved_usd = state, None, None, None, 0.0
+
+    def is_overdue(self, now: datetime, told_before: datetime) -> bool:
+        told_long_ago = self.queued_at is not None and self.queued_at < told_before
+        if self.state == "leased":
+            run_out = self.lease_until is not None and self.lease_until < now
+            return run_out and (self.queued_at is None or told_long_ago)
+        return self.state == "queued" and told_long_ago
+
+
+@dataclass
+class Kept:
+    """A batch with everything that belongs to it."""
+
+    id: str
+    project: str
+    options: BatchOptions
+    created_at: datetime
+    status: str = "receiving"
+    unit_cost_usd: float | None = None
+    pause: tuple[str | None, str | None] = (None, None)
+    started_at: datetime | None = None
+    resumed_at: datetime | None = None
+    finished_at: datetime | None = None
+    finished_before: int = 0
+    usage: Usage = field(default_factory=Usage)
+    dearest_usd: float = 0.0
+    items: dict[int, tuple[Entry, Candidate]] = field(default_factory=dict)
+    tries: Counter[int] = field(default_factory=Counter)
+    chunks: dict[int, Chunk] = field(default_factory=dict)
+    results: dict[int, Finished] = field(default_factory=dict)
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE
+
+    def in_states(self, *states: str, least: int = 0) -> list[int]:
+        return [number for number, chunk in sorted(self.chunks.items()) if chunk.state in states and number >= least]
+
+    def todo(self, chunk: Chunk) -> list[tuple[Entry, Candidate]]:
+        return [self.items[place] for place in range(chunk.first, chunk.last + 1) if place not in self.results]
+
+    def add(self, finished: Finished) -> None:
+        self.results[finished.entry.position] = finished
+        self.usage += finished.usage
+        self.dearest_usd = max(self.dearest_usd, finished.usage.cost_usd or 0.0)
+
+    def finish_chunk(self, number: int, now: datetime) -> builtins.list[Job]:
+        """Closes a chunk whose candidates all have a result; the job of the batch's end, where that is now ready."""
+        self.chunks[number].close("done")
+        if any(chunk.state != "done" for other, chunk in self.chunks.items() if other >= 0):
+            return []
+        if FINISH not in self.chunks:
+            self.complete(now)
+            return []
+        end = self.chunks[FINISH]
+        end.state, end.queued_at = ("queued", now) if self.is_active else ("waiting", None)
+        return [Job(self.id, FINISH)] if self.is_active else []
+
+    def complete(self, now: datetime) -> None:
+        if self.status not in {"cancelled", "completed"}:
+            self.status, self.finished_at, self.pause = "completed", now, (None, None)
+
+    def afford(self, number: int, wanted: int) -> tuple[int, float]:
+        """How many candidates the budget allows, and what each is reckoned with."""
+        unit = max(self.unit_cost_usd or 0.0, self.dearest_usd)
+        if self.options.budget_usd is None:
+            return wanted, 0.0
+        if self.usage.cost_usd is None:
+            return 0, unit
+        others = [self.chunks[other].reserved_usd for other in self.in_states("leased") if other != number]
+        left = self.options.budget_usd - self.usage.cost_usd - sum(others)
+        if unit <= 0:
+            return (wanted if left >= -1e-9 else 0), unit
+        return max(0, min(wanted, math.floor(left / unit + 1e-9))), unit
+
+
+class FakeBatchStore:
+    """`keys` is where keyed answers are kept; `clock` tells the time."""
+
+    def __init__(
+        self,
+        keys: FakeStore | None = None,
+        *,
+        window: int = 24,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.batches: dict[str, Kept] = {}
+        self.keys = keys or FakeStore()
+        self._window = window
+        self._clock = clock
+
+    # Taking in
+
+    async def begin(self, project: str, batch_id: str, options: BatchOptions, now: datetime) -> None:
+        self.batches[batch_id] = Kept(batch_id, project, options, now)
+
+    async def append(self, batch_id: str, candidates: Sequence[tuple[Entry, Candidate]]) -> None:
+        kept = self.batches.get(batch_id)
+        if kept is None or kept.status != "receiving":
+            raise StoreError("the batch was discarded before all of it had come in; send it again")
+        kept.items.update({entry.position: (entry, candidate) for entry, candidate in candidates})
+
+    async def accept(
+        self, project: str, batch_id: str, *, unit_cost_usd: float | None, answer: KeyedAnswer | None
+    ) -> Batch:
+        kept = self.batches.get(batch_id)
+        if kept is None or kept.project != project or kept.status != "receiving":
+            raise StoreError("the batch was discarded before all of it had come in; send it again")
+        if answer is not None:
+            held = self.keys.answers.get((project, answer.key))
+            if held is not None and held.status is not None:
+                raise IdempotencyKeyInUse("another request with this Idempotency-Key was accepted meanwhile")
+            if held is not None:
+                self.keys.answers[project, answer.key] = StoredAnswer(held.body_digest, answer.status, answer.body)
+        total, is_held = len(kept.items), kept.options.mode == "provider-batch"
+        for number, first in enumerate(range(0, total, CHUNK_SIZE)):
+            state = "blocked" if is_held else "waiting"
+            kept.chunks[number] = Chunk(first, min(first + CHUNK_SIZE, total) - 1, state)
+        if is_held:
+            kept.chunks[COLLECT] = Chunk()
+        if kept.options.relevance is not None and kept.options.relevance.baseline == "batch":
+            kept.chunks[FINISH] = Chunk(state="blocked")
+        kept.status, kept.unit_cost_usd = "queued", unit_cost_usd
+        return self._describe(kept)
+
+    async def discard(self, batch_id: str) -> None:
+        if batch_id in self.batches and self.batches[batch_id].status == "receiving":
+            del self.batches[batch_id]
+
+    # Looking
+
+    def _get(self, project: str | None, batch_id: str) -> Kept | None:
+        kept = self.batches.get(batch_id)
+        if kept is None or kept.status == "receiving" or project not in {None, kept.project}:
+            return None
+        return kept
+
+    def _describe(self, kept: Kept) -> Batch:
+        now, options = self._clock(), kept.options
+        statuses = Counter(status_of(one) for one in kept.results.values())
+        signatures = Counter(one.record.evaluation.signature for one in kept.results.values() if one.record)
+        total, finished = len(kept.items), len(kept.results)
+        until = {"running": now, "completed": kept.finished_at}.get(kept.status)
+        rate = None
+        if until is not None and kept.resumed_at is not None and until > kept.resumed_at:
+            rate = (finished - kept.finished_before) / (until - kept.resumed_at).total_seconds() or None
+        left = total - finished
+        return Batch(
+            id=kept.id,
+            name=options.name,
+            status=kept.status,  # type: ignore[arg-type]
+            pause_reason=kept.pause[0],
+            pause_detail=kept.pause[1],
+            mode=options.mode,
+            rubric=options.rubric,
+            path=options.path,
+            relevance=options.relevance,
+            judge=options.judge,
+            budget_usd=options.budget_usd,
+            counts=Counts(
+                total=total, queued=left, **{name: statuses[name] for name in ("scored", "partial", "failed")}
+            ),
+            progress=finished / total,
+            rate_per_second=rate,
+            estimated_end=now + timedelta(seconds=left / rate) if rate and kept.status == "running" else None,
+            usage=kept.usage,
+            signature=next(iter(signatures)) if len(signatures) == 1 else None,
+            signatures=dict(signatures) if len(signatures) > 1 else {},
+            metadata=options.metadata,
+            created_at=kept.created_at,
+            started_at=kept.started_at,
+            finished_at=kept.finished_at,
+        )
+
+    async def find(self, project: str, batch_id: str) -> Batch | None:
+        kept = self._get(project, batch_id)
+        return self._describe(kept) if kept else None
+
+    def _page(self, project: str | None, batch_id: str, after: int, limit: int) -> list[Finished]:
+        kept = self._get(project, batch_id)
+        found = sorted(kept.results.items()) if kept else []
+        return [one for position, one in found if position > after][:limit]
+
+    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+        return [
+            ItemResult(entry=one.entry, evaluation=one.record.evaluation if one.record else None, failure=one.failure)
+            for one in self._page(project, batch_id, after, limit)
+        ]
+
+    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[tuple[int, Scores]]:
+        return [(one.entry.position, figures_of(one)) for one in self._page(project, batch_id, after, limit)]
+
+    async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
+        kept = self._get(None, batch_id)
+        found = sorted(kept.items.items()) if kept else []
+        return [one for position, one in found if position > after][:limit]
+
+    async def options(self, project: str, batch_id: str) -> BatchOptions | None:
+        kept = self._get(project, batch_id)
+        return kept.options if kept else None
+
+    async def project_of(self, batch_id: str) -> str | None:
+        kept = self._get(None, batch_id)
+        return kept.project if kept else None
+
+    async def backlog(self) -> tuple[int, float]:
+        active = [kept for kept in self.batches.values() if kept.is_active]
+        left = sum(len(kept.items) - len(kept.results) for kept in active)
+        oldest = min((kept.created_at for kept in active), default=None)
+        return left, (self._clock() - oldest).total_seconds() if oldest else 0.0
+
+    # Steering
+
+    def _steer(
+        self, project: str | None, batch_id: str, wanted: Sequence[str], changes: dict[str, Any]
+    ) -> Batch | None:
+        kept = self._get(project, batch_id)
+        if kept is None:
+            return None
+        if kept.status in wanted:
+            for name, value in changes.items():
+                setattr(kept, name, value)
+            for number in kept.in_states("queued", least=COLLECT) if changes["status"] == "queued" else []:
+                kept.chunks[number].state, kept.chunks[number].queued_at = "waiting", None
+        return self._describe(kept)
+
+    async def pause(self, batch_id: str, reason: str, detail: str, *, project: str | None = None) -> Batch | None:
+        return self._steer(project, batch_id, ACTIVE, {"status": "paused", "pause": (reason, detail)})
+
+    async def resume(self, project: str, batch_id: str) -> Batch | None:
+        return self._steer(project, batch_id, ["paused"], {"status": "queued", "pause": (None, None)})
+
+    async def cancel(self, project: str, batch_id: str) -> Batch | None:
+        changes = {"status": "cancelled", "pause": (None, None), "finished_at": self._clock()}
+        return self._steer(project, batch_id, [*ACTIVE, "paused"], changes)
+
+    async def erase(self, project: str, batch_id: str) -> tuple[str, ...] | None:
+        kept = self.batches.get(batch_id)
+        if kept is None or kept.project != project:
+            return None
+        del self.batches[batch_id]
+        return tuple(dict.fromkeys(key for one in kept.results.values() for key in one.calls))
+
+    # Working
+
+    def _held(self, owner: str, job: Job) -> Chunk | None:
+        kept = self._get(None, job.batch)
+        chunk = kept.chunks.get(job.chunk) if kept else None
+        return chunk if chunk is not None and chunk.owner == owner else None
+
+    async def claim(self, job: Job, owner: str, lease_seconds: float) -> Work | None:
+        now, kept = self._clock(), self._get(None, job.batch)
+        chunk = kept.chunks.get(job.chunk) if kept else None
+        if kept is None or chunk is None or not kept.is_active or chunk.state in {"done", "blocked"}:
+            return None
+        if chunk.state == "leased" and chunk.lease_until is not None and chunk.lease_until >= now:
+            return None
+        todo = kept.todo(chunk)
+        if not todo and job.chunk >= 0:
+            kept.finish_chunk(job.chunk, now)
+            return None
+        chunk.crashes += chunk.owner not in {None, owner}
+        affordable, unit = kept.afford(job.chunk, len(todo))
+        if todo and not affordable:
+            chunk.close("waiting")
+            if not kept.in_states("leased"):
+                kept.status, kept.pause = "paused", ("budget-exhausted", "the budget allows no further candidate")
+            return None
+        chunk.state, chunk.owner, chunk.queued_at = "leased", owner, None
+        chunk.lease_until, chunk.reserved_usd = now + timedelta(seconds=lease_seconds), affordable * unit
+        if kept.status == "queued":
+            kept.status, kept.started_at = "running", kept.started_at or now
+            kept.resumed_at, kept.finished_before = now, len(kept.results)
+        tries = {entry.position: kept.tries[entry.position] for entry, _ in todo if kept.tries[entry.position]}
+        return Work(job, kept.project, kept.options, todo, chunk.crashes > 0, affordable, tries)
+
+    async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
+        lost = {job for job in jobs if self._held(owner, job) is None}
+        for job in set(jobs) - lost:
+            chunk = self.batches[job.batch].chunks[job.chunk]
+            chunk.lease_until, chunk.queued_at = self._clock() + timedelta(seconds=lease_seconds), None
+        stopped = {job for job in set(jobs) - lost if not self.batches[job.batch].is_active}
+        return Committed(frozenset(lost), frozenset(stopped))
+
+    async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+        now, ready = self._clock(), list[Job]()
+        jobs = {*(one.job for one in finished), *closed}
+        lost = {job for job in jobs if self._held(owner, job) is None}
+        for one in finished:
+            if one.job not in lost and one.entry.position not in self.batches[one.job.batch].results:
+                self.batches[one.job.batch].add(one)
+        ending = [job for job in dict.fromkeys(closed) if job not in lost]
+        for job in ending:
+            kept, chunk = self.batches[job.batch], self.batches[job.batch].chunks[job.chunk]
+            if job.chunk < 0:
+                chunk.close("done" if chunk.state == "done" else "waiting")
+            elif kept.todo(chunk):
+                chunk.close("waiting")
+            else:
+                ready += kept.finish_chunk(job.chunk, now)
+        for batch_id in sorted({job.batch for job in ending if job.chunk >= 0}):
+            ready += self._queue_waiting(self.batches[batch_id], self._window)
+        stopped = {job for job in jobs - lost - set(ending) if not self.batches[job.batch].is_active}
+        return Committed(frozenset(lost), frozenset(stopped), tuple(ready))
+
+    async def mark(self, job: Job, owner: str, position: int) -> int:
+        kept = self._get(None, job.batch)
+        if kept is None:
+            return 0
+        before = kept.tries[position]
+        kept.tries[position] += self._held(owner, job) is not None
+        return before
+
+    # Queueing
+
+    def _queue_waiting(self, kept: Kept, window: int, least: int = 0) -> builtins.list[Job]:
+        if not kept.is_active:
+            return []
+        active = sum(other.is_active for other in self.batches.values())
+        under_way = kept.in_states("queued", "leased", least=COLLECT)
+        room = max(0, max(2, math.ceil(window / active)) - len(under_way))
+        return self._tell(kept, kept.in_states("waiting", least=least)[:room])
+
+    def _tell(self, kept: Kept, numbers: Sequence[int]) -> builtins.list[Job]:
+        for number in numbers:
+            chunk = kept.chunks[number]
+            chunk.queued_at = self._clock()
+            chunk.state = "leased" if chunk.state == "leased" else "queued"
+        return [Job(kept.id, number) for number in numbers]
+
+    async def next_jobs(self, batch_id: str, window: int) -> builtins.list[Job]:
+        kept = self._get(None, batch_id)
+        return self._queue_waiting(kept, window) if kept else []
+
+    async def sweep(self, window: int, patience_seconds: float) -> builtins.list[Job]:
+        now, jobs = self._clock(), list[Job]()
+        for kept in [*self.batches.values()]:
+            if kept.status == "receiving" and kept.created_at < now - timedelta(hours=1):
+                del self.batches[kept.id]
+            if kept.is_active:
+                told_before = now - timedelta(seconds=patience_seconds)
+                numbers = [number for number, one in sorted(kept.chunks.items()) if one.is_overdue(now, told_before)]
+                jobs += self._tell(kept, numbers) + self._queue_waiting(kept, window, COLLECT)
+        return jobs
+
+    async def unhold(self, batch_id: str) -> builtins.list[Job]:
+        kept = self._get(None, batch_id)
+        if kept is None or COLLECT not in kept.chunks or kept.chunks[COLLECT].state == "done":
+            return []
+        kept.chunks[COLLECT].state = "done"
+        for number in kept.in_states("blocked"):
+            kept.chunks[number].state = "waiting"
+        return self._queue_waiting(kept, self._window)
+
+    # The end
+
+    async def rewrite(self, batch_id: str, changed: Sequence[tuple[int, Evaluation]]) -> None:
+        kept = self._get(None, batch_id)
+        for position, evaluation in changed if kept else []:
+            one = kept.results.get(position) if kept else None
+            if kept and one and one.record:
+                record = one.record.model_copy(update={"evaluation": evaluation})
+                kept.results[position] = Finished(one.job, one.entry, record, None, one.usage, one.calls)
+
+    async def complete(self, batch_id: str) -> None:
+        kept = self._get(None, batch_id)
+        if kept and all(chunk.state == "done" for number, chunk in kept.chunks.items() if number >= 0):
+            kept.complete(self._clock())
+            if FINISH in kept.chunks:
+                kept.chunks[FINISH].state = "done"
+
+    # Last, for its name hides the type's from whatever stands below
+
+    async def list(
+        self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
+    ) -> builtins.list[Batch]:
+        seen = [self._describe(kept) for kept in self.batches.values() if self._get(project, kept.id)]
+        newest = sorted(seen, key=lambda batch: (batch.created_at, batch.id), reverse=True)
+        return [
+            batch for batch in newest if (after is None or (batch.created_at, batch.id) < after) and fits(batch, wanted)
+        ][:limit]
+
+
+def fits(batch: Batch, wanted: BatchFilter) -> bool:
+    exact = ((wanted.name, batch.name), (wanted.rubric, batch.rubric), (wanted.status, batch.status))
+    named = all(want is None or want == has for want, has in exact)
+    return named and all(batch.metadata.get(key) == value for key, value in wanted.metadata.items())
+
+
+def status_of(finished: Finished) -> str:
+    return finished.record.evaluation.status if finished.record else "failed"
+
+
+def figures_of(finished: Finished) -> Scores:
+    if finished.record is not None:
+        return scores_of(finished.record.evaluation)
+    return failed_scores(finished.failure or Failure(code="internal-error", detail=""))

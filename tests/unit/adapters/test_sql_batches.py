@@ -1,0 +1,136 @@
+"""What the SQL batch store promises beyond its port: records made whole, limits of yesterday, no traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, insert, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.engine import migrate, open_engine, read
+from app.adapters.sql.store import SQLStore
+from app.adapters.sql.tables import evaluations, metadata
+from app.batch_ports import Finished
+from app.domain.batch import BatchOptions, Candidate, Entry, request_of
+from app.domain.dialogue import UNBOUNDED
+from tests.support.batches import LEASE, START, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
+from tests.support.records import BODY, make_record
+
+MARKER = "消えるべき文"
+
+
+async def test_a_result_is_found_as_a_whole_record(engine: AsyncEngine) -> None:
+    store = SQLBatchStore(engine)
+    await make_batch(store, count=3, path="both")
+    work = await claim(store, 0)
+    result = finish(work, 1)
+    await store.commit("w1", [result, fail(work, 2)], [])
+    found = await SQLStore(engine).find("team", "ev_ba_1_1")
+    assert found is not None
+    assert result.record is not None
+    assert (found.evaluation, found.trace) == (result.record.evaluation, result.record.trace)
+    assert found.request == request_of(work.options, work.todo[1][1])
+    assert await SQLStore(engine).find("rivals", "ev_ba_1_1") is None
+
+
+async def test_a_failure_is_no_record(engine: AsyncEngine) -> None:
+    store = SQLBatchStore(engine)
+    await make_batch(store, count=1)
+    await store.commit("w1", [fail(await claim(store, 0), 0)], [])
+    async with read(engine) as connection:
+        failed = (await connection.execute(select(evaluations.c.id, evaluations.c.status))).one()
+    assert failed.status == "failed"
+    assert await SQLStore(engine).find("team", failed.id) is None
+
+
+async def test_what_a_raised_limit_let_in_is_read_back_after_it_is_lowered(engine: AsyncEngine) -> None:
+    long = {**BODY, "response": "あ" * 9000}
+    request = type(make_record().request).model_validate(long, context={"limits": UNBOUNDED})
+    record = make_record().model_copy(update={"request": request})
+    await SQLStore(engine).save("team", record)
+    assert await SQLStore(engine).find("team", "ev_1") == record
+
+
+async def test_candidates_and_options_beyond_the_limits_are_read_back(engine: AsyncEngine) -> None:
+    store, beyond = SQLBatchStore(engine), {"limits": UNBOUNDED}
+    options = BatchOptions.model_validate({"name": "長" * 500, "judge": {"samples": 40}}, context=beyond)
+    given = {"context": BODY["context"], "response": "あ" * 9000}
+    candidate = Candidate.model_validate(given, context=beyond)
+    await store.begin("team", "ba_1", options, START)
+    await store.append("ba_1", [(Entry(position=0, item="i" * 300, candidate=None), candidate)])
+    await store.accept("team", "ba_1", unit_cost_usd=None, answer=None)
+    work = await claim(store, 0)
+    assert (work.options, work.todo[0][1]) == (options, candidate)
+    record = make_record("ev_1").model_copy(update={"request": request_of(options, candidate)})
+    await store.commit("w1", [Finished(work.job, work.todo[0][0], record)], [work.job])
+    found = await SQLStore(engine).find("team", "ev_1")
+    assert found is not None
+    assert found.request == record.request
+
+
+async def test_the_database_itself_takes_one_result_a_candidate(engine: AsyncEngine) -> None:
+    store = SQLBatchStore(engine)
+    await make_batch(store, count=1)
+    await run_chunk(store, 0)
+    async with engine.connect() as connection:
+        row = dict((await connection.execute(select(evaluations))).mappings().one())
+        with pytest.raises(IntegrityError):
+            await connection.execute(insert(evaluations).values({**row, "id": "ev_other"}))
+
+
+async def test_an_erasure_leaves_no_row_in_any_table(engine: AsyncEngine) -> None:
+    store = SQLBatchStore(engine)
+    await make_batch(store, metadata={"a": "b"})
+    await run_chunk(store, 0)
+    await store.erase("team", "ba_1")
+    async with read(engine) as connection:
+        for table in metadata.tables.values():
+            assert (await connection.execute(select(func.count()).select_from(table))).scalar_one() == 0, table.name
+
+
+def traces(folder: Path) -> list[str]:
+    """Files of the database that hold the marker."""
+    return [path.name for path in sorted(folder.glob("saiten.db*")) if MARKER.encode() in path.read_bytes()]
+
+
+async def test_an_erasure_leaves_no_trace_in_the_file_nor_in_its_log(sqlite_url: str, tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url)
+    await migrate(engine)
+    store = SQLBatchStore(engine, clock=HandClock())
+    candidate = Candidate.model_validate({"context": [{"speaker": "A", "text": MARKER}], "response": MARKER})
+    for name in ("ba_1", "ba_2"):  # the second stays, so that pages are shared
+        text = candidate if name == "ba_1" else candidate.model_copy(update={"context": (), "response": "残る"})
+        await store.begin("team", name, BatchOptions(name=MARKER if name == "ba_1" else None), START)
+        await store.append(name, [(Entry(position=each, item=str(each), candidate=None), text) for each in range(200)])
+        await store.accept("team", name, unit_cost_usd=None, answer=None)
+    work = await store.claim((await store.next_jobs("ba_1", 4))[0], "w1", LEASE)
+    assert work is not None
+    await store.commit("w1", finish_all(work, metadata={"文": MARKER}), [work.job])
+    assert traces(tmp_path) != []
+    await store.erase("team", "ba_1")
+    assert traces(tmp_path) == []
+    await engine.dispose()
+
+
+async def test_traces_of_an_erasure_that_was_cut_short_go_with_the_next_sweep(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_engine(sqlite_url)
+    await migrate(engine)
+    store = SQLBatchStore(engine)
+
+    async def die() -> None:
+        raise ConnectionAbortedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "tidy", die)
+        await make_batch(store, name=MARKER)
+        with pytest.raises(ConnectionAbortedError):
+            await store.erase("team", "ba_1")
+    assert traces(tmp_path) != []
+    await SQLBatchStore(engine).sweep(4, 60)
+    assert traces(tmp_path) == []
+    await engine.dispose()

@@ -1,0 +1,24 @@
+"""A judge that refuses everything is told from one that refuses some."""
+
+from __future__ import annotations
+
+from app.batches.doubts import MOST_REFUSED, Doubts
+
+
+def test_refusals_before_the_first_taken_candidate_pause_the_batch() -> None:
+    doubts = Doubts()
+    assert [doubts.refused("ba_1") for _ in range(MOST_REFUSED)] == [False] * (MOST_REFUSED - 1) + [True]
+
+
+def test_one_taken_candidate_ends_all_doubt_about_its_batch_alone() -> None:
+    doubts = Doubts()
+    doubts.took("ba_1")
+    assert not any(doubts.refused("ba_1") for _ in range(5 * MOST_REFUSED))
+    assert any(doubts.refused("ba_2") for _ in range(MOST_REFUSED))
+
+
+def test_after_a_pause_the_count_starts_anew() -> None:
+    doubts = Doubts()
+    for _ in range(MOST_REFUSED):
+        doubts.refused("ba_1")
+    assert not doubts.refused("ba_1")

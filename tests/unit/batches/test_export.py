@@ -1,0 +1,200 @@
+"""Results as files: complete, in order, page by page, and harmless in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from app.batches.export import defuse, stream_csv, stream_ndjson
+from app.domain.batch import BatchOptions, Entry, Failure, ItemResult
+from app.domain.evaluation import (
+    AspectResult,
+    JudgeOptions,
+    PathResult,
+    Paths,
+    RelevanceOptions,
+    RelevanceResult,
+    Unrated,
+    Usage,
+    Warned,
+)
+from tests.support.fake_rubrics import small_rubric
+from tests.support.records import make_record
+
+RUBRIC = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
+PLAIN = BatchOptions(rubric=RUBRIC.id, relevance=None)
+
+WARM = AspectResult(rating=-1, scale=(-1, 1), label="cold", samples=(-1, 0), mean=-0.5, sd=0.5, blended=2.25)
+UNCLEAR = AspectResult(
+    rating=None,
+    scale=(1, 3),
+    label=None,
+    samples=(None, None),
+    mean=None,
+    sd=None,
+    unrated=Unrated(reason="truncated", detail="cut off"),
+)
+
+
+def place(position: int = 0, item: str = "a", candidate: int | None = None) -> Entry:
+    return Entry(position=position, item=item, candidate=candidate)
+
+
+def scored(entry: Entry | None = None, **changes: Any) -> ItemResult:
+    values: dict[str, Any] = {
+        "aspects": {"warmth": WARM, "clarity": UNCLEAR},
+        "composites": {"both": None},
+        "status": "partial",
+        "usage": Usage(judge_calls=2, prompt_tokens=800, completion_tokens=40, cost_usd=0.0125),
+        "relevance": RelevanceResult(score=0.75, baseline=0.5, baseline_source="number", weight=9, encoder="e"),
+    }
+    return ItemResult(entry=entry or place(), evaluation=make_record(**values | changes).evaluation)
+
+
+def failed(entry: Entry | None = None) -> ItemResult:
+    failure = Failure(code="judge-refused-request", detail="=cmd, the judge would not")
+    return ItemResult(entry=entry or place(), failure=failure)
+
+
+async def paged(*pages: Sequence[ItemResult]) -> AsyncIterator[Sequence[ItemResult]]:
+    for page in pages:
+        yield page
+
+
+async def read_table(results: Sequence[ItemResult], options: BatchOptions = PLAIN) -> list[dict[str, str]]:
+    pieces = [piece async for piece in stream_csv(paged(results), RUBRIC, options)]
+    return list(csv.DictReader(io.StringIO(b"".join(pieces).decode(), newline="")))
+
+
+async def test_a_line_holds_what_the_result_holds():
+    results = [scored(place(0, "甲", 3)), failed(place(1, "乙\u2028\"'"))]
+    (piece,) = [piece async for piece in stream_ndjson(paged(results))]
+    lines = piece.decode().split("\n")
+    assert lines.pop() == ""
+    assert [json.loads(line) for line in lines] == [json.loads(json.dumps(result.line())) for result in results]
+    assert list(json.loads(lines[0]))[:3] == ["position", "item", "candidate"]
+    assert "甲" in lines[0]
+
+
+async def test_the_order_of_the_pages_is_kept_and_one_is_held_at_a_time():
+    taken: list[int] = []
+
+    async def pages() -> AsyncIterator[Sequence[ItemResult]]:
+        for start in (0, 2, 4):
+            taken.append(start)
+            yield [scored(place(start)), failed(place(start + 1))]
+
+    positions = []
+    async for piece in stream_ndjson(pages()):
+        positions += [json.loads(line)["position"] for line in piece.splitlines()]
+        assert len(taken) == len(positions) // 2
+    assert positions == [0, 1, 2, 3, 4, 5]
+
+
+async def test_nothing_gives_no_line_but_a_header():
+    assert [piece async for piece in stream_ndjson(paged())] == []
+    (header,) = [piece async for piece in stream_csv(paged(), RUBRIC, PLAIN)]
+    assert next(csv.reader([header.decode()])) == [
+        *("item", "position", "candidate", "status", "warmth", "warmth.unrated", "clarity", "clarity.unrated", "both"),
+        *("relevance.score", "warnings", "cached", "judge_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
+        *("evaluation", "signature", "failure.code", "failure.detail", "metadata"),
+    ]
+
+
+async def test_a_row_tells_the_evaluation():
+    warnings = tuple(Warned(code=code, where="x", detail="…") for code in ("b", "a", "b"))
+    (row,) = await read_table([scored(place(7, "甲", 2), warnings=warnings)])
+    assert row == {
+        "item": "甲",
+        "position": "7",
+        "candidate": "2",
+        "status": "partial",
+        "warmth": "-1",
+        "warmth.unrated": "",
+        "clarity": "",
+        "clarity.unrated": "truncated",
+        "both": "",
+        "relevance.score": "0.75",
+        "warnings": "b a",
+        "cached": "false",
+        "judge_calls": "2",
+        "prompt_tokens": "800",
+        "completion_tokens": "40",
+        "cost_usd": "0.0125",
+        "evaluation": "ev_1",
+        "signature": "saiten:0|rubric:ja-dialogue@1",
+        "failure.code": "",
+        "failure.detail": "",
+        "metadata": '{"system":"甲"}',
+    }
+
+
+async def test_a_failed_candidate_has_its_place_and_its_reason():
+    (row,) = await read_table([failed(place(3, "c"))])
+    told = {name: cell for name, cell in row.items() if cell}
+    assert told == {
+        "item": "c",
+        "position": "3",
+        "status": "failed",
+        "failure.code": "judge-refused-request",
+        "failure.detail": "'=cmd, the judge would not",
+    }
+
+
+async def test_samples_blends_and_paths_bring_columns_of_their_own():
+    english = PathResult(
+        aspects={"warmth": WARM.model_copy(update={"rating": 1}), "clarity": UNCLEAR},
+        composites={},
+        relevance=None,
+        signature="s",
+    )
+    paths = Paths(source=english, english=english, difference={}, translation_sensitive=True)
+    options = BatchOptions(
+        rubric=RUBRIC.id,
+        path="both",
+        judge=JudgeOptions(samples=2),
+        relevance=RelevanceOptions(aspects=("warmth",)),
+    )
+    first, second = await read_table([scored(paths=paths), failed()], options)
+    assert list(first)[4:11] == [
+        *("warmth", "warmth.mean", "warmth.blended", "warmth.english", "warmth.unrated"),
+        *("clarity", "clarity.mean"),
+    ]
+    assert (first["warmth.mean"], first["warmth.blended"], first["warmth.english"]) == ("-0.5", "2.25", "1")
+    assert first["translation_sensitive"] == "true"
+    assert "clarity.blended" not in first
+    assert (second["failure.code"], second["metadata"]) == ("judge-refused-request", "")
+
+
+@pytest.mark.parametrize("options", [PLAIN, BatchOptions(rubric=RUBRIC.id, path="both")], ids=["plain", "both"])
+async def test_every_row_has_every_column(options):
+    pieces = [piece async for piece in stream_csv(paged([scored(), failed()]), RUBRIC, options)]
+    widths = {len(row) for row in csv.reader(io.StringIO(b"".join(pieces).decode(), newline=""))}
+    assert len(widths) == 1
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"])
+async def test_no_text_begins_as_a_formula(start):
+    item = f"{start}HYPERLINK(1)"
+    assert defuse(item) == f"'{item}"
+    results = [scored(place(item=item), signature=item, id=item), failed(place(item=item))]
+    first, second = await read_table(results)
+    assert first["item"] == second["item"] == first["signature"] == first["evaluation"] == f"'{item}"
+
+
+@pytest.mark.parametrize("text", ["", "a=1", "1-2", "甲", "'=1"])
+def test_other_texts_stay(text):
+    assert defuse(text) == text
+
+
+async def test_numbers_stay_numbers_and_texts_are_quoted():
+    results = [scored(place(item='a;=1,"x"\r\nb'))]
+    pieces = [piece async for piece in stream_csv(paged(results), RUBRIC, PLAIN)]
+    line = pieces[1].decode()
+    assert line.startswith('"a;=1,""x""\r\nb",0,"","partial",-1,')
+    assert line.endswith("\r\n")

@@ -1,0 +1,196 @@
+"""Summaries: the figures of known results, and what they say where there is nothing to say."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from scipy.stats import ttest_1samp
+
+from app.batch_ports import Scores
+from app.batches.summary import SummaryTally, summarize, summarize_pages
+from app.domain.batch import Batch, Counts
+from app.domain.evaluation import JudgeOptions, Usage
+from app.domain.rubric import Rubric
+from app.domain.summary import Spread
+from tests.support.fake_rubrics import small_rubric
+
+RUBRIC = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
+"""`warmth` is 0–1, `clarity` 1–3."""
+
+Figures = tuple[float | None, float | None, str | None, int | None]
+
+
+def rated(value: float, blended: float | None = None) -> Figures:
+    return value, blended, None, int(value)
+
+
+def unrated(reason: str | None = "refused") -> Figures:
+    return None, None, reason, None
+
+
+def scores(warmth: Figures, clarity: Figures, status: str = "scored", **more: Any) -> Scores:
+    values = (warmth[0], clarity[0])
+    both = None if None in values else sum(value or 0.0 for value in values) / 2
+    return Scores(status, {"warmth": warmth, "clarity": clarity}, {"both": both}, **more)
+
+
+def make_batch(total: int, **changes: Any) -> Batch:
+    values: dict[str, Any] = {
+        "id": "ba_1",
+        "name": "nightly",
+        "status": "completed",
+        "rubric": RUBRIC.id,
+        "path": "source",
+        "relevance": None,
+        "judge": JudgeOptions(),
+        "budget_usd": None,
+        "counts": Counts(total=total, queued=total, scored=0, partial=0, failed=0),
+        "progress": 1.0,
+        "rate_per_second": None,
+        "estimated_end": None,
+        "usage": Usage(judge_calls=7, cost_usd=0.25),
+        "signature": "saiten:0",
+        "metadata": {},
+        "created_at": datetime(2026, 11, 21, tzinfo=UTC),
+    }
+    return Batch(**values | changes)
+
+
+def summarized(results: list[Scores], total: int | None = None, rubric: Rubric = RUBRIC, **changes: Any) -> Any:
+    batch = make_batch(len(results) if total is None else total, **changes)
+    return summarize(rubric, enumerate(results), batch)
+
+
+def test_figures_are_those_of_the_statistics_module():
+    rng = random.Random(3)
+    values = [rng.choice((1.0, 2.0, 3.0)) for _ in range(200)]
+    blends = [value + 10 * (rng.random() - 0.5) for value in values]
+    found = summarized([scores(rated(1.0), rated(*pair)) for pair in zip(values, blends, strict=True)])
+    clarity = found.aspects["clarity"]
+    assert (clarity.n, clarity.unrated) == (200, 0)
+    assert clarity.mean == pytest.approx(statistics.fmean(values), abs=1e-12)
+    assert clarity.sd == pytest.approx(statistics.stdev(values), abs=1e-12)
+    expected = ttest_1samp(values, 0.0).confidence_interval(0.95)
+    assert clarity.interval == pytest.approx((float(expected.low), float(expected.high)), abs=1e-6)
+    assert clarity.histogram == {str(level): count for level, count in sorted(Counter(map(int, values)).items())}
+    assert clarity.blended.n == 200
+    assert clarity.blended.mean == pytest.approx(statistics.fmean(blends), abs=1e-12)
+    assert clarity.blended.sd == pytest.approx(statistics.stdev(blends), abs=1e-12)
+    composite = found.composites["both"]
+    halves = [(1.0 + value) / 2 for value in values]
+    assert (composite.n, composite.mean) == (200, pytest.approx(statistics.fmean(halves), abs=1e-12))
+    assert composite.sd == pytest.approx(statistics.stdev(halves), abs=1e-12)
+
+
+def test_values_far_from_zero_keep_their_deviation():
+    # The textbook formula, Σx² − (Σx)²/n, has no digit left here.
+    values = [1e9 + step for step in (4, 7, 13, 16)]
+    spread = summarized([scores(rated(value), rated(1.0)) for value in values]).aspects["warmth"]
+    assert spread.sd == pytest.approx(statistics.stdev(values), rel=1e-9)
+
+
+def test_what_is_unrated_is_counted_by_reason_and_enters_no_mean():
+    results = [
+        scores(rated(1.0), rated(2.0)),
+        scores(unrated("refused"), rated(3.0), "partial"),
+        scores(unrated("missing"), rated(3.0), "partial"),
+        scores(unrated("refused"), rated(3.0), "partial"),
+    ]
+    warmth = summarized(results).aspects["warmth"]
+    assert (warmth.n, warmth.mean, warmth.unrated) == (1, 1.0, 3)
+    assert list(warmth.unrated_reasons.items()) == [("refused", 2), ("missing", 1)]
+    assert warmth.histogram == {"0": 0, "1": 1}
+
+
+def test_a_histogram_counts_ratings_where_the_mean_takes_all_samples():
+    clarity = summarized([scores(rated(1.0), (5 / 3, None, None, 2)), scores(rated(1.0), (7 / 3, None, None, 2))])
+    assert clarity.aspects["clarity"].mean == pytest.approx(2.0)
+    assert clarity.aspects["clarity"].histogram == {"1": 0, "2": 2, "3": 0}
+
+
+def test_no_result_at_all_gives_nulls_and_empty_levels():
+    found = summarized([], total=0)
+    for aspect in found.aspects.values():
+        assert (aspect.n, aspect.mean, aspect.sd, aspect.interval, aspect.blended) == (0, None, None, None, None)
+        assert set(aspect.histogram.values()) == {0}
+    assert found.composites["both"] == Spread(n=0, mean=None, sd=None, interval=None)
+    assert (found.coverage.rated, found.coverage.expected, found.coverage.share) == (0, 0, None)
+
+
+def test_one_result_has_a_mean_and_nothing_beyond():
+    warmth = summarized([scores(rated(1.0), rated(2.0))]).aspects["warmth"]
+    assert (warmth.n, warmth.mean, warmth.sd, warmth.interval) == (1, 1.0, None, None)
+
+
+def test_constant_ratings_have_no_deviation_and_no_interval():
+    value = 0.1  # whose sums are not exact
+    warmth = summarized([scores((value, None, None, 0), rated(2.0))] * 1000).aspects["warmth"]
+    assert (warmth.n, warmth.mean, warmth.sd, warmth.interval) == (1000, value, 0.0, None)
+
+
+def test_coverage_is_of_everything_that_was_asked_for():
+    results = [
+        scores(rated(1.0), rated(2.0)),
+        scores(unrated(), rated(2.0), "partial"),
+        Scores("failed", {}, {}, failure="judge-refused-request"),
+    ]
+    found = summarized(results, total=5)
+    assert (found.coverage.rated, found.coverage.expected, found.coverage.share) == (3, 10, 0.3)
+    assert found.counts == Counts(total=5, queued=2, scored=1, partial=1, failed=1)
+
+
+def test_failures_and_warnings_are_counted_by_code():
+    results = [
+        Scores("failed", {}, {}, failure="worker-died"),
+        Scores("failed", {}, {}, failure="judge-refused-request"),
+        Scores("failed", {}, {}, failure="judge-refused-request"),
+        scores(unrated(), unrated(), "failed", warnings=("suspected-injection",)),
+        scores(rated(1.0), rated(2.0), warnings=("suspected-injection", "similarity-truncated")),
+    ]
+    found = summarized(results)
+    assert found.failures == {"judge-refused-request": 2, "judge-reply-invalid": 1, "worker-died": 1}
+    assert found.warnings == {"suspected-injection": 2, "similarity-truncated": 1}
+    # An evaluation without one rating has reasons; a candidate without an evaluation has none.
+    assert found.aspects["warmth"].unrated_reasons == {"refused": 1}
+
+
+def test_the_bill_and_the_signatures_are_the_batchs():
+    found = summarized([], total=3, signature=None, signatures={"a": 2, "b": 1}, status="cancelled")
+    assert (found.batch, found.name, found.status, found.rubric) == ("ba_1", "nightly", "cancelled", RUBRIC.id)
+    assert (found.usage.judge_calls, found.usage.cost_usd) == (7, 0.25)
+    assert (found.signature, found.signatures) == (None, {"a": 2, "b": 1})
+
+
+def test_what_the_rubric_no_longer_has_is_shown_and_covers_nothing():
+    older = Scores("scored", {"wit": rated(4.0), "warmth": rated(7.0)}, {"old": 2.0})
+    found = summarized([older])
+    assert found.aspects["wit"].histogram == {"4": 1}
+    assert found.aspects["warmth"].histogram == {"0": 0, "1": 0, "7": 1}
+    assert found.composites["old"].mean == 2.0
+    assert (found.coverage.rated, found.coverage.expected) == (1, 2)
+    assert "wit" not in summarized([]).aspects
+
+
+async def test_pages_give_the_same_as_all_at_once():
+    results = [scores(rated(float(number % 2)), rated(2.0)) for number in range(10)]
+
+    async def pages() -> Any:
+        numbered = list(enumerate(results))
+        yield numbered[:7]
+        yield []
+        yield numbered[7:]
+
+    assert await summarize_pages(RUBRIC, pages(), make_batch(10)) == summarized(results)
+
+
+def test_a_summary_may_be_taken_while_results_come_in():
+    tally = SummaryTally(RUBRIC)
+    tally.add(scores(rated(0.0), rated(2.0)))
+    first = tally.summary(make_batch(2))
+    tally.add(scores(rated(1.0), rated(2.0)))
+    assert (first.aspects["warmth"].mean, tally.summary(make_batch(2)).aspects["warmth"].mean) == (0.0, 0.5)

@@ -1,0 +1,394 @@
+"""Who may call next: places, lanes, pauses, patience, and what is learned from a call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
+from app.flow.call import RateLimits
+from app.flow.control import HERD_SECONDS, FlowControl, open_local_flow
+from app.flow.state import FIRST_CALLS, Bounds, Demand, Grant, Report
+from app.ports import Lane
+from tests.support.dict_cache import FakeTime
+
+
+def open_flow(concurrency: int, time: FakeTime | None = None, **rates: float) -> FlowControl:
+    bounds = Bounds(concurrency, **rates)
+    return open_local_flow(bounds, clock=time.clock, sleep=time.sleep) if time else open_local_flow(bounds)
+
+
+async def enter(flow: FlowControl, patience_seconds: float = 10, **how: Any) -> None:
+    async with flow.passage(patience_seconds=patience_seconds, **how) as call:
+        call.succeeded()
+
+
+async def hold(flow: FlowControl, until: asyncio.Event, **how: Any) -> None:
+    async with flow.passage(patience_seconds=10, **how):
+        await until.wait()
+
+
+async def close_for(flow: FlowControl, seconds: float) -> None:
+    """One call that the endpoint answers with a pause."""
+    async with flow.passage(patience_seconds=10) as call:
+        call.put_off(seconds)
+
+
+async def turn() -> None:
+    """Lets every task that can run do so."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def assert_free(flow: FlowControl, places: int) -> None:
+    """That many may be in at once, and not one more."""
+    leave = asyncio.Event()
+    inside = [asyncio.create_task(hold(flow, leave)) for _ in range(places)]
+    await turn()
+    with pytest.raises(JudgeUnavailable, match="no place"):
+        await enter(flow, 0.001)
+    leave.set()
+    await asyncio.gather(*inside)
+    await enter(flow, 1)
+
+
+class TestPlaces:
+    async def test_before_the_first_answer_few_may_call(self):
+        await assert_free(open_flow(100), FIRST_CALLS)
+
+    async def test_never_more_than_configured(self):
+        flow = open_flow(3)
+        for _ in range(9):
+            await enter(flow)
+        await assert_free(flow, 3)
+
+    async def test_who_finds_no_place_is_told_to_come_back(self):
+        flow, leave = open_flow(1), asyncio.Event()
+        holder = asyncio.create_task(hold(flow, leave))
+        await turn()
+        with pytest.raises(JudgeUnavailable, match=r"the judge is busy: no place within 0\.02 s") as caught:
+            await enter(flow, 0.02)
+        assert caught.value.retry_after_seconds == 1.0
+        leave.set()
+        await holder
+        await assert_free(flow, 1)
+
+    async def test_a_waiter_that_goes_away_takes_no_place(self):
+        flow, leave = open_flow(2), asyncio.Event()
+        holders = [asyncio.create_task(hold(flow, leave)) for _ in range(2)]
+        await turn()
+        waiter = asyncio.create_task(enter(flow))
+        await turn()
+        waiter.cancel()
+        leave.set()
+        await asyncio.gather(*holders)
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        await assert_free(flow, 2)
+
+    async def test_a_waiter_that_goes_away_as_it_is_given_its_place_takes_none(self):
+        flow, leave = open_flow(1), asyncio.Event()
+        holder = asyncio.create_task(hold(flow, leave))
+        await turn()
+        waiter = asyncio.create_task(hold(flow, asyncio.Event()))
+        await turn()
+        leave.set()
+        await holder
+        while not flow._in_flight:
+            await asyncio.sleep(0)
+        # The place is the waiter's, but it has not run since.
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        await assert_free(flow, 1)
+
+    async def test_a_call_that_fails_gives_its_place_back(self):
+        flow = open_flow(1)
+        with pytest.raises(ZeroDivisionError):
+            async with flow.passage(patience_seconds=1):
+                raise ZeroDivisionError
+        await assert_free(flow, 1)
+
+
+class TestLanes:
+    async def order(self, flow: FlowControl, leave: asyncio.Event, *lanes: Lane) -> list[Lane]:
+        came: list[Lane] = []
+
+        async def come(lane: Lane) -> None:
+            async with flow.passage(lane=lane, patience_seconds=10):
+                came.append(lane)
+
+        waiting = []
+        for lane in lanes:
+            waiting.append(asyncio.create_task(come(lane)))
+            await turn()
+        leave.set()
+        await asyncio.gather(*waiting)
+        return came
+
+    async def test_interactive_calls_go_first(self):
+        flow, leave = open_flow(1), asyncio.Event()
+        holder = asyncio.create_task(hold(flow, leave))
+        await turn()
+        came = await self.order(flow, leave, "batch", "batch", "interactive")
+        await holder
+        assert came == ["interactive", "batch", "batch"]
+
+    async def test_an_interactive_call_finds_a_place_among_batches(self):
+        flow, leave = open_flow(FIRST_CALLS), asyncio.Event()
+        batches = [asyncio.create_task(hold(flow, leave, lane="batch")) for _ in range(50)]
+        await turn()
+        await enter(flow, 0.5)
+        leave.set()
+        await asyncio.gather(*batches)
+
+    async def test_a_large_limit_is_a_batchs_almost_whole(self):
+        flow, leave = open_flow(100), asyncio.Event()
+        for _ in range(100):
+            await enter(flow)
+        batches = [asyncio.create_task(hold(flow, leave, lane="batch")) for _ in range(150)]
+        await turn()
+        assert 97 <= flow._in_flight < 100
+        leave.set()
+        await asyncio.gather(*batches)
+
+
+class TestPauses:
+    async def test_nobody_calls_before_the_end_of_a_pause(self):
+        time = FakeTime()
+        flow = open_flow(8, time)
+        await close_for(flow, 5)
+        entered = []
+
+        async def come() -> None:
+            async with flow.passage(patience_seconds=10):
+                entered.append(time.now)
+
+        await asyncio.gather(*(come() for _ in range(4)))
+        assert 1005 <= min(entered) <= max(entered) <= 1005 + 2 * HERD_SECONDS + 0.5
+        assert len(set(entered)) >= 3, "they do not leave all at once"
+
+    async def test_who_cannot_wait_so_long_is_told_at_once(self):
+        time = FakeTime()
+        flow = open_flow(2, time)
+        await close_for(flow, 11)
+        with pytest.raises(JudgeUnavailable, match="no calls for another 11 s") as caught:
+            await enter(flow)
+        assert caught.value.retry_after_seconds == 11
+        assert time.slept == []
+
+    async def test_who_waits_already_is_told_as_soon_as_the_pause_is_known(self):
+        time, leave = FakeTime(), asyncio.Event()
+        flow = open_flow(1, time)
+
+        async def call() -> None:
+            async with flow.passage(patience_seconds=10) as made:
+                await leave.wait()
+                made.throttled(60.0)
+
+        caller = asyncio.create_task(call())
+        await turn()
+        waiter = asyncio.create_task(enter(flow, 30))
+        await turn()
+        leave.set()
+        with pytest.raises(JudgeUnavailable, match="no calls for another 60 s"):
+            await waiter
+        await caller
+
+    async def test_patience_may_end_with_the_pause(self):
+        time = FakeTime()
+        flow = open_flow(1, time)
+        await close_for(flow, 10)
+        await enter(flow, 10)
+        assert time.now >= 1010
+
+    async def test_a_shorter_pause_never_cuts_a_longer_one(self):
+        time = FakeTime()
+        flow, leave = open_flow(2, time), asyncio.Event()
+
+        async def call(seconds: float) -> None:
+            async with flow.passage(patience_seconds=10) as made:
+                await leave.wait()
+                made.put_off(seconds)
+
+        calls = [asyncio.create_task(call(seconds)) for seconds in (9, 2)]
+        await turn()
+        leave.set()
+        await asyncio.gather(*calls)
+        await enter(flow)
+        assert time.now >= 1009
+
+    async def test_what_is_spent_is_waited_for(self):
+        time = FakeTime()
+        flow = open_flow(1, time)
+        async with flow.passage(patience_seconds=1) as call:
+            call.succeeded(RateLimits(closed_seconds=6.0))
+        await enter(flow, 10)
+        assert time.now >= 1006
+
+    async def test_who_goes_away_before_a_closed_gate_leaves_the_place(self):
+        flow = open_flow(1)
+        await close_for(flow, 5)
+        waiter = asyncio.create_task(enter(flow))
+        await turn()
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        await turn()
+        assert flow._usher is None
+        assert flow._in_flight == 0
+
+
+class TestRefusedAccounts:
+    async def test_those_who_wait_are_turned_away_and_later_ones_are_not(self):
+        flow, leave = open_flow(1), asyncio.Event()
+        holder = asyncio.create_task(hold(flow, leave))
+        await turn()
+        waiters = [asyncio.create_task(enter(flow)) for _ in range(2)]
+        await turn()
+        flow.turn_away(JudgeUnauthorized("the account is closed", said="words of the endpoint"))
+        for waiter in waiters:
+            with pytest.raises(JudgeUnauthorized) as caught:
+                await waiter
+            assert str(caught.value) == "the account is closed"
+        leave.set()
+        await holder
+        await assert_free(flow, 1)
+
+    async def test_who_was_let_through_but_has_not_called_is_turned_away_too(self):
+        flow, leave = open_flow(1), asyncio.Event()
+        holder = asyncio.create_task(hold(flow, leave))
+        await turn()
+        waiter = asyncio.create_task(enter(flow))
+        await turn()
+        leave.set()
+        await holder
+        while not flow._in_flight:
+            await asyncio.sleep(0)
+        flow.turn_away(JudgeUnauthorized("the account is closed"))
+        with pytest.raises(JudgeUnauthorized):
+            await waiter
+        await assert_free(flow, 1)
+
+
+class TestRates:
+    @pytest.mark.parametrize("configured", [True, False])
+    async def test_calls_keep_to_the_rate_after_a_small_burst(self, configured: bool):
+        time = FakeTime()
+        flow = open_flow(100, time, **({"requests_per_minute": 600.0} if configured else {}))
+        limits = RateLimits() if configured else RateLimits(requests_per_minute=600.0)
+        begun: list[float] = []
+
+        async def call() -> None:
+            async with flow.passage(patience_seconds=60) as made:
+                begun.append(time.now)
+                await asyncio.sleep(0)
+                made.succeeded(limits)
+
+        await asyncio.gather(*(call() for _ in range(100)))
+        assert begun == sorted(begun)
+        for first, later in zip(begun, begun[20:], strict=False):
+            assert later - first >= (20 - FIRST_CALLS) / 10 - 0.2, "20 calls take 2 s, less a burst"
+        assert begun[-1] - begun[0] <= 10
+
+    async def test_what_a_call_uses_is_learned(self):
+        time = FakeTime()
+        flow = open_flow(1, time, tokens_per_minute=60_000.0)
+        for _ in range(100):
+            async with flow.passage(tokens=1000, patience_seconds=60) as call:
+                call.succeeded(tokens_used=500)
+        started = time.now
+        for _ in range(20):
+            async with flow.passage(tokens=1000, patience_seconds=60) as call:
+                assert call.reserved == pytest.approx(500, rel=0.05)
+                call.succeeded(tokens_used=500)
+        assert time.now - started == pytest.approx(10, rel=0.1)
+
+    async def test_a_429_costs_no_tokens(self):
+        time = FakeTime()
+        flow = open_flow(1, time, tokens_per_minute=60.0)
+        async with flow.passage(tokens=1000, patience_seconds=60) as call:
+            call.throttled()
+        await enter(flow, 60, tokens=1)
+        assert time.now == 1000
+
+
+class RecordingState:
+    """Keeps what it is told, and admits everything at once."""
+
+    def __init__(self, heartbeat_seconds: float | None = None, fail: bool = False) -> None:
+        self.heartbeat_seconds = heartbeat_seconds
+        self.reports: list[Report] = []
+        self.closed = False
+        self.told = asyncio.Event()
+        self._fail = fail
+
+    async def exchange(self, report: Report, demand: Demand) -> Grant:
+        await asyncio.sleep(0)
+        if self._fail:
+            raise ZeroDivisionError
+        self.reports.append(report)
+        if len(self.reports) >= 3:
+            self.told.set()
+        return Grant(len(demand.tokens), 100)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class TestTheState:
+    async def test_growth_costs_no_exchange_of_its_own(self):
+        state = RecordingState()
+        flow = FlowControl(state)
+        for _ in range(3):
+            await enter(flow)
+        assert [report.successes for report in state.reports] == [0, 1, 1]
+
+    async def test_a_429_is_told_at_once(self):
+        state = RecordingState()
+        flow = FlowControl(state)
+        async with flow.passage(patience_seconds=1) as call:
+            call.throttled(7.0, RateLimits(requests_per_minute=60.0))
+        await turn()
+        last = state.reports[-1]
+        assert last.throttled_age_seconds is not None
+        assert last.closed_seconds == pytest.approx(7, abs=1)
+        assert last.requests_per_minute == 60
+
+    async def test_a_pause_learned_during_an_exchange_holds_those_it_would_have_let_through(self):
+        state = RecordingState()
+        flow = FlowControl(state)
+        leave = asyncio.Event()
+
+        async def call() -> None:
+            async with flow.passage(patience_seconds=10) as made:
+                await leave.wait()
+                made.throttled(5.0)
+
+        caller = asyncio.create_task(call())
+        await turn()
+        late = asyncio.create_task(enter(flow, 9))
+        await asyncio.sleep(0)
+        leave.set()
+        await caller
+        await turn()
+        assert not late.done()
+        assert flow._in_flight == 0
+        late.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await late
+        await flow.close()
+
+    async def test_a_process_with_a_long_call_stays_counted(self):
+        state = RecordingState(heartbeat_seconds=0.01)
+        flow = FlowControl(state)
+        async with flow.passage(patience_seconds=1):
+            await asyncio.wait_for(state.told.wait(), 30)
+        await flow.close()
+        assert state.closed
+
+    async def test_a_state_that_breaks_leaves_nobody_waiting(self):
+        with pytest.raises(ZeroDivisionError):
+            await enter(FlowControl(RecordingState(fail=True)))

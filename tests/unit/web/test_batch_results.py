@@ -1,0 +1,133 @@
+"""Results of a batch over HTTP: in order, whole or visibly broken off, harmless in a spreadsheet, and in figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.adapters.sql.batches.store import SQLBatchStore
+from app.domain.batch import ItemResult
+from app.domain.errors import StoreUnavailable
+from tests.support.posted import make_item, post_batch, wait_for
+from tests.support.serving import serving
+
+
+def read_lines(response: httpx.Response) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+@pytest.fixture
+async def client(tmp_path: Path):
+    async with serving(tmp_path, judge="lexical") as found:
+        yield found
+
+
+async def complete_batch(client: httpx.AsyncClient, *items: dict[str, Any], **options: Any) -> str:
+    """The address of a completed batch of these items."""
+    response = await client.post("/v1/batches", json={**options, "items": items})
+    batch = await wait_for(client, response.json()["id"])
+    return f"/v1/batches/{batch['id']}"
+
+
+async def test_results_come_in_item_order(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.batches.desk.RESULTS_PAGE", 7)
+    several = {"context": make_item()["context"], "responses": ["はい。", "いいえ。"], "metadata": {"system": "甲"}}
+    path = await complete_batch(client, *(make_item(number) for number in range(30)), several)
+    response = await client.get(f"{path}/results")
+    lines = read_lines(response)
+    assert response.headers["content-type"] == "application/x-ndjson"
+    assert response.headers["x-batch-status"] == "completed"
+    assert [line["position"] for line in lines] == list(range(32))
+    assert [(line["item"], line["candidate"]) for line in lines[29:]] == [("i29", None), ("30", 0), ("30", 1)]
+    assert {line["status"] for line in lines} == {"scored"}
+    assert (lines[0]["metadata"], lines[31]["metadata"]) == ({}, {"system": "甲"})
+    pages = [await client.get(f"{path}/results?after={after}&limit=12") for after in (-1, 11, 23)]
+    assert [line for page in pages for line in read_lines(page)] == lines
+    assert [len(read_lines(page)) for page in pages] == [12, 12, 8]
+
+
+async def test_a_stream_that_fails_does_not_end_as_if_it_were_whole(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await complete_batch(client, *(make_item(number) for number in range(10)))
+    monkeypatch.setattr("app.batches.desk.RESULTS_PAGE", 5)
+    read = SQLBatchStore.results
+
+    async def fail_later(
+        self: SQLBatchStore, project: str, batch_id: str, *, after: int, limit: int
+    ) -> list[ItemResult]:
+        if after > 0:
+            raise StoreUnavailable("the database went away")
+        return await read(self, project, batch_id, after=after, limit=limit)
+
+    monkeypatch.setattr(SQLBatchStore, "results", fail_later)
+    for form in ("ndjson", "csv"):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await client.get(f"{path}/results?format={form}")
+
+
+async def test_an_erasure_in_mid_stream_is_no_end_either(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await complete_batch(client, *(make_item(number) for number in range(10)))
+    monkeypatch.setattr("app.batches.desk.RESULTS_PAGE", 5)
+    read = SQLBatchStore.results
+
+    async def erase_later(
+        self: SQLBatchStore, project: str, batch_id: str, *, after: int, limit: int
+    ) -> list[ItemResult]:
+        if after > 0:
+            await self.erase(project, batch_id)
+        return await read(self, project, batch_id, after=after, limit=limit)
+
+    monkeypatch.setattr(SQLBatchStore, "results", erase_later)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await client.get(f"{path}/results")
+
+
+async def test_a_formula_is_text_in_the_table(client: httpx.AsyncClient) -> None:
+    formula = '=HYPERLINK("http://evil.example","見る")'
+    path = await complete_batch(client, make_item(0, id=formula, metadata={"note": "@SUM(A1)"}), make_item(1, id="b"))
+    response = await client.get(f"{path}/results?format=csv")
+    rows = list(csv.DictReader(io.StringIO(response.text)))
+    assert response.headers["content-type"].startswith("text/csv; charset=utf-8")
+    assert response.headers["content-disposition"] == f'attachment; filename="{path.rsplit("/", 1)[1]}.csv"'
+    assert [row["item"] for row in rows] == ["'" + formula, "b"]
+    assert [row["status"] for row in rows] == ["scored", "scored"]
+    assert not any(cell.startswith(("=", "@", "+")) for row in rows for cell in row.values())
+
+
+async def test_what_has_no_result_yet_is_left_out(tmp_path: Path, redis_url: str) -> None:
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
+        batch = await post_batch(client)
+        response = await client.get(f"/v1/batches/{batch['id']}/results")
+        assert (response.status_code, response.text, response.headers["x-batch-status"]) == (200, "", "queued")
+        summary = (await client.get(f"/v1/batches/{batch['id']}/summary")).json()
+    assert summary["coverage"] == {"rated": 0, "expected": 18, "share": 0.0}
+
+
+@pytest.mark.parametrize("query", ["format=xml", "after=-2", "after=x", "limit=0", f"after={10**30}"])
+async def test_a_query_that_does_not_fit_is_a_problem(client: httpx.AsyncClient, query: str) -> None:
+    path = await complete_batch(client, make_item())
+    response = await client.get(f"{path}/results?{query}")
+    assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
+
+
+async def test_the_summary_is_over_all_results(client: httpx.AsyncClient) -> None:
+    path = await complete_batch(client, *(make_item(number) for number in range(8)), name="a")
+    lines = read_lines(await client.get(f"{path}/results"))
+    first, again = await client.get(f"{path}/summary"), await client.get(f"{path}/summary")
+    summary = first.json()
+    assert again.content == first.content
+    assert (summary["name"], summary["status"], summary["counts"]["scored"]) == ("a", "completed", 8)
+    for name, aspect in summary["aspects"].items():
+        ratings = [line["aspects"][name]["rating"] for line in lines]
+        assert (aspect["n"], aspect["mean"]) == (8, pytest.approx(sum(ratings) / 8))
+        assert aspect["histogram"] == {level: ratings.count(int(level)) for level in aspect["histogram"]}
+    assert summary["signature"] == lines[0]["signature"]

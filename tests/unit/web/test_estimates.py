@@ -1,0 +1,32 @@
+"""`/v1/estimates`: the figures of a batch, with nothing stored and nobody called."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.posted import NDJSON, make_body, write_ndjson
+
+
+@pytest.mark.parametrize("ndjson", [False, True])
+async def test_a_batch_is_estimated(client: httpx.AsyncClient, fake: FakeOpenAI, ndjson: bool) -> None:
+    body = make_body(5, judge={"samples": 3})
+    sent = {"content": write_ndjson(body), "headers": NDJSON} if ndjson else {"json": body}
+    response = await client.post("/v1/estimates", **sent)
+    report = response.json()
+    assert response.status_code == 200
+    assert (report["candidates"], report["distinct_candidates"]) == (5, 5)
+    assert report["calls"] >= 5
+    assert report["prompt_tokens"] > report["prefix_tokens"] > 0
+    assert report["cost_usd"] >= report["unit_cost_usd"] > 0
+    assert fake.requests == []
+    assert (await client.get("/v1/batches")).json()["items"] == []
+
+
+async def test_a_budget_needs_a_known_price(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
+    unpriced = make_body(judge={"model": "somebody/else-7"})
+    response = await client.post("/v1/batches", json={**unpriced, "budget_usd": 1})
+    assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "/budget_usd")
+    assert (await client.post("/v1/estimates", json=unpriced)).json()["cost_usd"] is None
+    assert fake.requests == []
