@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ../shared/data/dbdc3_ja.jsonl
 
-.PHONY: help install demo run test format lint types imports unit bench fit pages constraints clean
+.PHONY: help install demo run test format lint types imports unit bench faults fit pages constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -56,6 +56,9 @@ unit: install
 
 bench: install  ## print what is measured, beside its peers
 	$(BIN)/python -m benchmarks
+
+faults: install  ## run the fault table at full size, some 25 minutes
+	$(BIN)/python -m benchmarks.faults
 
 fit: install  ## fit the lexical judge's weights again
 	$(BIN)/python scripts/fit_lexical.py $(DATA)

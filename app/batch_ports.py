@@ -38,7 +38,8 @@ class Work:
 
     `suspect` is True where a worker died while it held this chunk: then each candidate is to be marked before it is
     begun (`BatchStore.mark`); `tries` says, by position, how often one was marked before, where it was.
-    `affordable` is how many of `todo`, from the first, the budget has been reserved for (all of them without a budget).
+    `unit_usd` is what one candidate is reckoned with under the batch's budget, None without one; `affordable` is how
+    many of `todo`, from the first, the budget has been reserved for (all of them without a budget).
     """
 
     job: Job
@@ -47,6 +48,7 @@ class Work:
     todo: Sequence[tuple[Entry, Candidate]]
     suspect: bool
     affordable: int
+    unit_usd: float | None = None
     tries: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -163,7 +165,18 @@ class BatchStore(Protocol):
         ...
 
     async def erase(self, project: str, batch_id: str) -> tuple[str, ...] | None:
-        """Removes the batch with all texts and results, and returns the cache keys of its calls."""
+        """Removes the batch with all texts and results, and returns the cache keys of its calls.
+
+        The keys are owed from then on: until `settle` they are remembered, whatever dies in between.
+        """
+        ...
+
+    async def owed(self, limit: int) -> tuple[str, ...]:
+        """Cache keys of erased batches that nobody has settled yet."""
+        ...
+
+    async def settle(self, keys: Sequence[str]) -> None:
+        """These keys are gone from the cache."""
         ...
 
     # Working. `owner` is one worker process; a lease is good until its end, unless it is renewed.

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry
+from redis.asyncio import Redis
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app import openers
 from app.adapters.sql.batches.store import SQLBatchStore
@@ -22,11 +24,14 @@ from app.batches.desk import BatchDesk
 from app.batches.worker import BatchWorker, end_tasks, window_of
 from app.call_cache import CachedCalls
 from app.pipeline import Instruments
-from app.ports import Keyring, Store
+from app.ports import CallCache, Keyring, Store, Telemetry
 from app.relevance import Relevance
 from app.settings import Settings
 
 logger = logging.getLogger("saiten")
+
+RESTART_SECONDS = 1.0
+"""Between the failure of this process's own worker and its next start."""
 
 
 @dataclass(frozen=True)
@@ -54,65 +59,13 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     Raises SettingsInvalid, RubricInvalid or StoreUnavailable, each with one sentence for the operator.
     """
     async with AsyncExitStack() as stack:
-        rubrics = openers.open_rubrics(settings)
         engine = await openers.open_database(settings, stack)
         redis = openers.open_redis(settings, stack)
-        store, batches = SQLStore(engine), SQLBatchStore(engine, window=window_of(settings.judge_concurrency))
-        telemetry = PrometheusTelemetry(CollectorRegistry())
+        store, telemetry = SQLStore(engine), PrometheusTelemetry(CollectorRegistry())
         cache = openers.open_cache(settings, engine, redis)
         stack.push_async_callback(cache.close)
-        calls = CachedCalls(cache, telemetry)
-        flow = openers.open_flow(settings, redis)
-        stack.push_async_callback(flow.close)
-        judge = openers.open_judge(settings, calls, flow)
-        stack.push_async_callback(judge.close)
-        translator = openers.open_translator(settings, cache, telemetry)
-        if translator is not None:
-            stack.push_async_callback(translator.close)
-        relevance = Relevance(
-            openers.open_encoder(settings), store, calls, timeout_seconds=settings.encoder_timeout_seconds
-        )
-        stack.push_async_callback(relevance.close)
-        instruments = Instruments(
-            rubrics=rubrics,
-            judge=judge,
-            translator=translator,
-            relevance=relevance,
-            telemetry=telemetry,
-            now=lambda: datetime.now(UTC),
-            new_id=lambda: new_id("ev_"),
-        )
-        queue = openers.open_queue(settings, stack)
-        provider = openers.open_provider(
-            settings,
-            engine,
-            stack,
-            store=batches,
-            queue=queue,
-            cache=cache,
-            instruments=replace(instruments, lane="batch"),
-        )
-        desk = BatchDesk(
-            store=batches,
-            queue=queue,
-            instruments=instruments,
-            cache=cache,
-            limits=settings.limits,
-            new_id=lambda: new_id("ba_"),
-            window=window_of(settings.judge_concurrency),
-            provider=provider,
-        )
-        worker = BatchWorker(
-            store=batches,
-            queue=queue,
-            cache=cache,
-            instruments=replace(instruments, lane="batch"),
-            telemetry=telemetry,
-            owner=f"{socket.gethostname()[:40]}/{secrets.token_hex(8)}",
-            concurrency=settings.judge_concurrency,
-            lease_seconds=settings.lease_seconds,
-            provider=provider,
-        )
+        instruments = open_instruments(settings, stack, redis=redis, store=store, cache=cache, telemetry=telemetry)
+        desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
         yield Service(
             settings,
             instruments,
@@ -125,6 +78,74 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         )
 
 
+def open_instruments(
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    redis: Redis | None,
+    store: Store,
+    cache: CallCache,
+    telemetry: Telemetry,
+) -> Instruments:
+    """What an evaluation is made with."""
+    rubrics = openers.open_rubrics(settings)
+    calls = CachedCalls(cache, telemetry)
+    flow = openers.open_flow(settings, redis)
+    stack.push_async_callback(flow.close)
+    telemetry.flow(flow.figures)
+    judge = openers.open_judge(settings, calls, flow)
+    stack.push_async_callback(judge.close)
+    translator = openers.open_translator(settings, cache, telemetry)
+    if translator is not None:
+        stack.push_async_callback(translator.close)
+    encoder = openers.open_encoder(settings)
+    relevance = Relevance(encoder, store, calls, timeout_seconds=settings.encoder_timeout_seconds)
+    stack.push_async_callback(relevance.close)
+    return Instruments(
+        rubrics=rubrics,
+        judge=judge,
+        translator=translator,
+        relevance=relevance,
+        telemetry=telemetry,
+        now=lambda: datetime.now(UTC),
+        new_id=lambda: new_id("ev_"),
+    )
+
+
+def open_batches(
+    settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, cache: CallCache, instruments: Instruments
+) -> tuple[BatchDesk, BatchWorker]:
+    """Where batches are handed in, and who works on them."""
+    window = window_of(settings.judge_concurrency)
+    store, queue = SQLBatchStore(engine, window=window), openers.open_queue(settings, stack)
+    unhurried = replace(instruments, lane="batch")
+    provider = openers.open_provider(
+        settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried
+    )
+    desk = BatchDesk(
+        store=store,
+        queue=queue,
+        instruments=instruments,
+        cache=cache,
+        limits=settings.limits,
+        new_id=lambda: new_id("ba_"),
+        window=window,
+        provider=provider,
+    )
+    worker = BatchWorker(
+        store=store,
+        queue=queue,
+        cache=cache,
+        instruments=unhurried,
+        telemetry=instruments.telemetry,
+        owner=f"{socket.gethostname()[:40]}/{secrets.token_hex(8)}",
+        concurrency=settings.judge_concurrency,
+        lease_seconds=settings.lease_seconds,
+        provider=provider,
+    )
+    return desk, worker
+
+
 def new_id(prefix: str) -> str:
     """An id that nobody guesses."""
     return prefix + secrets.token_hex(12)
@@ -132,16 +153,36 @@ def new_id(prefix: str) -> str:
 
 @asynccontextmanager
 async def working(service: Service, stopping: asyncio.Event) -> AsyncIterator[None]:
-    """Works on batches in this process where the queue is embedded, until `stopping` or the end of the context."""
+    """Works on batches in this process where the queue is embedded, until `stopping` or the end of the context. With
+    Redis others do, and this process tells what waits for them."""
     if service.settings.redis_url is not None:
-        yield
+        watch = asyncio.create_task(service.worker.watch())
+        try:
+            yield
+        finally:
+            await end_tasks([watch])
         return
-    work = asyncio.create_task(service.worker.run())
+    work = asyncio.create_task(keep_working(service.worker))
     watch = asyncio.create_task(stop_on(stopping, work))
     try:
         yield
     finally:
-        await end_tasks([watch, work])
+        await end_tasks([watch])
+        # Once: what finishes what is in hand, since `stopping`, must not be cut short by a second time.
+        if not work.cancelling():
+            work.cancel()
+        await asyncio.wait([work])
+
+
+async def keep_working(worker: BatchWorker, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Works until cancelled. An error that the worker could not deal with is logged, and the work is begun anew: else
+    the service would go on taking batches that nobody scores."""
+    while True:
+        try:
+            await worker.run()
+        except Exception:
+            logger.exception("the worker failed, and begins anew")
+        await sleep(RESTART_SECONDS)
 
 
 async def stop_on(stopping: asyncio.Event, work: asyncio.Task[None]) -> None:

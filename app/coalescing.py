@@ -31,10 +31,12 @@ class Coalescer(Generic[Asked, Answer]):
         *,
         most: int = 500,
         linger_seconds: float = 0.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._work = work
         self._most = most
         self._linger_seconds = linger_seconds
+        self._sleep = sleep
         self._busy_until = 0.0
         self._waiting: list[tuple[Asked, asyncio.Future[Answer]]] = []
         self._runner: asyncio.Task[None] | None = None
@@ -75,7 +77,7 @@ class Coalescer(Generic[Asked, Answer]):
             return
         loop = asyncio.get_running_loop()
         if loop.time() < self._busy_until and len(self._waiting) < self._most:
-            await asyncio.sleep(self._linger_seconds)
+            await self._sleep(self._linger_seconds)
 
     async def _serve(self, batch: Sequence[tuple[Asked, asyncio.Future[Answer]]]) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -269,6 +269,20 @@ class Keyring(Protocol):
 Outcome = Literal["hit", "miss"]
 
 
+@dataclass(frozen=True)
+class FlowFigures:
+    """Flow control of the judge's endpoint as one process sees it now.
+
+    `limit` are the calls that it may make at once, `waiting` those that wait for their turn; `closed_seconds` is for
+    how long nobody may call.
+    """
+
+    limit: int
+    in_flight: int
+    waiting: int
+    closed_seconds: float
+
+
 class Telemetry(Protocol):
     """Counts and durations for the operator. Never given a text."""
 
@@ -290,4 +304,8 @@ class Telemetry(Protocol):
 
     def holding(self, chunks: int) -> None:
         """How many chunks this process works on."""
+        ...
+
+    def flow(self, look: Callable[[], FlowFigures]) -> None:
+        """Where to look flow control's figures up whenever they are wanted. To be told once."""
         ...

@@ -43,6 +43,8 @@ class Relevance:
                 self._slow = False
                 return found
         except EncoderUnavailable as error:
+            # That, too, is an answer.
+            self._slow = False
             return nothing(options, str(error))
         except TimeoutError:
             self._slow = True

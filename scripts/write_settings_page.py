@@ -20,8 +20,8 @@ This page is written by `scripts/write_settings_page.py`; a test holds it to the
 |---|---|---|
 """
 TAIL = """
-The tests read `SAITEN_TEST_POSTGRES_URL` (a PostgreSQL in which databases may be made) and
-`SAITEN_TEST_REQUIRE_SERVICES`.
+The tests read `SAITEN_TEST_POSTGRES_URL` (a PostgreSQL in which databases may be made),
+`SAITEN_TEST_REDIS_URL` (a Redis whose database may be emptied) and `SAITEN_TEST_REQUIRE_SERVICES`.
 """
 
 

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 import redis
@@ -69,10 +70,16 @@ def redis_server() -> Iterator[str]:
     """The URL of a real Redis whose databases these tests may empty."""
     given = os.environ.get("SAITEN_TEST_REDIS_URL")
     if given:
-        yield given
+        yield own_database(given)
         return
     with private_redis() as url:
         yield url
+
+
+def own_database(url: str) -> str:
+    """The URL with a database of this process's own: those side by side under `-n` must not empty each other's."""
+    parts, place = urlsplit(url), os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return urlunsplit(parts._replace(path=f"/{int(parts.path.strip('/') or 0) + int(place)}"))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from app.adapters.openai.prices import Prices
 from app.adapters.openai.reply import Reply
 from app.call_cache import CachedCalls
 from app.concurrency import run_together
-from app.domain.errors import ProviderBatchUnanswered
+from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered
 from app.domain.prompt import enclose
 from app.domain.rubric import Aspect, Rubric
 from app.domain.verdict import Reading, rate_nothing, read_verdict
@@ -31,6 +31,7 @@ from app.provider_ports import PROVIDER_BATCH_SHARE, DeferredCall, KeptReplies, 
 
 DEFAULT_MODEL = "gpt-6-luna"
 KIND = "openai"
+GRACE_SECONDS = 1.0
 NO_COMPLETION = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
 
 
@@ -72,6 +73,7 @@ class OpenAIJudge:
             sleep=sleep,
         )
         self._calls = calls
+        self._deadline_seconds = deadline_seconds
         self._prices = prices
         self._model = model
         self._max_output_tokens = max_output_tokens
@@ -160,7 +162,12 @@ class OpenAIJudge:
             read[entry] = reply, read_reply(reply, question)
             return read[entry][1].complete
 
-        entry, hit = await self._calls.fetch("judge", key, call, accept)
+        try:
+            # The call may be under way for a batch, which waits longer than anybody who asks for one answer.
+            async with asyncio.timeout(None if lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
+                entry, hit = await self._calls.fetch("judge", key, call, accept)
+        except TimeoutError:
+            raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
         if entry not in read:
             # Another caller's call, which that caller accepted.
             reply = Reply.model_validate_json(entry)

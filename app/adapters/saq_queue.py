@@ -26,6 +26,7 @@ from saq.worker import Worker
 
 from app.adapters.crew import Crew
 from app.batch_ports import Handler, Job, QueueUnavailable
+from app.cancellation import cancel_for_good
 
 logger = logging.getLogger("saiten.queue")
 
@@ -78,8 +79,7 @@ class SAQJobQueue:
         try:
             await asyncio.shield(serving)
         finally:
-            serving.cancel()
-            await asyncio.wait([serving])
+            await cancel_for_good([serving])
             await self._put_back(await crew.stop())
 
     async def depth(self) -> int:

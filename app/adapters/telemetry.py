@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from app.domain.errors import SaitenError
 from app.domain.evaluation import Usage
-from app.ports import Outcome
+from app.log_context import about
+from app.ports import FlowFigures, Outcome
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 FIELDS = (
@@ -25,10 +30,28 @@ FIELDS = (
     "position",
     "chunk",
     "candidates",
-    "replies",
+    "part",
+    "provider_batch_id",
+    "kind",
+    "asked",
+    "answered",
 )
+"""What a record may carry beside its message: Saiten's own ids and figures."""
+
+PLAIN_ERRORS = (AttributeError, ImportError, NameError, RecursionError, TypeError)
+"""Errors that speak of the program alone."""
+
 OWN = ("saiten", "app")
 """First names of Saiten's own loggers."""
+
+
+FLOW: tuple[tuple[str, str, Callable[[FlowFigures], float]], ...] = (
+    ("saiten_judge_concurrency_limit", "Judge calls that this process may make at once", lambda now: now.limit),
+    ("saiten_judge_calls_in_flight", "Judge calls under way", lambda now: now.in_flight),
+    ("saiten_judge_calls_waiting", "Judge calls that wait for their turn", lambda now: now.waiting),
+    ("saiten_judge_closed_seconds", "For how long nobody may call the judge", lambda now: now.closed_seconds),
+)
+"""Gauges of flow control, which is asked when they are read: a second that passes changes them too."""
 
 
 class PrometheusTelemetry:
@@ -92,6 +115,15 @@ class PrometheusTelemetry:
     def holding(self, chunks: int) -> None:
         self._chunks.set(chunks)
 
+    def flow(self, look: Callable[[], FlowFigures]) -> None:
+        for name, told, read in FLOW:
+            Gauge(name, told, registry=self.registry).set_function(partial(figure_of, look, read))
+
+
+def figure_of(look: Callable[[], FlowFigures], read: Callable[[FlowFigures], float]) -> float:
+    """One figure as it is now."""
+    return read(look())
+
 
 class JSONFormatter(logging.Formatter):
     """One record, one line: a line break in a message is escaped, so nobody can forge a second record."""
@@ -101,12 +133,44 @@ class JSONFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": message_of(record),
         }
-        entry |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
-        if record.exc_info:
-            entry["traceback"] = self.formatException(record.exc_info)
+        known = {**about.get(), **vars(record)}
+        entry |= {name: known[name] for name in FIELDS if name in known}
+        if record.exc_info and record.exc_info[1] is not None:
+            entry["traceback"] = write_traceback(record.exc_info[1])
         return json.dumps(entry, ensure_ascii=False)
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """The message. Of asyncio's the first line: below it stands a task with what its error says."""
+    message = record.getMessage()
+    return message.partition("\n")[0] if record.name == "asyncio" else message
+
+
+def write_traceback(error: BaseException) -> str:
+    """Where an error came from, and those that led to it. What they say is left out unless it is Saiten's own or speaks
+    of the program alone: validators and drivers quote what they were given."""
+    parts: list[str] = []
+    seen: set[int] = set()
+    last: BaseException | None = error
+    while last is not None and id(last) not in seen:
+        seen.add(id(last))
+        frames = "".join(traceback.format_tb(last.__traceback__))
+        parts.append(f"Traceback (most recent call last):\n{frames}{name_error(last)}")
+        if isinstance(last, BaseExceptionGroup):
+            parts += [write_traceback(one) for one in last.exceptions]
+        last = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+    return "\n\nIt led to:\n\n".join(reversed(parts))
+
+
+def name_error(error: BaseException) -> str:
+    """The error's type, with what it says where no caller's text can be in it."""
+    if isinstance(error, SaitenError):
+        return f"{type(error).__name__}: {error.loggable}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{type(error).__name__}: {error.strerror}"
+    return f"{type(error).__name__}: {error}" if isinstance(error, PLAIN_ERRORS) else type(error).__name__
 
 
 class OwnRecords(logging.Filter):

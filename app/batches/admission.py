@@ -13,6 +13,9 @@ from app.domain.estimate import EstimateReport
 from app.domain.rubric import Rubric
 from app.pipeline import Instruments
 
+TRIES = 2
+"""Calls that one question may take: a malformed reply is asked for again, and a budget must bear that."""
+
 OF_AN_ITEM = "/reference"
 """What of a request lies in the item; whatever else can be wrong by now lies in the options."""
 
@@ -61,7 +64,7 @@ async def admit(intake: Intake, instruments: Instruments) -> float | None:
         if report.unit_cost_usd is None:
             detail = "the price of the judge's model is not known, so no budget can be kept: add it to SAITEN_PRICES"
             raise InvalidRequest(detail, pointer="/budget_usd")
-        return report.unit_cost_usd
+        return TRIES * report.unit_cost_usd
     if items_matter(options, instruments.rubrics.get(options.rubric)):
         await estimate(intake, instruments)
         return None

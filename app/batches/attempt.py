@@ -11,6 +11,7 @@ from app.domain import errors
 from app.domain.batch import Candidate, Entry, Failure, request_of
 from app.domain.errors import SaitenError
 from app.domain.evaluation import Record
+from app.log_context import working_on
 from app.pipeline import Instruments, evaluate
 
 logger = logging.getLogger("saiten.batches")
@@ -46,9 +47,10 @@ async def attempt(
 
     `touched` is given the cache keys of its calls, however it ends.
     """
-    with collect_keys() as keys:
+    ids = {"batch_id": work.job.batch, "position": entry.position}
+    with working_on(**ids), collect_keys() as keys:
         try:
-            outcome = await insist(work, entry, candidate, tools, patience)
+            outcome = await insist(work, candidate, tools, patience)
         finally:
             touched.update(keys)
     if isinstance(outcome, Failure):
@@ -56,9 +58,7 @@ async def attempt(
     return Finished(work.job, entry, outcome, usage=outcome.evaluation.usage, calls=tuple(keys))
 
 
-async def insist(
-    work: Work, entry: Entry, candidate: Candidate, tools: Instruments, patience: Patience
-) -> Record | Failure:
+async def insist(work: Work, candidate: Candidate, tools: Instruments, patience: Patience) -> Record | Failure:
     """Evaluates until there is a record, or a reason why there will be none. Raises Pause."""
     request, trial = request_of(work.options, candidate), patience.begin()
     while True:
@@ -67,21 +67,16 @@ async def insist(
         except PAUSING as error:
             raise Pause(error) from error
         except WAITING as error:
-            logger.info("a candidate waits: %s", error.loggable, extra=trace(work, entry, error.code))
+            logger.info("a candidate waits: %s", error.loggable, extra={"code": error.code})
             if not await patience.wait(trial):
                 return Failure(code=error.code, detail=error.detail)
         except SaitenError as error:
             return Failure(code=error.code, detail=error.detail)
         except Exception:
             # The edge of a batch, as `RequestFrame` is that of HTTP: a defect costs this candidate, not the worker.
-            logger.exception("unexpected error", extra=trace(work, entry, "internal-error"))
+            logger.exception("unexpected error", extra={"code": "internal-error"})
             detail = "something went wrong inside Saiten; the worker's log has a record with this batch and position"
             return Failure(code="internal-error", detail=detail)
         else:
             patience.succeeded()
             return record
-
-
-def trace(work: Work, entry: Entry, code: str) -> dict[str, object]:
-    """What a log record says of a candidate: ids, and no text."""
-    return {"batch_id": work.job.batch, "position": entry.position, "code": code}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.batch_ports import BatchStore, Finished, Work
+from app.batches.allowance import Allowance
 from app.batches.attempt import Pause, attempt
 from app.batches.doubts import Doubts
 from app.batches.ledger import Hold, Ledger
@@ -64,6 +65,7 @@ class ChunkRun:
         self._hold = hold
         self._floor = floor
         self._error: BaseException | None = None
+        self._allowance = Allowance(work.affordable, work.unit_usd)
 
     async def run(self) -> None:
         """Returns when every candidate that was begun has been delivered."""
@@ -83,7 +85,7 @@ class ChunkRun:
         try:
             for entry, candidate in candidates:
                 await self._floor.places.acquire()
-                if self._hold.stopped:
+                if self._hold.stopped or not self._allowance.begin():
                     self._floor.places.release()
                     break
                 task = asyncio.create_task(self._handle(entry, candidate))
@@ -115,7 +117,11 @@ class ChunkRun:
             raise self._error
 
     async def _handle(self, entry: Entry, candidate: Candidate) -> None:
-        finished = await self._find(entry, candidate)
+        finished = None
+        try:
+            finished = await self._find(entry, candidate)
+        finally:
+            self._allowance.end(finished.usage.cost_usd if finished else 0.0)
         if finished is not None:
             await self._floor.ledger.keep(finished)
             self._count(finished)

@@ -10,7 +10,7 @@ from datetime import datetime
 from app.batch_ports import BatchFilter, BatchStore, JobQueue, KeyedAnswer
 from app.batches.admission import admit, estimate
 from app.batches.document import BatchReader
-from app.batches.erasure import Erasure
+from app.batches.erasure import settle_erasures
 from app.batches.intake import Intake, store_batch, take_in
 from app.batches.ledger import enqueue
 from app.batches.provider_run import ProviderRun
@@ -57,7 +57,7 @@ class BatchDesk:
         self._new_id = new_id
         self._window = window
         self._provider = provider
-        self._erasure = Erasure(cache)
+        self._cache = cache
         self._summaries = Summaries(store, instruments.rubrics)
 
     async def take_in(self, body: AsyncIterable[bytes], spool: Spool, *, ndjson: bool) -> Intake:
@@ -127,13 +127,17 @@ class BatchDesk:
         return found if found.status == "cancelled" else unfinished(found)
 
     async def erase(self, project: str, batch_id: str) -> None:
-        """Removes the batch, its texts and results, and what the call cache holds of them."""
+        """Removes the batch, its texts and results, and what the call cache holds of them: where the cache is out of
+        reach, as soon as a sweep finds it there."""
         if self._provider is not None and await self._store.options(project, batch_id) is not None:
             await self._provider.forget(batch_id)
         calls = await self._store.erase(project, batch_id)
-        if calls is None and not self._erasure.owes(project, batch_id):
+        if calls is None:
             raise missing()
-        await self._erasure.forget(project, batch_id, calls or ())
+        try:
+            await settle_erasures(self._store, self._cache)
+        except StoreError as error:
+            logger.warning("an erasure goes on later: %s", error.loggable, extra={"batch_id": batch_id})
         logger.info("batch erased", extra={"batch_id": batch_id})
 
     async def results(

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Protocol
 
 from app.domain.batch import BatchItem, BatchOptions
 from app.domain.dialogue import Limits
-from app.domain.json_stream import Element, Member, TooLarge, Window, read_object
+from app.domain.json_stream import Element, IsAList, Member, TooLarge, Window, read_object
 from app.domain.model import pointer
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
@@ -144,6 +144,8 @@ class Document:
             self._read()
         except TooLarge as error:
             self._draft.stop_large(pointer(error.where))
+        except IsAList:
+            self._draft.stop("", f"must be an object that holds `{ITEMS}`, not a list")
         if last:
             self._close()
 

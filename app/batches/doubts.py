@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 MOST_REFUSED = 8
 """Candidates of a batch refused, and none ever taken: then it is not the candidates."""
 
 
+MOST_BATCHES = 1000
+"""Remembered at a time: far more than are ever under way together."""
+
+TAKEN = 0
+
+
 class Doubts:
-    """Counts refusals by batch until the judge takes one of its candidates. For one worker."""
+    """Counts refusals by batch until the judge takes one of its candidates. For one worker.
+
+    Of a batch that it has not heard of for long it knows nothing any more; then it counts anew.
+    """
 
     def __init__(self) -> None:
-        self._refused: dict[str, int] = {}
-        self._taken: set[str] = set()
+        self._counts: OrderedDict[str, int] = OrderedDict()
 
     def took(self, batch_id: str) -> None:
         """The judge has taken a candidate: it takes this batch's."""
-        self._taken.add(batch_id)
-        self._refused.pop(batch_id, None)
+        self._note(batch_id, TAKEN)
 
     def refused(self, batch_id: str) -> bool:
         """The judge has refused a candidate; whether the batch is to pause. A pause starts the count anew."""
-        if batch_id in self._taken:
+        known = self._counts.pop(batch_id, None)
+        if known == TAKEN:
+            self._note(batch_id, TAKEN)
             return False
-        count = self._refused.pop(batch_id, 0) + 1
+        count = (known or 0) + 1
         if count >= MOST_REFUSED:
             return True
-        self._refused[batch_id] = count
+        self._note(batch_id, count)
         return False
+
+    def _note(self, batch_id: str, count: int) -> None:
+        self._counts[batch_id] = count
+        self._counts.move_to_end(batch_id)
+        while len(self._counts) > MOST_BATCHES:
+            self._counts.popitem(last=False)

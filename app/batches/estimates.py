@@ -18,7 +18,6 @@ from app.provider_ports import PROVIDER_BATCH_SHARE
 DIGEST_BYTES = 16
 BLOCK_UTTERANCES = 10
 """Utterances that the DeepL translator sends with one and the same context."""
-"""What a call through OpenAI's Batch API costs of what it costs live."""
 
 
 class BatchEstimate:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.batch_ports import BatchStore, Committed, Finished, Job, JobQueue, QueueUnavailable
@@ -18,7 +18,7 @@ logger = logging.getLogger("saiten.batches")
 LONGEST_WAIT_SECONDS = 3.0
 """Between two tries to reach a store that is away: recovery is promised within 30 s."""
 
-GATHER_SECONDS = 0.03
+GATHER_SECONDS = 0.05
 """How long a transaction waits for company: it costs milliseconds of CPU, whatever it holds."""
 
 MOST_AT_ONCE = 200
@@ -28,7 +28,7 @@ MOST_AT_ONCE = 200
 @dataclass(eq=False)
 class Hold:
     """A leased chunk in this worker. `stopped`: begin nothing new. `lost`: it is another's now, or erased. `fed`: every
-    candidate was begun; `tasks` are those in hand. `closed`: the lease went back together with the last results.
+    candidate was begun; `tasks` are those in hand. `closed`: the lease goes back, with the last results or after them.
 
     `touched` are the call cache's keys of every outside call that its candidates asked for.
     """
@@ -44,11 +44,16 @@ class Hold:
     def stop(self) -> None:
         self.stopped = True
 
-    def lose(self) -> None:
-        """Ends what runs for the chunk: its results would be refused."""
-        self.stopped = self.lost = True
+    def cut_off(self) -> None:
+        """Ends what runs for the chunk."""
+        self.stopped = True
         for task in self.tasks:
             task.cancel()
+
+    def lose(self) -> None:
+        """The same where the chunk is not this worker's any more: its results would be refused."""
+        self.lost = True
+        self.cut_off()
 
 
 @dataclass
@@ -97,25 +102,37 @@ class Ledger:
         self._holds[job] = Hold(job)
         return self._holds[job]
 
+    def works_on(self, job: Job) -> bool:
+        """Whether this worker is at the chunk, even where its lease ran out while the store was away: it goes on."""
+        hold = self._holds.get(job)
+        return hold is not None and not hold.closed
+
     def stop_all(self) -> None:
         """Nothing new is to be begun in any chunk."""
         for hold in self._holds.values():
             hold.stop()
 
+    def cut_off_all(self) -> None:
+        """What is in hand is not waited for any longer."""
+        for hold in self._holds.values():
+            hold.cut_off()
+
     async def keep(self, finished: Finished) -> None:
         """Returns once the result is committed, or refused because the chunk is another's."""
         await self._deliver(Delivery(finished, None, asyncio.get_running_loop().create_future()))
 
-    async def close(self, job: Job) -> None:
+    async def close(self, hold: Hold) -> None:
         """Hands the lease back, after all results that were kept before. What has no result goes back to the queue."""
-        hold = self._holds.get(job)
-        if hold is None:
-            return
-        if not hold.lost and not hold.closed:
-            await self._deliver(Delivery(None, job, asyncio.get_running_loop().create_future()))
-        if hold.lost:
-            await self._forget(hold)
-        self._holds.pop(job, None)
+        try:
+            if not hold.lost and not hold.closed:
+                hold.closed = True
+                await self._deliver(Delivery(None, hold.job, asyncio.get_running_loop().create_future()))
+            if hold.lost:
+                await self._forget(hold)
+        finally:
+            # Once it is closed the chunk may come back, and then another hold has its place.
+            if self._holds.get(hold.job) is hold:
+                del self._holds[hold.job]
 
     async def _deliver(self, delivery: Delivery) -> None:
         self._waiting.append(delivery)
@@ -134,15 +151,18 @@ class Ledger:
 
     async def renew(self) -> None:
         """Extends all leases; learns which were lost and which batches were stopped."""
-        if self._holds:
-            self._heed(await self._store.renew(self._owner, list(self._holds), self._lease_seconds))
+        asked = dict(self._holds)
+        if asked:
+            told = await self._store.renew(self._owner, list(asked), self._lease_seconds)
+            # A lease that went back meanwhile was not lost.
+            self._heed(told, [hold for hold in asked.values() if not hold.closed])
 
     async def _commit(self, group: Sequence[Delivery]) -> None:
         finished = [one.finished for one in group if one.finished is not None]
         closed = [one.closed for one in group if one.closed is not None]
         closed += self._find_ended(finished)
         told = await self._persist(finished, closed)
-        self._heed(told)
+        self._heed(told, list(self._holds.values()))
         for delivery in group:
             if not delivery.committed.done():
                 delivery.committed.set_result(None)
@@ -177,12 +197,13 @@ class Ledger:
         except StoreError as error:
             logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
 
-    def _heed(self, told: Committed) -> None:
-        for job in told.stopped & self._holds.keys():
-            self._holds[job].stop()
-        for job in told.lost & self._holds.keys():
-            logger.warning("a lease was lost", extra={"batch_id": job.batch, "chunk": job.chunk})
-            self._holds[job].lose()
+    def _heed(self, told: Committed, holds: Iterable[Hold]) -> None:
+        for hold in holds:
+            if hold.job in told.stopped:
+                hold.stop()
+            if hold.job in told.lost:
+                logger.warning("a lease was lost", extra={"batch_id": hold.job.batch, "chunk": hold.job.chunk})
+                hold.lose()
 
 
 async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:

@@ -6,16 +6,19 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, BatchStore, Job, JobQueue, QueueUnavailable
 from app.batches.chunk import ChunkRun, Floor
 from app.batches.doubts import Doubts
 from app.batches.ending import end_batch
+from app.batches.erasure import settle_erasures
 from app.batches.ledger import Ledger, enqueue
 from app.batches.patience import Patience
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
-from app.domain.errors import StoreError
+from app.cancellation import cancel_for_good
+from app.domain.errors import StoreError, UnknownRubric
+from app.log_context import working_on
 from app.pipeline import Instruments
 from app.ports import CallCache, Telemetry
 
@@ -30,6 +33,12 @@ RENEWALS = 4
 
 STOP_SECONDS = 12.0
 """What is in hand may finish for so long after a stop; a whole stop is to take less than 25 s."""
+
+HAND_BACK_SECONDS = 4.0
+"""So long leases that go back are waited for after that. A store that is away must not keep a worker from ending."""
+
+TIDY_SECONDS = 2.0
+"""Between two looks at what erased and finished batches left elsewhere."""
 
 FEEDING = 3
 """Chunks whose candidates are being begun, in turns: of several batches, where several have work."""
@@ -67,16 +76,21 @@ class BatchWorker:
         concurrency: int,
         lease_seconds: float,
         provider: ProviderRun | None = None,
+        stop_seconds: float = STOP_SECONDS,
+        hand_back_seconds: float = HAND_BACK_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._store = store
         self._queue = queue
         self._telemetry = telemetry
         self._provider = provider
+        self._cache = cache
         self._lease_seconds = lease_seconds
+        self._stop_seconds = stop_seconds
+        self._hand_back_seconds = hand_back_seconds
         self._sleep = sleep
         self._window = window_of(concurrency)
-        self._ledger = Ledger(store, queue, cache, owner=owner, lease_seconds=lease_seconds)
+        self._ledger = Ledger(store, queue, cache, owner=owner, lease_seconds=lease_seconds, sleep=sleep)
         places = places_of(concurrency)
         self._floor = Floor(
             owner=owner,
@@ -84,7 +98,7 @@ class BatchWorker:
             ledger=self._ledger,
             instruments=instruments,
             telemetry=telemetry,
-            patience=Patience(),
+            patience=Patience(sleep=sleep),
             places=asyncio.Semaphore(places),
             alone=asyncio.Lock(),
             doubts=Doubts(),
@@ -94,24 +108,41 @@ class BatchWorker:
         self._stopping = False
 
     async def run(self) -> None:
-        """Works until cancelled, then hands back what it holds: what is in hand finishes first, for a while."""
+        """Works until cancelled, then hands back what it holds: what is in hand finishes first, for a while.
+
+        Raises what none of its parts could deal with; then, too, it hands back, and may be run anew.
+        """
+        self._stopping = False
         work = asyncio.create_task(self._queue.work(self._take, FEEDING))
-        loops = [asyncio.create_task(loop) for loop in (self._ledger.run(), self._renew(), self._sweep())]
-        try:
+        parts = (self._ledger.run(), self._renew(), self._sweep(), self._tidy())
+        loops = [asyncio.create_task(part) for part in parts]
+        async with AsyncExitStack() as ending:
+            # Done from the last to the first, each whatever comes of those before it.
+            ending.push_async_callback(end_tasks, loops)
+            ending.push_async_callback(cancel_for_good, loops)
+            ending.push_async_callback(self._wind_up)
+            ending.push_async_callback(end_tasks, [work])
+            ending.callback(self._begin_nothing)
             # Not `gather`: cancelled, it would cancel the ledger too, before the last results are in.
             await asyncio.wait([work, *loops], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._stopping = True
-            await end_tasks([work])
-            await self._wind_up()
-            await end_tasks(loops)
+
+    def _begin_nothing(self) -> None:
+        self._stopping = True
+        self._ledger.stop_all()
 
     async def _wind_up(self) -> None:
-        """Begins nothing new; what is in hand may finish, then leases go back."""
-        self._ledger.stop_all()
+        """What is in hand may finish, then leases go back. What still waits then is given up: leases end by themselves,
+        and another worker finds the replies in the cache."""
+        await self._wait_for_runs(self._stop_seconds)
+        self._ledger.cut_off_all()
+        for run in self._runs:
+            run.cancel()
+        await self._wait_for_runs(self._hand_back_seconds)
+        await cancel_for_good(self._runs)
+
+    async def _wait_for_runs(self, seconds: float) -> None:
         if self._runs:
-            await asyncio.wait(self._runs, timeout=STOP_SECONDS)
-        await end_tasks(self._runs)
+            await asyncio.wait(self._runs, timeout=seconds)
 
     async def _take(self, job: Job) -> None:
         """One job of the queue, in a task of its own. Returns when there is room for another, not when it is done."""
@@ -120,25 +151,24 @@ class BatchWorker:
         fed = asyncio.Event()
         run = asyncio.create_task(self._run(job, fed))
         self._runs.add(run)
-        run.add_done_callback(self._leave)
+        run.add_done_callback(self._runs.discard)
         run.add_done_callback(lambda _: fed.set())
         await fed.wait()
 
-    def _leave(self, run: asyncio.Task[None]) -> None:
-        self._runs.discard(run)
-        if not run.cancelled() and (error := run.exception()) is not None:
-            # The lease ends by itself, and the sweep brings the job back.
-            logger.error("a job failed", exc_info=error)
-
     async def _run(self, job: Job, fed: asyncio.Event) -> None:
-        try:
-            await self._work_on(job, fed)
-        except StoreError as error:
-            # The lease ends by itself and the sweep brings the job back: no reason to end the worker.
-            about = {"code": error.code, "batch_id": job.batch, "chunk": job.chunk}
-            logger.warning("a job waits for the store: %s", error.loggable, extra=about)
+        """One job. Whatever fails, its lease ends and the sweep brings it back: no reason to end the worker."""
+        with working_on(batch_id=job.batch, chunk=job.chunk):
+            try:
+                await self._work_on(job, fed)
+            except StoreError as error:
+                logger.warning("a job waits for the store: %s", error.loggable, extra={"code": error.code})
+            except Exception:
+                logger.exception("unexpected error")
 
     async def _work_on(self, job: Job, fed: asyncio.Event) -> None:
+        if self._ledger.works_on(job):
+            # Its lease ran out and it was put on the queue again. This worker goes on with it, and renews.
+            return
         work = await self._store.claim(job, self._floor.owner, self._lease_seconds)
         if work is None:
             return
@@ -148,14 +178,21 @@ class BatchWorker:
             hold.stop()
         try:
             if job.chunk == FINISH:
-                await end_batch(self._store, self._floor.instruments.rubrics, job.batch)
+                await self._finish(job.batch)
             elif job.chunk == COLLECT:
                 await self._collect(job.batch)
             else:
                 await ChunkRun(work, hold, self._floor, fed).run()
         finally:
-            await self._ledger.close(job)
+            await self._ledger.close(hold)
             self._telemetry.holding(self._ledger.held)
+
+    async def _finish(self, batch_id: str) -> None:
+        """What is made of all results of a batch together."""
+        try:
+            await end_batch(self._store, self._floor.instruments.rubrics, batch_id)
+        except UnknownRubric as error:
+            await self._store.pause(batch_id, error.code, error.detail)
 
     async def _collect(self, batch_id: str) -> None:
         """The next step of a batch in the provider's own batch mode."""
@@ -177,11 +214,30 @@ class BatchWorker:
         while True:
             try:
                 await enqueue(self._queue, await self._store.sweep(self._window, PATIENCE_SECONDS))
-                if self._provider is not None:
-                    await self._provider.tidy()
                 await self._report()
             except StoreError as error:
                 logger.warning("the sweep waits for the store: %s", error.loggable, extra={"code": error.code})
+            await self._sleep(SWEEP_SECONDS)
+
+    async def _tidy(self) -> None:
+        """Apart from the sweep, which brings lost jobs back: a cache or a provider that hangs must not hold that up."""
+        while True:
+            try:
+                await settle_erasures(self._store, self._cache)
+                if self._provider is not None:
+                    await self._provider.tidy()
+            except StoreError as error:
+                logger.warning("what was erased waits for the store: %s", error.loggable, extra={"code": error.code})
+            await self._sleep(TIDY_SECONDS)
+
+    async def watch(self) -> None:
+        """Tells the telemetry what waits, until cancelled, and does nothing else: for a process that takes batches and
+        leaves the work to others. Were they all dead, nobody else would tell."""
+        while True:
+            try:
+                await self._report()
+            except StoreError as error:
+                logger.debug("the backlog is not known: %s", error.loggable)
             await self._sleep(SWEEP_SECONDS)
 
     async def _report(self) -> None:

@@ -31,6 +31,7 @@ These scores come from the embedded lexical judge: a baseline and a smoke test, 
   a local LLM judge   OPENAI_API_KEY=any OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… {saiten} serve
   the English path    DEEPL_API_KEY=… (with either)
   blended relevance   make install (brings PyTorch, which is large)
+  thousands at once   POST /v1/batches; README.md, "Score thousands"
 """
 
 

@@ -7,6 +7,7 @@ import logging
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
+from socket import socket
 from urllib.parse import urlsplit
 
 import click
@@ -54,12 +55,13 @@ async def run(settings: Settings, host: str, port: int | None) -> None:
     """Works until SIGTERM or SIGINT, then hands back what is not done."""
     async with open_service(settings) as service:
         announce(service)
+        listener = None if port is None else bind(resolve(host, port), port)
         tune_collection()
         stopped = asyncio.Event()
         for sign in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
         work = asyncio.create_task(service.worker.run())
-        probes = asyncio.create_task(answer_probes(service, host, port)) if port is not None else None
+        probes = asyncio.create_task(answer_probes(service, listener)) if listener is not None else None
         click.echo(f"Saiten works on batches from {describe(settings)}")
         ends = asyncio.create_task(stopped.wait())
         await asyncio.wait([work, ends], return_when=asyncio.FIRST_COMPLETED)
@@ -71,11 +73,13 @@ async def run(settings: Settings, host: str, port: int | None) -> None:
             raise outcome
 
 
-async def answer_probes(service: Service, host: str, port: int) -> None:
+async def answer_probes(service: Service, listener: socket) -> None:
     """Answers the operator's tools on a port of their own."""
-    listener = bind(resolve(host, port), port)
     click.echo(f"Metrics on http://{listener.getsockname()[0]}:{listener.getsockname()[1]}/metrics")
-    config = uvicorn.Config(create_probes(service), log_config=None, access_log=False, server_header=False)
+    # Without a lifespan: nothing is to be begun or ended, and one that is cancelled complains in the log.
+    config = uvicorn.Config(
+        create_probes(service), lifespan="off", log_config=None, access_log=False, server_header=False
+    )
     server = Probes(config)
     await server.serve(sockets=[listener])
 

@@ -45,6 +45,10 @@ class TooLarge(Exception):
         self.where = where
 
 
+class IsAList(Exception):
+    """The document is a list where an object is wanted."""
+
+
 Result = TypeVar("Result")
 Reading = Generator[None, None, Result]
 """Yields None whenever it needs more text, and returns what it read."""
@@ -163,9 +167,12 @@ def read_object(window: Window, streamed: str) -> Iterator[Member | Element | No
     """Every member of the document's object. Where that with the key `streamed` is a list, it comes as a Member that is
     empty, then its elements.
 
-    Yields None where more text is needed. Raises StrictJSONError, and TooLarge for a value that is.
+    Yields None where more text is needed. Raises StrictJSONError, TooLarge for a value that is, and IsAList at a list's
+    first character.
     """
     seen: set[str] = set()
+    if (yield from window.peek()) == "[":
+        raise IsAList
     yield from window.take("{", "an object")
     more = (yield from window.peek()) != "}"
     if not more:

@@ -9,17 +9,20 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from app.cancellation import cancel_for_good
 from app.domain.errors import JudgeUnavailable, UpstreamError
 from app.flow.call import Call, News, TokenRatio
 from app.flow.line import Line, Waiter, copy_refusal
 from app.flow.local import LocalFlowState
 from app.flow.state import FIRST_CALLS, Bounds, Demand, FlowState, Grant
-from app.ports import Lane
+from app.ports import FlowFigures, Lane
 
 HERD_SECONDS = 0.25
 """Callers that waited for the same moment leave within this time, not all at once."""
 LONGEST_NAP_SECONDS = 1.0
 """Those who wait for a rate ask again after so long: others may have used less than they reserved."""
+TELL_SECONDS = 0.05
+"""So long after a call has ended the other processes are told, where no exchange has told them meanwhile."""
 
 
 class FlowControl:
@@ -49,6 +52,8 @@ class FlowControl:
         self._usher: asyncio.Task[None] | None = None
         self._napping = False
         self._heartbeat: asyncio.TimerHandle | None = None
+        self._counted = 0
+        self._recount: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def passage(
@@ -56,8 +61,8 @@ class FlowControl:
     ) -> AsyncIterator[Call]:
         """A turn for one call of about so many tokens.
 
-        Raises JudgeUnavailable where all waiting together takes longer than the patience, and what `turn_away` was
-        given where that happens meanwhile.
+        Raises JudgeUnavailable where all waiting together takes longer than the patience (`math.inf`: never), and what
+        `turn_away` was given where that happens meanwhile.
         """
         known = self._refusal
         waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + patience_seconds)
@@ -67,8 +72,12 @@ class FlowControl:
                 raise copy_refusal(self._refusal)
             yield Call(self._clock(), tokens, waiter.reserved, self._news, self._ratio, self._close_for)
         finally:
-            self._in_flight -= 1
-            self._call_usher()
+            self._leave()
+
+    def figures(self) -> FlowFigures:
+        """How it stands now."""
+        closed_seconds = max(0.0, self._opens_at - self._clock())
+        return FlowFigures(self._places, self._in_flight, len(self._line), closed_seconds)
 
     def turn_away(self, refusal: UpstreamError) -> None:
         """Refuses all who wait now: the account was refused, so would they be. Those who come later may try."""
@@ -78,11 +87,10 @@ class FlowControl:
 
     async def close(self) -> None:
         """Leaves this process's share to the others."""
-        if self._heartbeat is not None:
-            self._heartbeat.cancel()
+        for timer in filter(None, [self._heartbeat, self._recount]):
+            timer.cancel()
         if self._usher is not None:
-            self._usher.cancel()
-            await asyncio.wait([self._usher])
+            await cancel_for_good([self._usher])
         await self._state.close()
 
     async def _wait(self, waiter: Waiter, patience_seconds: float) -> None:
@@ -90,7 +98,7 @@ class FlowControl:
         waiter.heed_closing(self._opens_at, self._clock())
         self._call_usher()
         try:
-            async with asyncio.timeout(patience_seconds):
+            async with asyncio.timeout(None if math.isinf(patience_seconds) else patience_seconds):
                 await waiter.turn
         except TimeoutError:
             self._give_back(waiter)
@@ -109,8 +117,12 @@ class FlowControl:
     def _give_back(self, waiter: Waiter) -> None:
         """Of a place that was given in the very moment in which the waiter went away."""
         if waiter.admitted:
-            self._in_flight -= 1
-            self._call_usher()
+            self._leave()
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        self._call_usher()
+        self._set_recount()
 
     def _close_for(self, seconds: float) -> None:
         """Keeps everybody out for that long. A shorter time never cuts a longer one."""
@@ -162,6 +174,7 @@ class FlowControl:
             wanted = self._next()[: 1 if herding else None]
             grant = await self._exchange(wanted)
             self._admit(wanted[: grant.admitted])
+            self._set_recount()
             if grant.wait_seconds is not None and not grant.closed_seconds:
                 await self._nap(min(LONGEST_NAP_SECONDS, grant.wait_seconds))
             elif herding and self._has_work():
@@ -176,6 +189,7 @@ class FlowControl:
         )
         grant = await self._state.exchange(report, demand)
         self._places = grant.places
+        self._counted = demand.in_flight + grant.admitted
         if grant.closed_seconds > 0:
             self._close_for(grant.closed_seconds)
         return grant
@@ -210,6 +224,18 @@ class FlowControl:
         if self._in_flight:
             self._news.urgent = True
             self._set_heartbeat()
+            self._call_usher()
+
+    def _set_recount(self) -> None:
+        """Sees to it that the others learn of places that came free here and that nobody here waits for."""
+        shared = self._state.heartbeat_seconds is not None
+        if shared and self._recount is None and self._in_flight < self._counted:
+            self._recount = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell_count)
+
+    def _tell_count(self) -> None:
+        self._recount = None
+        if self._in_flight < self._counted:
+            self._news.urgent = True
             self._call_usher()
 
 

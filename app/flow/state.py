@@ -50,7 +50,8 @@ class Report:
 class Demand:
     """Calls that wait in a process, first come first: the tokens of each. The first `interactive` are no batch's.
 
-    `in_flight` are the calls that this process has under way.
+    `in_flight` are the calls that this process has under way. The others are reckoned to leave these, and those that
+    are admitted, until the next exchange tells otherwise.
     """
 
     tokens: tuple[int, ...] = ()
@@ -63,7 +64,8 @@ class Grant:
     """The first `admitted` of a demand's calls may be made now.
 
     `wait_seconds` is when to ask for the next, None where a call in flight has to end first (or none is left to ask
-    for). `places` are the process's own, at least 1. `closed_seconds` is for how long nobody may call.
+    for). `places` are the process's own, at least 1; fewer than its share while the others' calls leave no more.
+    `closed_seconds` is for how long nobody may call.
     """
 
     admitted: int

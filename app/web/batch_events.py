@@ -89,7 +89,7 @@ async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Bat
     try:
         return await find()
     except StoreError as error:
-        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "batch": batch.id})
+        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "batch_id": batch.id})
         return batch
 
 

@@ -61,23 +61,34 @@ async def claimed(request: Request, store: Store, key: str | None, body_digest: 
     if held is not None:
         yield replay(held, body_digest)
         return
-    alive = asyncio.create_task(show_life(store, project, key))
     try:
-        yield None
+        async with renewed(store, project, key):
+            yield None
     except BaseException:
         # Whatever ended it, a cancelled connection included, nobody will answer under this key any more. Where the
         # store cannot even release it, the claim ends by growing old; what the caller hears is the first error.
         with suppress(StoreError):
             await store.release_key(project, key)
         raise
+
+
+@asynccontextmanager
+async def renewed(store: Store, project: str, key: str) -> AsyncIterator[None]:
+    """Renews the claim as long as the block lasts, and not a moment longer: then it may be another's."""
+    alive = asyncio.create_task(show_life(store, project, key))
+    try:
+        yield
     finally:
         alive.cancel()
+        await asyncio.wait([alive])
 
 
-async def show_life(store: Store, project: str, key: str) -> None:
+async def show_life(
+    store: Store, project: str, key: str, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
     """Renews the claim until cancelled. A process that dies stops renewing: who sends the key again is soon served."""
     while True:
-        await asyncio.sleep(KEY_SECONDS / 4)
+        await sleep(KEY_SECONDS / 4)
         with suppress(StoreError):
             await store.renew_key(project, key)
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.domain.errors import SaitenError
+from app.log_context import working_on
 from app.ports import APIKey, Keyring
 from app.web.problems import Refused, answer_error, problem
 
@@ -57,7 +58,8 @@ class RequestFrame:
         # RFC 9110: whatever answers GET answers HEAD. Uvicorn leaves the body out by the method that it read itself.
         inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
-            await self._app(inner, receive, frame)
+            with working_on(request_id=request_id):
+                await self._app(inner, receive, frame)
         except Exception:
             logger.exception("unexpected error", extra={"request_id": request_id})
             if answered:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app import __version__
+from app.domain.errors import StoreUnavailable
 from app.web.evaluations import Serving
 from app.web.openapi import PROBLEMS
 from app.web.problems import Refused
@@ -15,6 +17,9 @@ from app.web.problems import Refused
 router = APIRouter(tags=["operate"])
 probes = APIRouter(tags=["operate"])
 """What a worker answers too."""
+
+READY_SECONDS = 3.0
+"""A store that takes longer to say anything hangs, and whoever asks does not wait for ever."""
 
 
 @probes.get("/livez", summary="Alive")
@@ -28,7 +33,11 @@ async def ready(request: Request, service: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is no readiness dependency: restarting Saiten would not mend it."""
     if request.app.state.draining:
         raise Refused(503, "stopping", "The service is stopping", "send new requests elsewhere")
-    await service.store.ping()
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await service.store.ping()
+    except TimeoutError:
+        raise StoreUnavailable(f"the database did not answer within {READY_SECONDS:g} s; check that it runs") from None
     return {"status": "ready"}
 
 

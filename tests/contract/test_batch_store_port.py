@@ -438,6 +438,11 @@ async def test_what_costs_nothing_fits_into_no_budget_at_all(store: BatchStore) 
     assert await status(store) == "completed"
 
 
+async def test_a_budget_beyond_all_reckoning_allows_everything(store: BatchStore) -> None:
+    await make_batch(store, count=C, budget_usd=1e308, unit_cost_usd=0.0001)
+    assert (await claim(store, 0)).affordable == C
+
+
 async def test_a_dearer_candidate_than_expected_raises_what_is_reckoned_with(store: BatchStore) -> None:
     await make_batch(store, budget_usd=10, unit_cost_usd=0.01)
     work = await claim(store, 0)

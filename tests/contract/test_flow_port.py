@@ -8,7 +8,15 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from redis.asyncio import Redis
 
-from app.adapters.redis.flow import RedisFlowState, read_script, scope_of
+from app.adapters.redis.flow import (
+    HEARTBEAT_SECONDS,
+    LIVE_SECONDS,
+    OVERDUE_SECONDS,
+    RedisFlowState,
+    read_script,
+    scope_of,
+)
+from app.flow.control import FlowControl
 from app.flow.local import LocalFlowState
 from app.flow.state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, Report
 from tests.support.services import free_port, redis_on
@@ -140,6 +148,116 @@ async def test_processes_share_the_places_and_the_pause(client: Redis):
     assert (await two.exchange(Report(), ask(1))).closed_seconds == pytest.approx(30, abs=2)
     await two.close()
     assert (await one.exchange(Report(), Demand())).places == 100
+
+
+async def silence(client: Redis, name: str, seconds: float) -> None:
+    """Makes the process of this name one that was last heard of so long ago."""
+    [key] = await client.keys("*:processes")
+    seen, counts = (await client.hget(key, name)).decode().split(" ", 1)
+    await client.hset(key, name, f"{float(seen) - seconds:.6f} {counts}")
+
+
+async def open_two(client: Redis, concurrency: int) -> tuple[RedisFlowState, RedisFlowState]:
+    """The first has been alone, and may have all calls in flight."""
+    one, two = (RedisFlowState(client, "scope", Bounds(concurrency)) for _ in range(2))
+    await one.exchange(Report(successes=100), Demand())
+    return one, two
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 3, 32, 33])
+@pytest.mark.parametrize("lane", ["interactive", "batch"])
+async def test_a_process_that_appears_waits_for_what_another_has_in_flight(client: Redis, concurrency: int, lane: str):
+    one, two = await open_two(client, concurrency)
+    interactive = None if lane == "interactive" else 0
+    calls = {one: 0, two: 0}
+    largest = 0
+
+    async def take(state: RedisFlowState) -> float | None:
+        nonlocal largest
+        grant = await state.exchange(Report(), ask(100, interactive=interactive, in_flight=calls[state]))
+        calls[state] += grant.admitted
+        largest = max(largest, sum(calls.values()))
+        return grant.wait_seconds
+
+    await take(one)
+    assert calls[one] == concurrency - (concurrency > 3 and lane == "batch")
+    wait = await take(two)
+    assert (wait is None) == (calls[two] > 0), "who has none in flight must ask again"
+    assert wait is None or 0.01 <= wait <= 0.05
+    for _ in range(3 * concurrency):
+        for state in (one, two):
+            calls[state] -= calls[state] > 0
+            await take(one)
+            await take(two)
+    assert largest <= concurrency
+    shares = sorted(calls.values())
+    assert shares[0] >= concurrency // 2 - (concurrency > 6 and lane == "batch")
+    assert sum(shares) >= concurrency - 2 * (concurrency > 6 and lane == "batch")
+
+
+async def test_who_waits_longest_is_next_where_places_are_fewer_than_processes(client: Redis):
+    states = [RedisFlowState(client, "scope", Bounds(1)) for _ in range(3)]
+    served = []
+    holder = states[0]
+    for state in states:
+        await state.exchange(Report(), ask(5))
+    for _ in range(6):
+        # The holder's call ends, and it asks first.
+        admitted = [
+            state for state in (holder, *states) if (await state.exchange(Report(), ask(5, in_flight=0))).admitted
+        ]
+        assert len(admitted) == 1
+        holder = admitted[0]
+        served.append(states.index(holder))
+    assert sorted(served) == [0, 0, 1, 1, 2, 2]
+
+
+async def test_who_has_stopped_asking_keeps_no_place_from_others(client: Redis):
+    one, two = await open_two(client, 1)
+    assert (await one.exchange(Report(), ask(1))).admitted == 1
+    assert (await two.exchange(Report(), ask(1))).admitted == 0
+    assert (await one.exchange(Report(), ask(1))).admitted == 0, "the other waits"
+    await silence(client, two._process, 1)
+    assert (await one.exchange(Report(), ask(1))).admitted == 1
+
+
+async def test_a_dead_processs_calls_are_its_share_at_most_and_then_forgotten(client: Redis):
+    dead, other = await open_two(client, 32)
+    assert (await dead.exchange(Report(), ask(32))).admitted == 32
+    assert (await other.exchange(Report(), ask(32))).admitted == 0
+    await silence(client, dead._process, HEARTBEAT_SECONDS + 1)
+    assert (await other.exchange(Report(), ask(32))).admitted == 0, "it may have been late"
+    await silence(client, dead._process, OVERDUE_SECONDS)
+    assert (await other.exchange(Report(), ask(32))).admitted == 16
+    await silence(client, dead._process, LIVE_SECONDS)
+    assert (await other.exchange(Report(), ask(32))).admitted == 32
+
+
+async def test_places_that_one_process_no_longer_needs_are_anothers_at_once(client: Redis):
+    one, two = (FlowControl(state) for state in await open_two(client, 32))
+
+    async def hold(flow: FlowControl, until: asyncio.Event) -> None:
+        async with flow.passage(patience_seconds=LIVE_SECONDS - 2):
+            began[flow] += 1
+            await until.wait()
+
+    began = {one: 0, two: 0}
+    leave, never = asyncio.Event(), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(32):
+            group.create_task(hold(one, leave))
+        while began[one] < 32:
+            await asyncio.sleep(0.005)
+        for _ in range(16):
+            group.create_task(hold(two, never))
+        await asyncio.sleep(0.05)
+        assert began[two] == 0
+        leave.set()
+        while began[two] < 16:
+            await asyncio.sleep(0.005)
+        never.set()
+    for flow in (one, two):
+        await flow.close()
 
 
 async def test_processes_share_the_rates(client: Redis):

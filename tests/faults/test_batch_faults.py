@@ -191,6 +191,30 @@ def test_a_database_that_goes_and_comes_back_loses_nothing(tmp_path: Path, redis
         server.remove()
 
 
+def test_a_database_that_hangs_loses_nothing_and_is_told_from_one_that_answers(tmp_path: Path, redis_port: int) -> None:
+    server = PostgresServer()
+    server.start()
+    variables = {**PLAIN, "DATABASE_URL": server.url, "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0"}
+    try:
+        with site(tmp_path, workers=2, judge=JUDGE, **variables) as made:
+            batch_id = made.post(ITEMS)
+            made.wait_for_results(batch_id, 30)
+            server.freeze()
+            assert made.client.get("/livez").status_code == 200
+            ready = made.client.get("/readyz")
+            assert (ready.status_code, ready.json()["code"]) == (503, "store-unavailable")
+            stopped = made.workers.pop(0)
+            stopped.terminate()
+            # It cannot hand back what it holds, and leaves all the same.
+            assert stopped.wait(timeout=25) == 0, made.log()
+            server.thaw()
+            made.wait_for(batch_id, seconds=90)
+            check_all_scored(made, batch_id)
+            assert made.workers[0].poll() is None, made.log()
+    finally:
+        server.remove()
+
+
 def test_five_killed_workers_lose_nothing(workers: Site) -> None:
     batch_id = workers.post(ITEMS)
     for round_number in range(5):

@@ -275,13 +275,13 @@ async def test_a_redirect_is_not_followed(code: int):
         assert location not in str(caught.value)
 
 
-async def test_the_sdk_logs_no_text_and_no_key(caplog: pytest.LogCaptureFixture):
+async def test_the_client_logs_no_text_and_no_key(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     for name in ("openai", "httpx", "httpx2", "aiohttp"):
         caplog.set_level(logging.DEBUG, logger=name)
     async with open_bench() as bench:
         await bench.rate(None, make_dialogue("秘密の応答"))
-    assert [record for record in caplog.records if record.name.startswith("openai")]
+    assert [record for record in caplog.records if record.name.startswith("httpx2")]
     for text in ("秘密", "\\u79d8", KEY, "自然さ", "naturalness"):
         assert text not in caplog.text
 

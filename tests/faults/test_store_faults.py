@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.adapters.sql.engine import migrate, open_engine, read, write
 from app.adapters.sql.failures import translate_error
 from app.adapters.sql.file import DatabaseFile
+from app.adapters.sql.severed import OPTIONS
 from app.adapters.sql.store import ABANDONED, SQLStore
 from app.adapters.sql.tables import idempotency_keys
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
@@ -245,6 +247,22 @@ async def test_connections_that_the_server_ended_are_made_anew(postgres_url: str
     assert await store.find("team", "ev_1") is not None
     for made in (engine, other):
         await made.dispose()
+
+
+async def test_a_connection_to_a_machine_that_goes_without_a_word_is_given_up(postgres_url: str) -> None:
+    """As the operating system is told; nothing short of a network that drops packets would show it."""
+    engine = open_engine(postgres_url)
+    async with read(engine) as connection:
+        made = (await connection.get_raw_connection()).driver_connection
+        assert made is not None
+        found = made._transport.get_extra_info("socket")
+        if found.family == socket.AF_UNIX:
+            pytest.skip("PostgreSQL is on this machine for good: a Unix socket")
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        told = {name: found.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in OPTIONS}
+    await engine.dispose()
+    assert told == OPTIONS
+    assert OPTIONS["TCP_USER_TIMEOUT"] <= 15_000
 
 
 async def test_a_connection_that_ends_in_a_transaction(postgres_url: str) -> None:

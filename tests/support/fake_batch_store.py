@@ -120,7 +120,7 @@ class Kept:
         left = self.options.budget_usd - self.usage.cost_usd - sum(others)
         if unit <= 0:
             return (wanted if left >= -1e-9 else 0), unit
-        return max(0, min(wanted, math.floor(left / unit + 1e-9))), unit
+        return max(0, math.floor(min(wanted, left / unit + 1e-9))), unit
 
 
 class FakeBatchStore:
@@ -133,6 +133,7 @@ class FakeBatchStore:
         window: int = 24,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self.debts: set[str] = set()
         self.batches: dict[str, Kept] = {}
         self.keys = keys or FakeStore()
         self._window = window
@@ -288,7 +289,15 @@ class FakeBatchStore:
         if kept is None or kept.project != project:
             return None
         del self.batches[batch_id]
-        return tuple(dict.fromkeys(key for one in kept.results.values() for key in one.calls))
+        keys = tuple(dict.fromkeys(key for one in kept.results.values() for key in one.calls))
+        self.debts.update(keys)
+        return keys
+
+    async def owed(self, limit: int) -> tuple[str, ...]:
+        return tuple(sorted(self.debts))[:limit]
+
+    async def settle(self, keys: Sequence[str]) -> None:
+        self.debts.difference_update(keys)
 
     # Working
 
@@ -321,7 +330,8 @@ class FakeBatchStore:
             kept.status, kept.started_at = "running", kept.started_at or now
             kept.resumed_at, kept.finished_before = now, len(kept.results)
         tries = {entry.position: kept.tries[entry.position] for entry, _ in todo if kept.tries[entry.position]}
-        return Work(job, kept.project, kept.options, todo, chunk.crashes > 0, affordable, tries)
+        unit_usd = None if kept.options.budget_usd is None else unit
+        return Work(job, kept.project, kept.options, todo, chunk.crashes > 0, affordable, unit_usd, tries)
 
     async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
         lost = {job for job in jobs if self._held(owner, job) is None}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from app.domain.evaluation import Usage
-from app.ports import Outcome
+from app.ports import FlowFigures, Outcome
 
 
 class FakeTelemetry:
@@ -30,3 +32,6 @@ class FakeTelemetry:
 
     def holding(self, chunks: int) -> None:
         self.told.append(("holding", str(chunks)))
+
+    def flow(self, look: Callable[[], FlowFigures]) -> None:
+        self.look = look

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -83,7 +83,24 @@ class PostgresServer:
             self._server.wait(timeout=30)
             self._server = None
 
+    def freeze(self) -> None:
+        """Hangs it: every connection stays open and says nothing, as does every new one."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, sign: int) -> None:
+        if self._server is None:
+            return
+        # The server first: it makes a process for each connection.
+        os.kill(self._server.pid, sign)
+        for child in Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), sign)
+
     def remove(self) -> None:
+        self.thaw()
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -177,3 +177,79 @@ async def test_work_does_not_see_the_first_callers_context():
     variable.set("the caller's")
     await Coalescer(look)(1)
     assert seen == ["nobody's"]
+
+
+class Pauses:
+    """Sleeps until it is woken, and keeps for how long it was asked to."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.wake = asyncio.Event()
+
+    async def __call__(self, seconds: float) -> None:
+        self.asked.append(seconds)
+        await self.wake.wait()
+
+
+async def test_who_comes_alone_does_not_linger():
+    pauses, work = Pauses(), Doubler()
+    assert await Coalescer(work, linger_seconds=60, sleep=pauses)(1) == 2
+    assert pauses.asked == []
+
+
+async def test_a_list_that_follows_another_waits_for_company():
+    pauses, work = Pauses(), Doubler()
+    coalescer = Coalescer(work, linger_seconds=60, sleep=pauses)
+    await coalescer(1)
+    tasks = ask(coalescer, 2)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert pauses.asked == [60]
+    tasks += ask(coalescer, 3, 4)
+    await asyncio.sleep(0)
+    assert work.batches == [[1]]
+    pauses.wake.set()
+    assert await asyncio.gather(*tasks) == [4, 6, 8]
+    assert work.batches == [[1], [2, 3, 4]]
+
+
+async def test_a_full_list_does_not_linger():
+    pauses, work = Pauses(), Doubler()
+    coalescer = Coalescer(work, most=2, linger_seconds=60, sleep=pauses)
+    await coalescer(1)
+    assert await asyncio.gather(*ask(coalescer, 2, 3)) == [4, 6]
+    assert pauses.asked == []
+
+
+async def test_who_comes_long_after_a_list_does_not_linger():
+    pauses, work = Pauses(), Doubler()
+    # Over before anybody can come again: a loop's clock is coarser than this.
+    coalescer = Coalescer(work, linger_seconds=1e-12, sleep=pauses)
+    await coalescer(1)
+    await asyncio.sleep(0.001)
+    assert await coalescer(2) == 4
+    assert pauses.asked == []
+
+
+async def test_a_list_that_failed_makes_nobody_linger():
+    pauses, work = Pauses(), Doubler()
+    work.errors = {1: OSError("down")}
+    coalescer = Coalescer(work, linger_seconds=60, sleep=pauses)
+    with pytest.raises(OSError, match="down"):
+        await coalescer(1)
+    assert await coalescer(2) == 4
+    assert pauses.asked == []
+
+
+async def test_draining_waits_for_those_who_linger():
+    pauses, work = Pauses(), Doubler()
+    coalescer = Coalescer(work, linger_seconds=60, sleep=pauses)
+    await coalescer(1)
+    future = coalescer.submit(2)
+    drained = asyncio.create_task(coalescer.drain())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not drained.done()
+    pauses.wake.set()
+    await drained
+    assert future.result() == 4

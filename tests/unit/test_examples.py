@@ -1,4 +1,4 @@
-"""The example files are input that `saiten score` takes as it stands."""
+"""The example files are input that `saiten score` and `POST /v1/batches` take as they stand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.batches.document import BatchReader
 from app.cli.items import read_items
 from app.domain.dialogue import DEFAULT_LIMITS
 
@@ -24,3 +25,11 @@ def test_example_is_read_whole(name: str, rubric: str, systems: list[str]) -> No
     assert [request.metadata["system"] for request in requests] == systems
     assert {request.rubric for request in requests} == {rubric}
     assert len({request.response for request in requests}) == len(requests)
+
+
+def test_the_example_batch_is_taken_whole() -> None:
+    reader = BatchReader(DEFAULT_LIMITS, ndjson=True)
+    items = [each.item for each in [*reader.feed((EXAMPLES / "ja_batch.ndjson").read_bytes()), *reader.close()]]
+    assert reader.options.rubric == "ja-dialogue"
+    assert len({item.id for item in items}) == len(items) == 8
+    assert sum(len(item.responses or ("",)) for item in items) == 12

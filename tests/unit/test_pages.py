@@ -8,9 +8,20 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+from prometheus_client import CollectorRegistry
+
+from app.adapters.sql.batches.budget import EXHAUSTED
+from app.adapters.telemetry import PrometheusTelemetry
+from app.batches.attempt import PAUSING
+from app.batches.chunk import DEAD_LETTER, REFUSED
+from app.batches.export import Table
+from app.batches.provider_run import FAILED, UNAVAILABLE
+from app.domain.batch import BatchOptions
 from app.domain.evaluation import UnratedReason
+from app.ports import FlowFigures
 from app.web.problems import STATUSES
 from tests.support.command import saiten
+from tests.support.small_rubrics import joint_rubric
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,6 +44,26 @@ def test_the_page_on_scores_names_every_code() -> None:
     assert len(refused) >= 8
     missing = {code for code in of_errors | of_warnings | of_reasons | refused if f"`{code}`" not in page}
     assert missing == set()
+
+
+def test_the_page_on_batches_names_every_reason_and_metric() -> None:
+    page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
+    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry.flow(lambda: FlowFigures(1, 0, 0, 0.0))
+    reasons = {*(error.code for error in PAUSING), EXHAUSTED, DEAD_LETTER, REFUSED, FAILED, UNAVAILABLE, "requested"}
+    metrics = {family.name for family in telemetry.registry.collect()}
+    assert len(metrics) >= 16
+    assert {name for name in reasons if f"`{name}`" not in page} == set()
+    assert {name for name in metrics if f"`{name}" not in page} == set()
+
+
+def test_the_page_on_batches_names_every_column_of_the_csv() -> None:
+    page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
+    rubric = joint_rubric()
+    header = Table(rubric, BatchOptions(path="both")).header
+    aspects = {aspect.id for aspect in rubric.aspects}
+    columns = {name for name in header if name.partition(".")[0] not in aspects or name == "relevance.score"}
+    assert {name for name in columns if f"`{name}`" not in page} == set()
 
 
 def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from app.calibration import load_calibration
 from app.call_cache import CachedCalls
-from app.domain.evaluation import RelevanceOptions
+from app.domain.evaluation import RelevanceOptions, RelevanceResult
 from app.ports import EncoderUnavailable, Similarity
 from app.relevance import Relevance
 from tests.support.dict_cache import DictCache
@@ -159,3 +159,88 @@ async def test_closing_ends_what_computes() -> None:
     await relevance.measure("ja", DIALOGUE, DEFAULT)
     await relevance.close()
     assert encoder.closed
+
+
+class StuckEncoder(FakeEncoder):
+    """Answers only while `go` is set; `waiting` counts who waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.waiting = 0
+
+    async def identify(self, language: str) -> str:
+        self.waiting += 1
+        self.asked.set()
+        try:
+            await self.go.wait()
+        finally:
+            self.waiting -= 1
+        return await super().identify(language)
+
+
+NUMBER = RelevanceOptions(baseline=0.5)
+
+
+async def make_slow() -> tuple[StuckEncoder, Relevance]:
+    """An encoder that has let one request wait in vain, and a time limit that nobody reaches by chance from then on."""
+    encoder = StuckEncoder()
+    relevance = make(encoder, timeout_seconds=0.01)
+    assert "no answer within" in str((await relevance.measure("ja", DIALOGUE, NUMBER)).unavailable)
+    relevance._timeout_seconds = 60
+    encoder.asked.clear()
+    return encoder, relevance
+
+
+async def ask_two(encoder: StuckEncoder, relevance: Relevance) -> list[RelevanceResult]:
+    """Both of them wait for the encoder: neither is told that it is slow."""
+    encoder.go.clear()
+    both = [asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER)) for _ in range(2)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert encoder.waiting == 2
+    encoder.go.set()
+    return await asyncio.gather(*both)
+
+
+async def test_while_the_encoder_is_slow_only_one_waits_for_it() -> None:
+    encoder, relevance = await make_slow()
+    probe = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER))
+    await encoder.asked.wait()
+    for _ in range(5):
+        found = await relevance.measure("ja", DIALOGUE, NUMBER)
+        assert (found.score, found.baseline) == (None, 0.5)
+        assert found.unavailable == "the encoder gave no answer within 60 s"
+    assert encoder.waiting == 1
+    assert not probe.done()
+    encoder.go.set()
+    assert (await probe).score is not None
+
+
+async def test_once_the_encoder_has_answered_everybody_asks_it_again() -> None:
+    encoder, relevance = await make_slow()
+    encoder.go.set()
+    assert (await relevance.measure("ja", DIALOGUE, NUMBER)).score is not None
+    assert [found.score is not None for found in await ask_two(encoder, relevance)] == [True, True]
+
+
+async def test_an_encoder_that_answers_with_a_reason_is_not_slow_any_more() -> None:
+    encoder, relevance = await make_slow()
+    encoder.unavailable = "out of memory"
+    encoder.go.set()
+    assert (await relevance.measure("ja", DIALOGUE, NUMBER)).unavailable == "out of memory"
+    assert [found.unavailable for found in await ask_two(encoder, relevance)] == ["out of memory"] * 2
+
+
+async def test_when_the_one_that_waits_goes_away_another_takes_its_place() -> None:
+    encoder, relevance = await make_slow()
+    probe = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER))
+    await encoder.asked.wait()
+    probe.cancel()
+    await asyncio.gather(probe, return_exceptions=True)
+    encoder.asked.clear()
+    following = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER))
+    await encoder.asked.wait()
+    encoder.go.set()
+    assert (await following).score is not None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 import openai
 
+from app.adapters.openai.chat_line import ChatLine
 from app.adapters.openai.errors import (
     ReplyTooLarge,
     concerns_account,
@@ -24,7 +25,6 @@ from app.adapters.openai.errors import (
 from app.adapters.openai.limits import read_limits
 from app.adapters.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, Question, concede, find_refused
 from app.adapters.openai.reply import Reply, read_completion
-from app.adapters.openai.transfer import BoundedClient
 from app.domain.errors import JudgeUnavailable, SettingsInvalid
 from app.flow.call import Call
 from app.flow.control import FlowControl
@@ -42,9 +42,9 @@ REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
 class OpenAIEndpoint:
     """Asks the chat endpoint at `base_url`. Remembers per model which parameters it refuses.
 
-    `timeout_seconds` bounds one try; `deadline_seconds` all of one request: every try, with or without a parameter that
-    was refused, and every wait before and between them. `largest_reply_bytes` bounds a reply with token probabilities;
-    others have 1 MiB. Every try passes through `flow`, which is told how it went.
+    `timeout_seconds` bounds one try; `deadline_seconds` all of one request that is no batch's: every try, with or
+    without a parameter that was refused, and every wait before and between them. `largest_reply_bytes` bounds a reply
+    with token probabilities; others have 1 MiB. Every try passes through `flow`, which is told how it went.
     """
 
     def __init__(
@@ -70,12 +70,8 @@ class OpenAIEndpoint:
             )
         self.url = (base_url or OFFICIAL_URL).rstrip("/")
         self._api_key = api_key
-        self._client = openai.AsyncOpenAI(
-            api_key=api_key,
-            base_url=self.url,
-            max_retries=0,
-            timeout=timeout_seconds,
-            http_client=BoundedClient(largest_reply_bytes=largest_reply_bytes, timeout=timeout_seconds),
+        self._line = ChatLine(
+            self.url, api_key, timeout_seconds=timeout_seconds, largest_reply_bytes=largest_reply_bytes
         )
         self._timeout_seconds = timeout_seconds
         self._deadline_seconds = deadline_seconds
@@ -96,9 +92,11 @@ class OpenAIEndpoint:
         A refused parameter is given up and the rest is asked again. What was given up is remembered once a request has
         succeeded without it, so that a refusal which only looked like one changes nothing for others.
         """
-        ends_at = asyncio.get_running_loop().time() + self._deadline_seconds
+        # A batch's call waits for its turn as long as it takes: minutes behind a low rate limit, which is no trouble.
+        seconds = math.inf if lane == "batch" else self._deadline_seconds
+        ends_at = asyncio.get_running_loop().time() + seconds
         try:
-            async with asyncio.timeout_at(ends_at):
+            async with asyncio.timeout_at(None if math.isinf(ends_at) else ends_at):
                 return await self._negotiate(question, key, lane, ends_at)
         except TimeoutError:
             raise JudgeUnavailable(
@@ -132,7 +130,7 @@ class OpenAIEndpoint:
         )
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._line.close()
 
     def _read_refusal(self, error: openai.APIStatusError, body: dict[str, Any]) -> str | None:
         if not isinstance(error, REFUSALS):
@@ -171,8 +169,7 @@ class OpenAIEndpoint:
     async def _send_once(self, content: bytes, largest_bytes: int | None, call: Call) -> dict[str, Any]:
         async with asyncio.timeout(self._timeout_seconds):
             try:
-                # Straight to the path: the SDK's typed methods walk through the whole body first.
-                response = await self._client.post("/chat/completions", content=content, cast_to=httpx2.Response)
+                response = await self._line.post(content)
             except openai.APIStatusError as error:
                 self._tell_flow(call, error)
                 raise

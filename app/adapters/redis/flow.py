@@ -23,10 +23,14 @@ from app.flow.state import Bounds, Demand, Grant, Report
 logger = logging.getLogger("saiten.flow")
 
 LIVE_SECONDS = 10
-"""A process that made no exchange for so long has no share any more."""
+"""A process that made no exchange for so long has no share any more, and its calls are forgotten."""
 KEPT_SECONDS = 3600
 """After so long without a call all that was learned of an endpoint is forgotten."""
 HEARTBEAT_SECONDS = 3.0
+OVERDUE_SECONDS = 5.0
+"""A process with calls under way that was silent for so long is reckoned to have no more of them than its share."""
+RETRY_SECONDS = 0.02
+"""When to ask again where the others have all the calls under way, and none that ends here would tell of a place."""
 LOST_SECONDS = 5.0
 """For so long after a failure Redis is not looked for again."""
 
@@ -54,7 +58,7 @@ class RedisFlowState:
         self._script = client.register_script(read_script())
         self._client = client
         # Braces keep both keys on one node of a cluster.
-        self._keys = [f"saiten:flow:{{{scope}}}", f"saiten:flow:{{{scope}}}:live"]
+        self._keys = [f"saiten:flow:{{{scope}}}", f"saiten:flow:{{{scope}}}:processes"]
         self._process = secrets.token_hex(8)
         self._bounds = [bounds.concurrency, bounds.requests_per_minute or 0, bounds.tokens_per_minute or 0]
         self._timeout_seconds = timeout_seconds
@@ -84,7 +88,7 @@ class RedisFlowState:
             await asyncio.wait([self._look])
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                await self._client.zrem(self._keys[1], self._process)
+                await self._client.hdel(self._keys[1], self._process)
         except FAILURES as error:
             logger.info("flow control: Redis was not told of this process's end (%s)", type(error).__name__)
 
@@ -114,7 +118,7 @@ class RedisFlowState:
     async def _reach(self) -> None:
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                await self._client.zcard(self._keys[1])
+                await self._client.hlen(self._keys[1])
         except FAILURES:
             return
         self._lost = False
@@ -129,6 +133,6 @@ def scope_of(endpoint: str, api_key: str) -> str:
 
 def read_script() -> str:
     """The script, with the constants that it shares with the state in memory."""
-    constants = {**vars(state), "LIVE_SECONDS": LIVE_SECONDS, "KEPT_SECONDS": KEPT_SECONDS}
+    constants = {**vars(state), **globals()}
     text = files("app.adapters.redis").joinpath("flow.lua").read_text("utf-8")
     return re.sub(r"@([A-Z_]+)", lambda found: str(constants[found[1]]), text)

@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 
 from app.adapters.sql.failures import translate_error
 from app.adapters.sql.file import PATIENCE_SECONDS, DatabaseFile
+from app.adapters.sql.severed import notice_severed
 from app.domain.errors import SettingsInvalid
 
 MIGRATION_LOCK = 7_236_147_315_001
@@ -31,6 +32,9 @@ SQLITE_CONNECTIONS = 4
 """Each is a thread: one writes, the others read. More of them only contend for the interpreter."""
 
 POSTGRES_CONNECTIONS = 16
+
+CONNECT_SECONDS = 10
+"""For a new connection to PostgreSQL."""
 
 LOCK = "BEGIN IMMEDIATE"
 """Opens SQLite's transaction at once, and keeps every other writer out from there."""
@@ -55,8 +59,15 @@ def _create_engine(url: URL) -> AsyncEngine:
     common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": PATIENCE_SECONDS}
     if url.get_backend_name() == "sqlite":
         return _create_sqlite_engine(url, common)
-    timeout = {"timeout": 10}
-    return create_async_engine(url, pool_pre_ping=True, pool_size=POSTGRES_CONNECTIONS, connect_args=timeout, **common)
+    engine = create_async_engine(
+        url,
+        pool_pre_ping=True,
+        pool_size=POSTGRES_CONNECTIONS,
+        connect_args={"timeout": CONNECT_SECONDS},
+        **common,
+    )
+    event.listen(engine.sync_engine, "connect", notice_severed)
+    return engine
 
 
 def _create_sqlite_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:

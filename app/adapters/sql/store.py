@@ -143,11 +143,10 @@ class SQLStore:
             )
 
 
-def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object]) -> Insert:
-    """An insert that does nothing where the primary key is taken.
+def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:
+    """An insert of the row, or of those given at execution, that does nothing where the primary key is taken.
 
     Both databases have it; SQLAlchemy has no name common to both.
     """
-    if connection.dialect.name == "postgresql":
-        return postgresql.insert(table).values(row).on_conflict_do_nothing()
-    return sqlite.insert(table).values(row).on_conflict_do_nothing()
+    into = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+    return (into if row is None else into.values(row)).on_conflict_do_nothing()

@@ -207,6 +207,12 @@ api_keys = Table(
     Column("revoked_at", Instant, nullable=True),
 )
 
+erased_calls = Table(
+    "erased_calls",
+    metadata,
+    Column("key", String(128), primary_key=True),
+)
+
 
 def can_hold(*texts: str) -> bool:
     """Whether a column can hold the texts. What it cannot is in no row: PostgreSQL refuses NUL, both a surrogate."""

@@ -53,9 +53,13 @@ def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
 
 
 class Recent(OrderedDict[bytes, tuple[Kind, ...]]):
-    """What the last texts raised, by their digests: contexts and speakers come again and again, and no text is kept."""
+    """What the last texts raised, by their digests: contexts and speakers come again and again, and no text is kept.
+
+    For threads as well: each step is atomic, and what two of them do at once is at worst done twice.
+    """
 
     def remember(self, key: bytes, kinds: tuple[Kind, ...]) -> None:
+        """Keeps it, for as long as it is among the last."""
         self[key] = kinds
         while len(self) > MOST_RECENT:
             self.popitem(last=False)
@@ -69,7 +73,8 @@ def recent() -> Recent:
 
 def recall_kinds(text: str, aspects: tuple[str, ...]) -> tuple[Kind, ...]:
     """The kinds suspected of `text`, in their order; looked for once in a while only."""
-    key = blake2b("\0".join((text, *aspects)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    # With its length, so that no text can pass for another one with other aspects.
+    key = blake2b("\0".join((str(len(text)), text, *aspects)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     known = recent().get(key)
     if known is None:
         found = find_kinds(text, fold_names(aspects))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.engine import migrate, open_engine, read
 from app.adapters.sql.store import SQLStore
 from app.adapters.sql.tables import evaluations, metadata
-from app.batch_ports import Finished
+from app.batch_ports import Finished, Job
 from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import UNBOUNDED
 from tests.support.batches import LEASE, START, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
@@ -85,7 +86,10 @@ async def test_an_erasure_leaves_no_row_in_any_table(engine: AsyncEngine) -> Non
     store = SQLBatchStore(engine)
     await make_batch(store, metadata={"a": "b"})
     await run_chunk(store, 0)
-    await store.erase("team", "ba_1")
+    keys = await store.erase("team", "ba_1")
+    assert keys is not None
+    assert set(await store.owed(1000)) == set(keys) != set()
+    await store.settle(keys)
     async with read(engine) as connection:
         for table in metadata.tables.values():
             assert (await connection.execute(select(func.count()).select_from(table))).scalar_one() == 0, table.name
@@ -134,3 +138,29 @@ async def test_traces_of_an_erasure_that_was_cut_short_go_with_the_next_sweep(
     await SQLBatchStore(engine).sweep(4, 60)
     assert traces(tmp_path) == []
     await engine.dispose()
+
+
+async def test_the_log_tells_what_becomes_of_a_batch_once(
+    engine: AsyncEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="saiten.batches")
+    store = SQLBatchStore(engine)
+    await make_batch(store, count=1)
+    for _ in range(2):
+        await store.pause("ba_1", "judge-unauthorized", f"the judge said {MARKER}")
+    for _ in range(2):
+        await store.resume("team", "ba_1")
+    await run_chunk(store, 0)
+    await store.cancel("team", "ba_1")
+    await make_batch(store, "ba_2", budget_usd=0.0, unit_cost_usd=0.1)
+    assert await store.claim(Job("ba_2", 0), "w1", LEASE) is None
+    for _ in range(2):
+        await store.cancel("team", "ba_2")
+    assert [(one.getMessage(), vars(one)["batch_id"]) for one in caplog.records] == [
+        ("batch paused: judge-unauthorized", "ba_1"),
+        ("batch resumed", "ba_1"),
+        ("batch completed", "ba_1"),
+        ("batch paused: budget-exhausted", "ba_2"),
+        ("batch cancelled", "ba_2"),
+    ]
+    assert MARKER not in repr([vars(one) for one in caplog.records])

@@ -1,7 +1,8 @@
-"""The log: whose records it has, and that no level puts a caller's text or key into it."""
+"""The log: whose records it has, and that no level puts a caller's text or key into it. And what is counted."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -10,8 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
-from app.adapters.telemetry import OWN, configure_logging
+from app.adapters.telemetry import OWN, PrometheusTelemetry, configure_logging, write_traceback
+from app.domain.errors import JudgeUnavailable
+from app.log_context import working_on
+from app.ports import FlowFigures
 from tests.support.command import saiten, served
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
@@ -75,6 +80,112 @@ def test_a_line_break_makes_no_second_record(log: io.StringIO) -> None:
     listen(log, "info")
     logging.getLogger("saiten").info("one\n{}\r\nthree")
     assert json.loads(log.getvalue())["message"] == "one\n{}\r\nthree"
+
+
+def test_a_record_says_what_is_worked_on_and_its_own_word_counts(log: io.StringIO) -> None:
+    listen(log, "info")
+    with working_on(request_id="r1", batch_id="b1", position=3, text=RESPONSE):
+        logging.getLogger("saiten.batches").info("one", extra={"position": 4, "code": "judge-unavailable"})
+    logging.getLogger("saiten.batches").info("two")
+    first, second = map(json.loads, log.getvalue().splitlines())
+    ids = {"request_id": "r1", "batch_id": "b1", "position": 4, "code": "judge-unavailable"}
+    assert first.items() >= ids.items()
+    assert "text" not in first
+    assert not second.keys() & ids.keys()
+
+
+def fail_with(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as raised:
+        return raised
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError(RESPONSE), "ValueError"),
+        (KeyError(RESPONSE), "KeyError"),
+        (UnicodeEncodeError("utf-8", RESPONSE, 0, 1, RESPONSE), "UnicodeEncodeError"),
+        (JudgeUnavailable("it hangs", said=RESPONSE), "JudgeUnavailable: it hangs"),
+        (OSError(28, "No space left on device", RESPONSE), "OSError: No space left on device"),
+        (
+            AttributeError("'NoneType' object has no attribute 'x'"),
+            "AttributeError: 'NoneType' object has no attribute",
+        ),
+    ],
+)
+def test_a_traceback_says_where_and_what_kind_and_quotes_nobody(
+    log: io.StringIO, error: BaseException, told: str
+) -> None:
+    listen(log, "info")
+    try:
+        raise RuntimeError(RESPONSE) from fail_with(error)
+    except RuntimeError:
+        logging.getLogger("saiten").exception("unexpected error")
+    entry = json.loads(log.getvalue())
+    assert told in entry["traceback"]
+    assert entry["traceback"].endswith("RuntimeError")
+    assert entry["traceback"].count("Traceback (most recent call last)") == 2
+    assert "in fail_with" in entry["traceback"]
+    assert RESPONSE not in entry["traceback"]
+
+
+def test_a_group_of_errors_says_each() -> None:
+    written = write_traceback(ExceptionGroup(RESPONSE, [ValueError(RESPONSE), KeyError(RESPONSE)]))
+    assert "ValueError" in written
+    assert "KeyError" in written
+    assert RESPONSE not in written
+
+
+async def test_a_task_that_nobody_asked_after_says_no_text_either(log: io.StringIO) -> None:
+    listen(log, "info")
+    error = ValueError(RESPONSE)
+    context = {"message": "Task exception was never retrieved", "exception": error, "future": repr(error)}
+    asyncio.get_running_loop().default_exception_handler(context)
+    assert json.loads(log.getvalue())["message"] == "Task exception was never retrieved"
+    assert RESPONSE not in log.getvalue()
+
+
+def read_metrics(telemetry: PrometheusTelemetry) -> dict[str, float]:
+    lines = generate_latest(telemetry.registry).decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
+
+def test_batches_are_counted() -> None:
+    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry.batch_item("scored", "")
+    telemetry.batch_item("scored", "")
+    telemetry.batch_item("failed", "worker-died")
+    telemetry.backlog(120, 7.5, 3)
+    telemetry.backlog(80, 8.5, 2)
+    telemetry.holding(4)
+    found = read_metrics(telemetry)
+    assert found['saiten_batch_items_total{code="",status="scored"}'] == 2
+    assert found['saiten_batch_items_total{code="worker-died",status="failed"}'] == 1
+    assert found["saiten_batch_backlog_items"] == 80
+    assert found["saiten_batch_backlog_age_seconds"] == 8.5
+    assert found["saiten_queue_jobs"] == 2
+    assert found["saiten_worker_chunks"] == 4
+
+
+def test_flow_control_is_asked_whenever_the_metrics_are_read() -> None:
+    telemetry = PrometheusTelemetry(CollectorRegistry())
+    now = FlowFigures(limit=64, in_flight=60, waiting=5, closed_seconds=0.0)
+    telemetry.flow(lambda: now)
+    assert read_metrics(telemetry).items() >= {
+        ("saiten_judge_concurrency_limit", 64.0),
+        ("saiten_judge_calls_in_flight", 60.0),
+        ("saiten_judge_calls_waiting", 5.0),
+        ("saiten_judge_closed_seconds", 0.0),
+    }
+    now = FlowFigures(limit=32, in_flight=0, waiting=70, closed_seconds=12.5)
+    assert read_metrics(telemetry).items() >= {
+        ("saiten_judge_concurrency_limit", 32.0),
+        ("saiten_judge_calls_in_flight", 0.0),
+        ("saiten_judge_calls_waiting", 70.0),
+        ("saiten_judge_closed_seconds", 12.5),
+    }
 
 
 async def test_at_debug_the_log_of_a_scored_request_has_no_text_key_or_parameter(tmp_path: Path) -> None:

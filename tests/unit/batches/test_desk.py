@@ -15,7 +15,7 @@ from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.store import SQLStore
 from app.batch_ports import Job, JobQueue, KeyedAnswer, QueueUnavailable
 from app.batches.desk import BatchDesk
-from app.batches.erasure import Erasure
+from app.batches.erasure import settle_erasures
 from app.batches.spool import Spool
 from app.call_cache import CachedCalls
 from app.domain.batch import Batch
@@ -25,6 +25,7 @@ from app.pipeline import Instruments
 from app.ports import Estimate, JudgingTask
 from app.relevance import Relevance
 from tests.support.dict_cache import DictCache
+from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
@@ -210,14 +211,13 @@ async def test_erasing_twice_is_not_found(site: Desk) -> None:
 
 
 async def test_an_erasure_that_the_cache_interrupts_is_completed_later() -> None:
-    cache = FragileCache(good=1)
-    erasure = Erasure(cache)
-    calls = tuple(f"call{number}" for number in range(2500))
+    store, cache = FakeBatchStore(), FragileCache(good=1)
+    calls = [f"call{number:04}" for number in range(2500)]
+    store.debts.update(calls)
     with pytest.raises(StoreUnavailable):
-        await erasure.forget("p", "ba_1", calls)
-    assert erasure.owes("p", "ba_1")
-    assert not erasure.owes("others", "ba_1")
+        await settle_erasures(store, cache)
+    assert len(await store.owed(5000)) == 1500
     cache.good = 10
-    await erasure.forget("p", "ba_1")
-    assert cache.forgotten == list(calls)
-    assert not erasure.owes("p", "ba_1")
+    await settle_erasures(store, cache)
+    assert cache.forgotten == calls
+    assert await store.owed(1) == ()

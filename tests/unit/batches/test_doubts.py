@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.batches.doubts import MOST_REFUSED, Doubts
+from app.batches.doubts import MOST_BATCHES, MOST_REFUSED, Doubts
 
 
 def test_refusals_before_the_first_taken_candidate_pause_the_batch() -> None:
@@ -22,3 +22,14 @@ def test_after_a_pause_the_count_starts_anew() -> None:
     for _ in range(MOST_REFUSED):
         doubts.refused("ba_1")
     assert not doubts.refused("ba_1")
+
+
+def test_only_batches_of_late_are_remembered() -> None:
+    doubts = Doubts()
+    doubts.took("long ago")
+    for number in range(MOST_BATCHES - 1):
+        doubts.took(f"ba_{number}")
+    assert not any(doubts.refused("long ago") for _ in range(MOST_REFUSED))
+    for number in range(MOST_BATCHES):
+        doubts.took(f"bb_{number}")
+    assert any(doubts.refused("long ago") for _ in range(MOST_REFUSED))

@@ -11,7 +11,7 @@ from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
 from app.flow.call import RateLimits
 from app.flow.control import HERD_SECONDS, FlowControl, open_local_flow
 from app.flow.state import FIRST_CALLS, Bounds, Demand, Grant, Report
-from app.ports import Lane
+from app.ports import FlowFigures, Lane
 from tests.support.dict_cache import FakeTime
 
 
@@ -321,6 +321,7 @@ class RecordingState:
     def __init__(self, heartbeat_seconds: float | None = None, fail: bool = False) -> None:
         self.heartbeat_seconds = heartbeat_seconds
         self.reports: list[Report] = []
+        self.counts: list[int] = []
         self.closed = False
         self.told = asyncio.Event()
         self._fail = fail
@@ -330,6 +331,7 @@ class RecordingState:
         if self._fail:
             raise ZeroDivisionError
         self.reports.append(report)
+        self.counts.append(demand.in_flight)
         if len(self.reports) >= 3:
             self.told.set()
         return Grant(len(demand.tokens), 100)
@@ -388,6 +390,34 @@ class TestTheState:
             await asyncio.wait_for(state.told.wait(), 30)
         await flow.close()
         assert state.closed
+
+    async def test_the_others_are_told_of_places_that_come_free_where_nobody_waits(self):
+        state = RecordingState(heartbeat_seconds=60.0)
+        flow, leave = FlowControl(state), asyncio.Event()
+        holders = [asyncio.create_task(hold(flow, leave)) for _ in range(4)]
+        await turn()
+        leave.set()
+        await asyncio.gather(*holders)
+        async with asyncio.timeout(30):
+            while state.counts[-1] != 0 or len(state.counts) < 2:
+                await asyncio.sleep(0.005)
+        told = len(state.counts)
+        await flow.close()
+        assert told <= 3, "one exchange tells of them all"
+
+    async def test_its_figures_are_those_of_now(self):
+        time, leave = FakeTime(), asyncio.Event()
+        flow = open_flow(2, time)
+        await enter(flow)
+        assert flow.figures() == FlowFigures(limit=2, in_flight=0, waiting=0, closed_seconds=0.0)
+        callers = [asyncio.create_task(hold(flow, leave)) for _ in range(3)]
+        await turn()
+        assert flow.figures() == FlowFigures(limit=2, in_flight=2, waiting=1, closed_seconds=0.0)
+        leave.set()
+        await asyncio.gather(*callers)
+        await close_for(flow, 30.0)
+        time.now += 10
+        assert flow.figures().closed_seconds == pytest.approx(20.0)
 
     async def test_a_state_that_breaks_leaves_nobody_waiting(self):
         with pytest.raises(ZeroDivisionError):

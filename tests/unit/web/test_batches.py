@@ -13,6 +13,7 @@ import pytest
 
 from app.adapters.sql.engine import open_engine
 from app.adapters.sql.keys import SQLKeyring
+from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_body, make_item, post_batch, wait_for, write_ndjson
 from tests.support.serving import serving
 
@@ -272,3 +273,19 @@ async def test_at_the_same_time_one_is_made_and_the_rest_told(client: httpx.Asyn
     made = {answer.json()["id"] for answer in answers if answer.status_code == 202}
     assert await list_ids(client) == list(made)
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("affordable", [0, 3, 40])
+async def test_a_budget_stops_the_batch_before_it_is_passed(tmp_path: Path, affordable: int) -> None:
+    async with FakeOpenAI() as fake:
+        settings = {"openai_api_key": "k", "openai_base_url": fake.base_url}
+        async with serving(tmp_path, **settings) as client:
+            one = await wait_for(client, (await post_batch(client, 1, relevance=None))["id"])
+            budget = affordable * 2 * one["usage"]["cost_usd"]
+            batch = await post_batch(client, 100, relevance=None, budget_usd=budget)
+            batch = await wait_for(client, batch["id"], "paused")
+    assert batch["pause_reason"] == "budget-exhausted"
+    assert batch["usage"]["cost_usd"] <= budget
+    # What is left is less than what the next may cost: reckoned at two tries, and half as dear again as it will be.
+    assert budget - batch["usage"]["cost_usd"] <= 3 * one["usage"]["cost_usd"]
+    assert len(fake.requests) < 100

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Row, bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -12,6 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.adapters.sql.batches.part import ACTIVE, RECEIVING
 from app.adapters.sql.tables import batches
 from app.domain.evaluation import Usage
+
+logger = logging.getLogger("saiten.batches")
 
 
 @dataclass
@@ -97,16 +101,43 @@ class Locked:
     account: Account
 
 
+async def hold_batches(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
+    """The same batches, kept from being erased until the transaction ends, and from nothing else: any number of workers
+    may hold one. Their accounts are as they were, and not to be written back."""
+    query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
+    rows = await connection.execute(query.order_by(batches.c.id).with_for_update(read=True, key_share=True))
+    return {row.id: read_account(row) for row in rows}
+
+
 async def lock_batches(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
     """Those of the batches that were accepted and are not erased. In the order of their ids, so that none waits for
     another in a circle; chunks are locked after batches."""
     query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
     # key_share: results that refer to the batch may be inserted meanwhile.
     rows = await connection.execute(query.order_by(batches.c.id).with_for_update(key_share=True))
-    return {row.id: Locked(row.id, row, Account(*(row._mapping[name] for name in FIELDS))) for row in rows}
+    return {row.id: read_account(row) for row in rows}
+
+
+def read_account(row: Row[Any]) -> Locked:
+    """A batch as its row has it."""
+    return Locked(row.id, row, Account(*(row._mapping[name] for name in FIELDS)))
 
 
 async def store_accounts(connection: AsyncConnection, locked: Collection[Locked]) -> None:
     """Writes the accounts back."""
     if locked:
         await connection.execute(STORE, [{"this": each.id, **asdict(each.account)} for each in locked])
+
+
+def log_completed(locked: Iterable[Locked]) -> None:
+    """Logs the batches that a transaction completed. To be called once it is committed."""
+    for batch in locked:
+        account = batch.account
+        if account.status == "completed" != batch.row.status:
+            counts = {name: getattr(account, name) for name in ("scored", "partial", "failed")}
+            logger.info("batch completed", extra={"batch_id": batch.id, **counts})
+
+
+def log_paused(batch_id: str, reason: str) -> None:
+    """Logs that a batch was paused. Its detail stays in the store: it may quote what a judge said."""
+    logger.warning("batch paused: %s", reason, extra={"batch_id": batch_id, "code": reason})

@@ -31,7 +31,8 @@ class Budget:
             return 0
         if self.unit_usd <= 0:
             return wanted
-        return max(0, min(wanted, math.floor(left_usd / self.unit_usd + ROUNDING)))
+        # A budget that is huge beside the cost allows infinitely many, which have no floor.
+        return max(0, math.floor(min(wanted, left_usd / self.unit_usd + ROUNDING)))
 
     def reserve(self, count: int) -> float:
         """What `count` candidates are reckoned with, in USD."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import Locked, lock_batches, store_accounts
+from app.adapters.sql.batches.account import Locked, hold_batches, lock_batches, log_completed, store_accounts
 from app.adapters.sql.batches.closing import close_chunks
 from app.adapters.sql.batches.holding import Span, find_held, hold_condition
 from app.adapters.sql.batches.queueing import Queueing, count_active, queue_waiting, share_of
@@ -32,16 +32,20 @@ class Commits(Queueing):
             return Committed()
         now = self._clock()
         async with change(self._engine) as connection:
-            locked = await lock_batches(connection, {job.batch for job in jobs})
-            held = {
-                job: span for job, span in (await find_held(connection, owner, jobs)).items() if job.batch in locked
-            }
+            # A batch's row is locked last: each statement waits for its turn in a busy worker's loop, and while one
+            # worker holds the row no other can commit. Whoever locks chunks after batches skips those locked here.
+            batches = await hold_batches(connection, {job.batch for job in jobs})
+            found = await find_held(connection, owner, jobs)
+            held = {job: span for job, span in found.items() if job.batch in batches}
             kept = await find_kept(connection, held)
-            await keep(connection, locked, [each for each in finished if each.job in held], kept, now)
+            added = await keep(connection, batches, [each for each in finished if each.job in held], kept, now)
             ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
+            locked = await lock_batches(connection, batches)
+            await enter(connection, locked, added)
             ready = await close_chunks(connection, locked, ending, now)
             await store_accounts(connection, locked.values())
             ready += await self._follow_up(connection, locked, ending, now)
+        log_completed(locked.values())
         stopped = {job for job in held if job not in ending and not locked[job.batch].account.is_active}
         return Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready))
 
@@ -69,27 +73,38 @@ async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> se
 
 async def keep(
     connection: AsyncConnection,
-    locked: Mapping[str, Locked],
+    batches: Mapping[str, Locked],
     finished: Sequence[Finished],
     kept: set[Place],
     now: datetime,
-) -> None:
-    """Inserts the results whose places are free, and counts those alone. `kept` grows by them."""
-    rows, signatures = [], Counter[tuple[str, str]]()
+) -> list[tuple[Finished, str]]:
+    """Inserts the results whose places are free, and returns those with their statuses. `kept` grows by them."""
+    rows, added = [], []
     for each in finished:
         place = (each.job.batch, each.entry.position)
         if place in kept:
             continue
         kept.add(place)
-        batch = locked[each.job.batch]
-        row = describe_result(each, batch.row, now)
+        row = describe_result(each, batches[each.job.batch].row, now)
         rows.append(row)
-        batch.account.count(row["status"])
-        batch.account.spend(each.usage)
-        if each.record is not None:
-            signatures[each.job.batch, each.record.evaluation.signature] += 1
+        added.append((each, row["status"]))
     if rows:
         await connection.execute(insert(evaluations), rows)
+    return added
+
+
+async def enter(
+    connection: AsyncConnection, locked: Mapping[str, Locked], added: Sequence[tuple[Finished, str]]
+) -> None:
+    """Counts new results in their batches' accounts and signatures."""
+    signatures = Counter[tuple[str, str]]()
+    for each, status in added:
+        account = locked[each.job.batch].account
+        account.count(status)
+        account.spend(each.usage)
+        if each.record is not None:
+            signatures[each.job.batch, each.record.evaluation.signature] += 1
+    if signatures:
         await count_in(connection, signatures)
 
 

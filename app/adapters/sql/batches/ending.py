@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import lock_batches, store_accounts
+from app.adapters.sql.batches.account import lock_batches, log_completed, store_accounts
 from app.adapters.sql.batches.part import ROWS, StorePart
 from app.adapters.sql.batches.rows import describe_figures
 from app.adapters.sql.batches.signatures import count_in
@@ -51,6 +51,7 @@ class Ending(StorePart):
             end = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.number == FINISH)
             await connection.execute(end.values(state="done", queued_at=None))
             await store_accounts(connection, locked.values())
+        log_completed(locked.values())
 
 
 async def rewrite_results(connection: AsyncConnection, batch_id: str, changed: dict[int, Evaluation]) -> Counter[str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.part import ROWS, StorePart, utc_now
-from app.adapters.sql.engine import change, scrub
-from app.adapters.sql.tables import batch_chunks, batches, can_hold, evaluations
+from app.adapters.sql.engine import change, read, scrub
+from app.adapters.sql.store import insert_or_ignore
+from app.adapters.sql.tables import batch_chunks, batches, can_hold, erased_calls, evaluations
 
 chunk = batch_chunks.c
 
@@ -40,9 +41,23 @@ class Erasure(StorePart):
             await connection.execute(leased.order_by(chunk.number).with_for_update())
             keys = await collect_calls(connection, batch_id)
             await connection.execute(delete(batches).where(this))
+            for start in range(0, len(keys), ROWS):
+                owed = [{"key": key} for key in sorted(keys[start : start + ROWS])]
+                await connection.execute(insert_or_ignore(connection, erased_calls), owed)
         self.remember()
         await self.tidy()
         return keys
+
+    async def owed(self, limit: int) -> tuple[str, ...]:
+        async with read(self._engine) as connection:
+            query = select(erased_calls.c.key).order_by(erased_calls.c.key).limit(limit)
+            return tuple((await connection.execute(query)).scalars())
+
+    async def settle(self, keys: Sequence[str]) -> None:
+        async with change(self._engine) as connection:
+            for start in range(0, len(keys), ROWS):
+                settled = erased_calls.c.key.in_(keys[start : start + ROWS])
+                await connection.execute(delete(erased_calls).where(settled))
 
     def remember(self) -> None:
         """Something was deleted: its traces are to go."""

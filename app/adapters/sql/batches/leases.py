@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, exists, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import Locked, lock_batches, store_accounts
+from app.adapters.sql.batches.account import Locked, hold_batches, lock_batches, log_paused, store_accounts
 from app.adapters.sql.batches.budget import EXHAUSTED, Budget
 from app.adapters.sql.batches.closing import RELEASED, close_chunks
 from app.adapters.sql.batches.holding import find_held, hold_condition, stopped_among
@@ -31,7 +32,10 @@ class Leases(StorePart):
             return None
         now = self._clock()
         async with change(self._engine) as connection:
-            batch = (await lock_batches(connection, [job.batch])).get(job.batch)
+            batch = (await hold_batches(connection, [job.batch])).get(job.batch)
+            if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
+                # It will be changed, or reckoned with. Mostly it is not, and claims need not wait for commits.
+                batch = (await lock_batches(connection, [job.batch])).get(job.batch)
             if batch is None or not batch.account.is_active:
                 return None
             found = await lock_free_chunk(connection, job, now)
@@ -40,6 +44,7 @@ class Leases(StorePart):
             todo = await select_todo(connection, job.batch, found)
             if not todo and job.chunk >= 0:
                 # Whoever held it had kept every result and died before it closed the chunk.
+                batch = (await lock_batches(connection, [job.batch]))[job.batch]
                 await close_chunks(connection, {batch.id: batch}, {job: True}, now)
                 await store_accounts(connection, [batch])
                 return None
@@ -62,7 +67,8 @@ class Leases(StorePart):
             if batch.account.status == "queued":
                 batch.account.start(now)
                 await store_accounts(connection, [batch])
-        return describe_work(job, batch.row, todo, crashes, affordable)
+        unit_usd = None if budget.total_usd is None else budget.unit_usd
+        return replace(describe_work(job, batch.row, todo, crashes, affordable), unit_usd=unit_usd)
 
     async def _turn_away(
         self, connection: AsyncConnection, batch: Locked, job: Job, crashes: int, budget: Budget
@@ -73,6 +79,7 @@ class Leases(StorePart):
         if (await connection.execute(others)).scalar_one() == 0:
             batch.account.pause(EXHAUSTED, budget.explain())
             await store_accounts(connection, [batch])
+            log_paused(batch.id, EXHAUSTED)
 
     async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
         if not jobs:
@@ -105,7 +112,8 @@ def this_chunk(job: Job) -> Any:
 async def lock_free_chunk(connection: AsyncConnection, job: Job, now: datetime) -> Row[Any] | None:
     """The job's chunk where it can be leased now: not done, not held back, and with nobody whose lease is good."""
     query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
-    found = (await connection.execute(query.with_for_update())).one_or_none()
+    # skip_locked: one that is being committed to is leased.
+    found = (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
     if found is None or found.state in {"done", "blocked"}:
         return None
     return None if found.state == "leased" and found.lease_until >= now else found

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 from sqlalchemy import ColumnElement, update
 
+from app.adapters.sql.batches.account import log_paused
 from app.adapters.sql.batches.part import ACTIVE
 from app.adapters.sql.batches.views import Views
 from app.adapters.sql.engine import write
 from app.adapters.sql.tables import batch_chunks, batches, can_hold
 from app.domain.batch import Batch
+
+logger = logging.getLogger("saiten.batches")
 
 
 class Steering(Views):
@@ -20,7 +25,10 @@ class Steering(Views):
             return None
         paused = {"status": "paused", "pause_reason": reason, "pause_detail": detail}
         async with write(self._engine) as connection:
-            await connection.execute(update(batches).where(this, batches.c.status.in_(ACTIVE)).values(paused))
+            active = update(batches).where(this, batches.c.status.in_(ACTIVE))
+            changed = (await connection.execute(active.values(paused))).rowcount
+        if changed:
+            log_paused(batch_id, reason)
         return await self._look(this)
 
     async def resume(self, project: str, batch_id: str) -> Batch | None:
@@ -37,6 +45,8 @@ class Steering(Views):
                 # Whatever the queue held of it was turned away meanwhile.
                 turned_away = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.state == "queued")
                 await connection.execute(turned_away.values(state="waiting", queued_at=None))
+        if resumed.rowcount:
+            logger.info("batch resumed", extra={"batch_id": batch_id})
         return await self._look(this)
 
     async def cancel(self, project: str, batch_id: str) -> Batch | None:
@@ -46,7 +56,9 @@ class Steering(Views):
         ended = {"status": "cancelled", "finished_at": self._clock(), "pause_reason": None, "pause_detail": None}
         async with write(self._engine) as connection:
             steerable = batches.c.status.in_((*ACTIVE, "paused"))
-            await connection.execute(update(batches).where(this, steerable).values(ended))
+            changed = (await connection.execute(update(batches).where(this, steerable).values(ended))).rowcount
+        if changed:
+            logger.info("batch cancelled", extra={"batch_id": batch_id})
         return await self._look(this)
 
 

@@ -17,6 +17,7 @@ def upgrade() -> None:
     """Creates the batches' tables and widens `evaluations`."""
     _create_batches()
     _create_parts()
+    _create_debts()
     with op.batch_alter_table("evaluations") as table:
         table.add_column(sa.Column("batch_id", sa.String(64), nullable=True))
         for name in RESULT_COLUMNS:
@@ -58,6 +59,14 @@ def _create_batches() -> None:
     )
     op.create_index("ix_batches_project_created_at_id", "batches", ["project", "created_at", "id"])
     op.create_index("ix_batches_status", "batches", ["status"])
+
+
+def _create_debts() -> None:
+    op.create_table(
+        "erased_calls",
+        sa.Column("key", sa.String(128), nullable=False),
+        sa.PrimaryKeyConstraint("key", name="pk_erased_calls"),
+    )
 
 
 def _create_parts() -> None:
@@ -119,5 +128,5 @@ def downgrade() -> None:
         table.drop_constraint("fk_evaluations_batch_id", type_="foreignkey")
         for name in ("batch_id", *RESULT_COLUMNS):
             table.drop_column(name)
-    for name in ("batch_signatures", "batch_items", "batch_chunks", "batch_metadata", "batches"):
+    for name in ("batch_signatures", "batch_items", "batch_chunks", "batch_metadata", "batches", "erased_calls"):
         op.drop_table(name)

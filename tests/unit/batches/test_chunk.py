@@ -1,0 +1,298 @@
+"""A chunk's candidates: side by side, delivered one by one; what pauses the batch; and how suspects are tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from app.batch_ports import Job, Work
+from app.batches.chunk import DEAD_LETTER, MOST_TRIES
+from app.batches.doubts import MOST_REFUSED
+from app.batches.ledger import Hold
+from app.domain.errors import (
+    JudgeQuotaExhausted,
+    JudgeRefusedRequest,
+    JudgeUnavailable,
+    StoreUnavailable,
+)
+from app.domain.evaluation import Unrated
+from tests.support.batches import LEASE, claim
+from tests.support.floor import OWNER, Bench, HeldJudge, turns
+
+
+def names(*positions: int) -> list[str]:
+    return [f"返事 {position}" for position in positions]
+
+
+def hold_judge(bench: Bench) -> HeldJudge:
+    bench.judge.holds = True
+    return bench.judge
+
+
+async def free_places(bench: Bench) -> int:
+    """How many may be begun before one has to wait."""
+    places, taken = bench.floor.places, 0
+    while not places.locked():
+        await places.acquire()
+        taken += 1
+    for _ in range(taken):
+        places.release()
+    return taken
+
+
+async def begin(bench: Bench, count: int = 12, **options: Any) -> tuple[asyncio.Task[None], Hold]:
+    await bench.post(count, **options)
+    work, hold = await bench.lease()
+    return bench.begin(work, hold), hold
+
+
+async def test_as_many_side_by_side_as_there_are_places(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    run, _ = await begin(bench, 12)
+    await turns()
+    assert judge.held == names(*range(8))
+    judge.let_go("返事 3")
+    await turns()
+    assert bench.store.statuses() == {3: "scored"}
+    assert judge.held == names(0, 1, 2, 4, 5, 6, 7, 8)
+    judge.let_all_go()
+    await run
+    assert bench.store.statuses() == dict.fromkeys(range(12), "scored")
+    assert bench.store.batches["ba_1"].status == "completed"
+    assert not bench.floor.places.locked()
+
+
+async def test_each_result_is_counted_once_and_with_its_reason(bench: Bench) -> None:
+    bench.judge.errors["返事 1"] = JudgeRefusedRequest("too long")
+    run, _ = await begin(bench, 3)
+    await run
+    counted = [told[1:] for told in bench.telemetry.told if told[0] == "batch_item"]
+    assert sorted(counted) == [("failed", "judge-refused-request"), ("scored", ""), ("scored", "")]
+
+
+async def test_unrated_responses_are_results_and_fail_nothing(bench: Bench) -> None:
+    bench.judge.opinion = lambda *_: Unrated(reason="missing", detail="it left it out")
+    run, _ = await begin(bench, 3)
+    await run
+    assert bench.store.statuses() == {0: "failed", 1: "failed", 2: "failed"}
+    assert bench.store.batches["ba_1"].status == "completed"
+
+
+async def test_a_spent_quota_pauses_the_batch_and_nobody_is_asked_any_more(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    judge.errors["返事 0"] = JudgeQuotaExhausted("the quota is used up")
+    run, hold = await begin(bench, 40)
+    await turns()
+    judge.let_go("返事 0")
+    await turns()
+    kept = bench.store.batches["ba_1"]
+    assert (kept.status, kept.pause) == ("paused", ("judge-quota-exhausted", "the quota is used up"))
+    assert hold.stopped
+    # The place that came free is nobody's.
+    assert judge.held == names(*range(1, 8))
+    judge.let_all_go()
+    await run
+    # What was in hand is kept: it is paid for. The refused one has no result, and is asked again after a resume.
+    assert judge.judged[0] == "返事 0"
+    assert sorted(judge.judged) == names(*range(8))
+    assert bench.store.statuses() == dict.fromkeys(range(1, 8), "scored")
+    assert kept.chunks[0].state == "waiting"
+
+
+async def test_a_judge_that_refuses_every_candidate_pauses_the_batch(bench: Bench) -> None:
+    for position in range(40):
+        bench.judge.errors[f"返事 {position}"] = JudgeRefusedRequest("no such model")
+    run, _ = await begin(bench, 40)
+    await run
+    kept = bench.store.batches["ba_1"]
+    assert kept.status == "paused"
+    assert kept.pause[0] == "judge-refused-request"
+    assert "no such model" in str(kept.pause[1])
+    # Those before it count as refused; those in hand at the pause, too.
+    assert len(bench.judge.tasks) < MOST_REFUSED + 8
+
+
+async def test_a_judge_that_took_one_refuses_the_others_for_themselves(bench: Bench) -> None:
+    for position in range(1, 20):
+        bench.judge.errors[f"返事 {position}"] = JudgeRefusedRequest("too long")
+    run, _ = await begin(bench, 20)
+    await run
+    assert bench.store.statuses() == {0: "scored"} | dict.fromkeys(range(1, 20), "judge-refused-request")
+    assert bench.store.batches["ba_1"].status == "completed"
+
+
+async def test_no_more_is_begun_than_the_budget_was_reserved_for(bench: Bench) -> None:
+    run, _ = await begin(bench, 10, budget_usd=0.35, unit_cost_usd=0.1)
+    await run
+    assert bench.judge.judged == names(0, 1, 2)
+    assert bench.store.statuses() == dict.fromkeys(range(3), "scored")
+    assert bench.store.batches["ba_1"].chunks[0].state in {"waiting", "queued"}
+
+
+async def test_once_stopped_nothing_new_is_begun_and_the_lease_goes_back(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    run, hold = await begin(bench, 12)
+    await turns()
+    hold.stop()
+    judge.let_all_go()
+    await run
+    assert sorted(judge.judged) == names(*range(8))
+    chunk = bench.store.batches["ba_1"].chunks[0]
+    assert (chunk.owner, chunk.crashes) == (None, 0)
+    # Handed back, it is nobody's suspect, and the rest is done by whoever comes.
+    again = await claim(bench.store, 0, "w2")
+    assert [entry.position for entry, _ in again.todo] == [8, 9, 10, 11]
+    assert not again.suspect
+
+
+async def test_a_lost_chunk_cancels_its_calls_and_frees_its_places(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    run, hold = await begin(bench, 12)
+    await turns()
+    hold.lose()
+    await run
+    assert sorted(judge.cancelled) == names(*range(8))
+    assert bench.store.statuses() == {}
+    assert await free_places(bench) == 8
+
+
+async def test_a_run_that_is_cut_off_leaves_nothing_behind(bench: Bench) -> None:
+    """While it waits for a place, and while it waits for what is in hand."""
+    for count in (12, 4):
+        judge = hold_judge(bench)
+        batch_id = f"ba_{count}"
+        await bench.post(count, batch_id)
+        work, hold = await bench.lease(batch_id=batch_id)
+        run = bench.begin(work, hold)
+        await turns()
+        hold.cut_off()
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        assert judge.held == []
+        assert await free_places(bench) == 8
+        assert bench.store.batches[batch_id].chunks[0].owner is None
+
+
+async def test_an_error_of_the_store_ends_the_chunk_and_is_raised(bench: Bench) -> None:
+    async def fail(*_: object) -> None:
+        raise StoreUnavailable("gone")
+
+    bench.store.pause = fail  # type: ignore[method-assign, assignment]
+    bench.judge.errors["返事 0"] = JudgeQuotaExhausted("used up")
+    run, hold = await begin(bench, 40)
+    with pytest.raises(StoreUnavailable):
+        await run
+    assert hold.stopped
+    assert bench.store.batches["ba_1"].status == "running"
+    assert bench.store.batches["ba_1"].chunks[0].owner is None
+
+
+async def crash(bench: Bench, owner: str, marked: Sequence[int] = ()) -> None:
+    """A worker takes the chunk, marks where it has to, and dies."""
+    work = await claim(bench.store, 0, owner)
+    for position in marked:
+        await bench.store.mark(work.job, owner, position)
+    await bench.time.move(LEASE + 1)
+
+
+async def take_over(bench: Bench) -> tuple[Work, Hold]:
+    work = await bench.store.claim(Job("ba_1", 0), OWNER, LEASE)
+    assert work is not None
+    return work, bench.ledger.hold(work.job)
+
+
+async def test_candidates_of_a_suspect_chunk_are_marked_before_they_are_begun(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    await bench.post(12)
+    await crash(bench, "w0")
+    work, hold = await take_over(bench)
+    assert work.suspect
+    run = bench.begin(work, hold)
+    await turns()
+    # Nobody was marked before: they go side by side.
+    assert judge.held == names(*range(8))
+    assert bench.store.batches["ba_1"].tries == dict.fromkeys(range(8), 1)
+    judge.let_all_go()
+    await run
+    assert bench.store.batches["ba_1"].tries == dict.fromkeys(range(12), 1)
+    assert bench.store.batches["ba_1"].status == "completed"
+
+
+async def test_who_is_not_suspected_is_not_marked(bench: Bench) -> None:
+    run, _ = await begin(bench, 12)
+    await run
+    assert bench.store.batches["ba_1"].tries == {}
+
+
+async def test_suspects_come_last_the_least_tried_first_and_one_at_a_time(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    await bench.post(6)
+    await crash(bench, "w0", marked=[1, 3])
+    await crash(bench, "w9", marked=[1, 4])
+    work, hold = await take_over(bench)
+    assert work.tries == {1: 2, 3: 1, 4: 1}
+    run = bench.begin(work, hold)
+    await turns()
+    assert (judge.held, hold.fed) == (names(0, 2, 5), False)
+    judge.let_go()
+    for position in (3, 4, 1):
+        await turns()
+        assert judge.held == names(position)
+        judge.let_go()
+    await run
+    assert hold.fed
+    assert bench.store.statuses() == dict.fromkeys(range(6), "scored")
+
+
+async def test_two_chunks_try_one_suspect_at_a_time_between_them(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    runs = []
+    for batch_id in ("ba_1", "ba_2"):
+        await bench.post(2, batch_id)
+        work = await claim(bench.store, 0, "w0", batch_id)
+        await bench.store.mark(work.job, "w0", 0)
+    await bench.time.move(LEASE + 1)
+    for batch_id in ("ba_1", "ba_2"):
+        work = await claim(bench.store, 0, OWNER, batch_id)
+        runs.append(bench.begin(work, bench.ledger.hold(work.job)))
+    seen = []
+    while not all(run.done() for run in runs):
+        await turns()
+        seen.append(len(judge.held))
+        judge.let_go()
+    # First the two that are not suspected, side by side; then one suspect after the other.
+    assert seen[:3] == [2, 1, 1]
+    assert judge.judged == names(1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("tried", [MOST_TRIES - 1, MOST_TRIES])
+async def test_after_so_many_tries_a_suspect_is_given_up_without_another_call(bench: Bench, tried: int) -> None:
+    await bench.post(3)
+    for number in range(tried):
+        await crash(bench, f"w{10 + number}", marked=[1])
+    work, hold = await take_over(bench)
+    await bench.begin(work, hold)
+    given_up = tried == MOST_TRIES
+    assert bench.store.statuses() == {0: "scored", 1: DEAD_LETTER if given_up else "scored", 2: "scored"}
+    assert bench.judge.judged == names(0, 2) if given_up else names(0, 2, 1)
+    failure = bench.store.batches["ba_1"].results[1].failure
+    assert failure is None or "3 workers died" in failure.detail
+    assert bench.store.batches["ba_1"].status == "completed"
+
+
+async def test_a_suspect_that_waits_keeps_the_others_out(bench: Bench) -> None:
+    """One that only waits for its judge may still be the culprit."""
+    await bench.post(3)
+    await crash(bench, "w0", marked=[0, 1, 2])
+    bench.judge.errors["返事 0"] = JudgeUnavailable("down")
+    work, hold = await take_over(bench)
+    run = bench.begin(work, hold)
+    await bench.time.move(5)
+    assert set(bench.judge.judged) == {"返事 0"}
+    del bench.judge.errors["返事 0"]
+    await bench.time.move(10)
+    await run
+    assert bench.store.statuses() == dict.fromkeys(range(3), "scored")

@@ -1,0 +1,242 @@
+"""Group commit: what goes together, what is told and when, and what becomes of lost leases."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from app.batch_ports import Job, QueueUnavailable
+from app.batches.ledger import MOST_AT_ONCE, enqueue
+from tests.support.batches import LEASE, C, finish
+from tests.support.floor import OWNER, Bench, turns
+
+
+def told(tasks: Sequence[asyncio.Task[None]]) -> list[bool]:
+    return [task.done() for task in tasks]
+
+
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_what_arrives_during_a_commit_goes_together_into_the_next(bench: Bench) -> None:
+    await bench.post(C)
+    work, _ = await bench.lease()
+    bench.store.gate.clear()
+    first = asyncio.create_task(bench.ledger.keep(finish(work, 0)))
+    await turns()
+    assert bench.store.tried == 1
+    rest = [asyncio.create_task(bench.ledger.keep(finish(work, position))) for position in range(1, 6)]
+    await turns()
+    assert told([first, *rest]) == [False] * 6
+    bench.store.gate.set()
+    await asyncio.gather(first, *rest)
+    assert [positions for positions, _ in bench.store.commits] == [[0], [1, 2, 3, 4, 5]]
+
+
+async def test_a_group_has_a_greatest_size(bench: Bench) -> None:
+    await bench.post(C)
+    work, _ = await bench.lease()
+    one = finish(work, 0)
+    await asyncio.gather(*(bench.ledger.keep(one) for _ in range(MOST_AT_ONCE + 1)))
+    assert [len(positions) for positions, _ in bench.store.commits] == [MOST_AT_ONCE, 1]
+    assert len(bench.store.batches["ba_1"].results) == 1
+
+
+async def test_a_store_that_is_away_is_tried_until_it_is_back_and_nothing_is_told_before(bench: Bench) -> None:
+    await bench.post(C)
+    work, _ = await bench.lease()
+    bench.store.away = True
+    kept = asyncio.create_task(bench.ledger.keep(finish(work, 0)))
+    await bench.time.move(60)
+    assert not kept.done()
+    tried = bench.store.tried
+    # At first often, then every 1.5 to 3 s.
+    assert 60 / 3 <= tried <= 60 / 1.5 + 8
+    bench.store.away = False
+    await bench.time.move(3.25)
+    await kept
+    assert bench.store.tried == tried + 1
+    assert bench.store.statuses() == {0: "scored"}
+
+
+async def test_the_last_results_of_a_chunk_close_it_in_the_same_commit(bench: Bench) -> None:
+    await bench.post(2)
+    work, hold = await bench.lease()
+    kept = [asyncio.create_task(bench.ledger.keep(finish(work, position))) for position in (0, 1)]
+    hold.tasks.update(kept)
+    hold.fed = True
+    await asyncio.gather(*kept)
+    await bench.ledger.close(hold)
+    assert bench.store.commits == [([0, 1], [work.job])]
+    assert bench.store.batches["ba_1"].status == "completed"
+    assert bench.ledger.held == 0
+
+
+@pytest.mark.parametrize("fed", [True, False])
+async def test_a_chunk_with_something_in_hand_or_to_begin_is_not_closed_early(bench: Bench, fed: bool) -> None:
+    await bench.post(3)
+    work, hold = await bench.lease()
+    kept = asyncio.create_task(bench.ledger.keep(finish(work, 0)))
+    hold.tasks.add(kept)
+    other = asyncio.create_task(hang())
+    if fed:
+        hold.tasks.add(other)
+    hold.fed = fed
+    await kept
+    assert bench.store.commits == [([0], [])]
+    other.cancel()
+
+
+async def test_a_chunk_that_is_closed_with_candidates_left_is_queued_again(bench: Bench) -> None:
+    await bench.post(3)
+    work, hold = await bench.lease()
+    await bench.ledger.keep(finish(work, 0))
+    await bench.ledger.close(hold)
+    await turns()
+    assert await bench.queue.depth() == 1
+    again, _ = await bench.lease()
+    assert [entry.position for entry, _ in again.todo] == [1, 2]
+
+
+async def test_a_run_that_ends_late_does_not_close_the_chunks_next_hold(bench: Bench) -> None:
+    """A chunk that goes back with candidates left may be here again before its run has quite ended."""
+    await bench.post(2)
+    work, first = await bench.lease()
+    first.closed = True
+    await bench.store.commit(OWNER, [finish(work, 0)], [work.job])
+    _, second = await bench.lease()
+    await bench.ledger.close(first)
+    assert bench.ledger.works_on(work.job)
+    assert bench.store.batches["ba_1"].chunks[0].state == "leased"
+    await bench.ledger.close(second)
+    assert not bench.ledger.works_on(work.job)
+
+
+async def test_a_lost_lease_ends_what_is_in_hand(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    await bench.post(2)
+    work, hold = await bench.lease()
+    working = asyncio.create_task(hang())
+    hold.tasks.add(working)
+    await bench.time.move(LEASE + 1)
+    assert await bench.store.claim(work.job, "w2", LEASE) is not None
+    with caplog.at_level(logging.WARNING, "saiten.batches"):
+        await bench.ledger.renew()
+    await asyncio.wait([working])
+    assert working.cancelled()
+    assert (hold.lost, hold.stopped) == (True, True)
+    [record] = caplog.records
+    assert (record.__dict__["batch_id"], record.__dict__["chunk"]) == ("ba_1", 0)
+
+
+async def test_a_result_of_a_lost_chunk_is_refused_and_its_sender_told(bench: Bench) -> None:
+    await bench.post(2)
+    work, hold = await bench.lease()
+    await bench.time.move(LEASE + 1)
+    assert await bench.store.claim(work.job, "w2", LEASE) is not None
+    await bench.ledger.keep(finish(work, 0))
+    assert hold.lost
+    assert bench.store.statuses() == {}
+    await bench.ledger.close(hold)
+    assert bench.store.batches["ba_1"].chunks[0].owner == "w2"
+    assert [closed for _, closed in bench.store.commits] == [[]]
+
+
+async def test_a_lease_that_ran_out_while_nobody_took_it_is_renewed(bench: Bench) -> None:
+    await bench.post(2)
+    work, hold = await bench.lease()
+    await bench.time.move(LEASE + 1)
+    await bench.ledger.renew()
+    assert not hold.lost
+    assert await bench.store.claim(work.job, "w2", LEASE) is None
+
+
+async def test_a_lease_that_went_back_during_the_renewal_was_not_lost(bench: Bench) -> None:
+    await bench.post(1)
+    work, hold = await bench.lease()
+    renewal = asyncio.Event()
+    renew = bench.store.renew
+
+    async def slowly(*asked: object) -> object:
+        await renewal.wait()
+        return await renew(*asked)  # type: ignore[arg-type]
+
+    bench.store.renew = slowly  # type: ignore[method-assign, assignment]
+    renewing = asyncio.create_task(bench.ledger.renew())
+    await turns()
+    await bench.ledger.keep(finish(work, 0))
+    closing = asyncio.create_task(bench.ledger.close(hold))
+    await turns()
+    renewal.set()
+    await asyncio.gather(renewing, closing)
+    assert not hold.lost
+
+
+async def test_a_paused_batch_stops_its_chunks_and_keeps_what_is_in_hand(bench: Bench) -> None:
+    await bench.post(2)
+    work, hold = await bench.lease()
+    working = asyncio.create_task(hang())
+    hold.tasks.add(working)
+    await bench.store.pause("ba_1", "requested", "…")
+    await bench.ledger.renew()
+    await turns()
+    assert (hold.stopped, hold.lost, working.done()) == (True, False, False)
+    await bench.ledger.keep(finish(work, 0))
+    assert bench.store.statuses() == {0: "scored"}
+    working.cancel()
+
+
+@pytest.mark.parametrize("erased", [True, False])
+async def test_lost_work_of_an_erased_batch_leaves_nothing_in_the_cache(bench: Bench, erased: bool) -> None:
+    await bench.post(2)
+    work, hold = await bench.lease()
+    bench.cache.entries = {"mine": b"1", "another's": b"2"}
+    hold.touched.add("mine")
+    if erased:
+        await bench.store.erase("team", "ba_1")
+    else:
+        await bench.time.move(LEASE + 1)
+        assert await bench.store.claim(work.job, "w2", LEASE) is not None
+    await bench.ledger.renew()
+    assert hold.lost
+    await bench.ledger.close(hold)
+    assert set(bench.cache.entries) == ({"another's"} if erased else {"mine", "another's"})
+    assert bench.ledger.held == 0
+
+
+async def test_a_sender_that_goes_away_takes_its_result_not_back(bench: Bench) -> None:
+    await bench.post(2)
+    work, _ = await bench.lease()
+    bench.store.gate.clear()
+    going, staying = (asyncio.create_task(bench.ledger.keep(finish(work, position))) for position in (0, 1))
+    await turns()
+    going.cancel()
+    bench.store.gate.set()
+    await staying
+    assert going.cancelled()
+    assert bench.store.statuses() == {0: "scored", 1: "scored"}
+
+
+async def test_jobs_of_a_queue_that_is_away_are_left_to_the_sweep(caplog: pytest.LogCaptureFixture) -> None:
+    class Away:
+        async def put(self, jobs: Sequence[Job]) -> None:
+            raise QueueUnavailable("Redis cannot be reached")
+
+    with caplog.at_level(logging.WARNING, "saiten.batches"):
+        await enqueue(Away(), [Job("ba_1", 0)])  # type: ignore[arg-type]
+    assert [record.getMessage() for record in caplog.records] == ["jobs wait for the queue: Redis cannot be reached"]
+
+
+async def test_results_are_counted_once_though_they_come_twice(bench: Bench) -> None:
+    await bench.post(2)
+    work, _ = await bench.lease()
+    one = finish(work, 0, cost_usd=0.5)
+    await bench.ledger.keep(one)
+    await bench.ledger.keep(replace(one))
+    batch = await bench.store.find("team", "ba_1")
+    assert batch is not None
+    assert (batch.counts.scored, batch.usage.cost_usd) == (1, 0.5)

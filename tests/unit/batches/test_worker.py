@@ -1,0 +1,405 @@
+"""A worker from its start to its stop: what it takes, brings back, hands back and shares out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.adapters.asyncio_queue import AsyncioJobQueue
+from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, Handler, Job
+from app.batches.provider_run import UNAVAILABLE
+from app.batches.worker import PATIENCE_SECONDS, SWEEP_SECONDS, BatchWorker, window_of
+from app.bootstrap import keep_working
+from app.domain.batch import BatchOptions
+from app.domain.evaluation import RelevanceOptions
+from app.pipeline import Instruments
+from tests.support.batches import LEASE, claim, run_chunk
+from tests.support.fake_rubrics import FakeRubrics
+from tests.support.floor import OWNER, Bench, turns
+
+CONCURRENCY = 8
+IN_HAND = 12
+"""One and a half for each call."""
+
+
+def make_worker(bench: Bench, **changes: Any) -> BatchWorker:
+    parts: dict[str, Any] = {
+        "store": bench.store,
+        "queue": bench.queue,
+        "cache": bench.cache,
+        "instruments": bench.instruments,
+        "telemetry": bench.telemetry,
+        "owner": OWNER,
+        "concurrency": CONCURRENCY,
+        "lease_seconds": LEASE,
+        "sleep": bench.time.sleep,
+        "stop_seconds": 30,
+        "hand_back_seconds": 30,
+    }
+    return BatchWorker(**{**parts, **changes})
+
+
+@asynccontextmanager
+async def running(worker: BatchWorker) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(worker.run())
+    await turns()
+    yield task
+    await stop(task)
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Lets the loop turn until it is so. Nobody waits for time here: what is not so after these turns never will be."""
+    for _ in range(100_000):
+        if reached():
+            return
+        await asyncio.sleep(0)
+    pytest.fail("it never came to it")
+
+
+def is_completed(bench: Bench, batch_id: str = "ba_1") -> Callable[[], bool]:
+    return lambda: bench.store.batches[batch_id].status == "completed"
+
+
+async def enqueue(bench: Bench, batch_id: str = "ba_1") -> None:
+    await bench.queue.put(await bench.store.next_jobs(batch_id, window_of(CONCURRENCY)))
+
+
+async def test_a_batch_is_scored_to_its_end() -> None:
+    bench = Bench(window=window_of(CONCURRENCY))
+    await bench.post(5 * CHUNK_SIZE)
+    await enqueue(bench)
+    async with running(make_worker(bench)):
+        await until(is_completed(bench))
+    assert bench.store.statuses() == dict.fromkeys(range(5 * CHUNK_SIZE), "scored")
+    assert len(bench.judge.tasks) == 5 * CHUNK_SIZE
+    assert bench.telemetry.told[-1] == ("holding", "0")
+
+
+async def test_at_a_stop_what_is_in_hand_finishes_and_the_rest_goes_back() -> None:
+    bench = Bench()
+    bench.judge.holds = True
+    await bench.post(2 * CHUNK_SIZE)
+    await enqueue(bench)
+    async with running(make_worker(bench)) as task:
+        await until(lambda: len(bench.judge.held) == IN_HAND)
+        in_hand = bench.judge.held
+        task.cancel()
+        await turns()
+        assert not task.done()
+        assert bench.judge.held == in_hand
+        bench.judge.let_all_go()
+        await asyncio.wait([task])
+        assert task.cancelled()
+    assert sorted(bench.judge.judged) == sorted(in_hand)
+    assert len(bench.store.statuses()) == IN_HAND
+    chunks = bench.store.batches["ba_1"].chunks.values()
+    assert [(chunk.owner, chunk.crashes) for chunk in chunks] == [(None, 0), (None, 0)]
+
+
+async def test_calls_that_do_not_end_in_time_are_cut_off_and_their_leases_go_back() -> None:
+    bench = Bench()
+    bench.judge.holds = True
+    await bench.post(2 * CHUNK_SIZE)
+    await enqueue(bench)
+    async with running(make_worker(bench, stop_seconds=0)) as task:
+        await until(lambda: len(bench.judge.held) == IN_HAND)
+        await stop(task)
+    assert len(bench.judge.cancelled) == IN_HAND
+    assert bench.store.statuses() == {}
+    assert [chunk.owner for chunk in bench.store.batches["ba_1"].chunks.values()] == [None, None]
+
+
+async def test_a_store_that_is_away_does_not_keep_a_worker_from_ending() -> None:
+    bench = Bench()
+    bench.judge.holds = True
+    await bench.post(CHUNK_SIZE)
+    await enqueue(bench)
+    async with running(make_worker(bench, stop_seconds=0, hand_back_seconds=0)) as task:
+        await until(lambda: len(bench.judge.held) == IN_HAND)
+        bench.store.away = True
+        bench.judge.let_go()
+        await turns()
+        task.cancel()
+        await asyncio.wait([task], timeout=20)
+        assert task.done()
+    # Its lease ends by itself, and its results are done again: from the cache, where there is one.
+    bench.store.away = False
+    await bench.time.move(LEASE + 1)
+    assert (await claim(bench.store, 0, "w2")).suspect
+
+
+async def test_what_is_taken_after_the_stop_is_not_begun() -> None:
+    class LateQueue(AsyncioJobQueue):
+        """Hands a job over while it is being stopped."""
+
+        async def work(self, handler: Handler, concurrency: int) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await handler(Job("ba_1", 0))
+
+    bench = Bench()
+    await bench.post(4)
+    async with running(make_worker(bench, queue=LateQueue())) as task:
+        await stop(task)
+    assert bench.judge.tasks == []
+    assert bench.store.batches["ba_1"].chunks[0].owner is None
+
+
+async def test_a_claim_under_way_at_the_stop_is_handed_back() -> None:
+    bench = Bench()
+    await bench.post(4)
+    await enqueue(bench)
+    claimed, go, claims = asyncio.Event(), asyncio.Event(), bench.store.claim
+
+    async def slowly(*asked: Any) -> Any:
+        claimed.set()
+        await go.wait()
+        return await claims(*asked)
+
+    bench.store.claim = slowly  # type: ignore[method-assign, assignment]
+    async with running(make_worker(bench)) as task:
+        await claimed.wait()
+        task.cancel()
+        await turns()
+        go.set()
+        await asyncio.wait([task])
+    assert bench.judge.tasks == []
+    assert (bench.store.batches["ba_1"].chunks[0].owner, bench.store.commits) == (None, [([], [Job("ba_1", 0)])])
+
+
+async def test_the_sweep_finds_batches_that_nobody_was_told_of() -> None:
+    bench = Bench()
+    async with running(make_worker(bench)):
+        await bench.post(4)
+        await turns()
+        assert bench.judge.tasks == []
+        await bench.time.move(SWEEP_SECONDS)
+        await until(is_completed(bench))
+
+
+async def test_the_sweep_brings_back_jobs_that_the_queue_lost() -> None:
+    bench = Bench()
+    await bench.post(4)
+    assert await bench.store.next_jobs("ba_1", 8) == [Job("ba_1", 0)]
+    async with running(make_worker(bench)):
+        await bench.time.move(PATIENCE_SECONDS - SWEEP_SECONDS)
+        assert bench.judge.tasks == []
+        await bench.time.move(2 * SWEEP_SECONDS)
+        await until(is_completed(bench))
+
+
+async def test_the_sweep_brings_back_the_chunks_of_a_worker_that_died() -> None:
+    bench = Bench()
+    await bench.post(4)
+    await claim(bench.store, 0, "w0")
+    async with running(make_worker(bench)):
+        await bench.time.move(LEASE - SWEEP_SECONDS)
+        assert bench.judge.tasks == []
+        await bench.time.move(3 * SWEEP_SECONDS)
+        await until(is_completed(bench))
+    assert bench.store.batches["ba_1"].chunks[0].crashes == 1
+
+
+async def test_leases_are_renewed_as_long_as_the_work_lasts() -> None:
+    bench = Bench()
+    bench.judge.holds = True
+    await bench.post(4)
+    await enqueue(bench)
+    async with running(make_worker(bench)):
+        await bench.time.move(4 * LEASE)
+        assert await bench.store.claim(Job("ba_1", 0), "w2", LEASE) is None
+        bench.judge.let_all_go()
+        await until(is_completed(bench))
+    assert len(bench.judge.tasks) == 4
+
+
+async def test_a_chunk_whose_lease_ran_out_during_an_outage_is_not_begun_a_second_time() -> None:
+    """The sweep gives it out again, and the only worker there is has it already."""
+    bench = Bench()
+    bench.judge.holds = True
+    await bench.post(4)
+    await enqueue(bench)
+    async with running(make_worker(bench)):
+        bench.store.away = True
+        await bench.time.move(2 * LEASE)
+        bench.store.away = False
+        await bench.queue.put(await bench.store.sweep(8, PATIENCE_SECONDS))
+        await turns()
+        assert len(bench.judge.held) == 4
+        bench.judge.let_all_go()
+        await bench.time.move(5)
+        assert is_completed(bench)()
+    assert len(bench.judge.tasks) == 4
+
+
+async def test_the_end_of_a_batch_is_made_once_all_is_scored() -> None:
+    bench = Bench()
+    await bench.post(4, relevance=RelevanceOptions(baseline="batch"))
+    await enqueue(bench)
+    async with running(make_worker(bench)):
+        await until(is_completed(bench))
+    results = [one.record for one in bench.store.batches["ba_1"].results.values()]
+    relevances = [record.evaluation.relevance for record in results if record]
+    scores = [one.score for one in relevances if one and one.score is not None]
+    assert len(scores) == 4
+    assert [one.baseline for one in relevances if one] == pytest.approx([sum(scores) / 4] * 4)
+
+
+async def test_an_end_that_cannot_be_made_pauses_the_batch_and_says_why() -> None:
+    bench = Bench()
+    await bench.post(4, relevance=RelevanceOptions(baseline="batch"))
+    assert await run_chunk(bench.store, 0) == [Job("ba_1", FINISH)]
+    await bench.queue.put([Job("ba_1", FINISH)])
+    without = replace(bench.instruments, rubrics=FakeRubrics([]))
+    async with running(make_worker(bench, instruments=without)):
+        await until(lambda: bench.store.batches["ba_1"].status == "paused")
+        assert bench.store.batches["ba_1"].pause[0] == "unknown-rubric"
+    await bench.store.resume("team", "ba_1")
+    async with running(make_worker(bench, instruments=bench.instruments)):
+        await until(is_completed(bench))
+
+
+class FakeProvider:
+    """Counts its steps. The first lets the batch go; tidying never ends where `hangs`."""
+
+    def __init__(self, bench: Bench, *, hangs: bool = False) -> None:
+        self.bench = bench
+        self.hangs = hangs
+        self.steps: list[str] = []
+
+    async def step(self, batch_id: str) -> None:
+        self.steps.append(batch_id)
+        await self.bench.queue.put(await self.bench.store.unhold(batch_id))
+
+    async def tidy(self) -> None:
+        if self.hangs:
+            await asyncio.Event().wait()
+
+    def instruments_for(self, batch_id: str, options: BatchOptions, instruments: Instruments) -> Instruments:
+        return instruments
+
+
+async def test_a_batch_in_the_providers_mode_is_collected_and_then_scored() -> None:
+    bench = Bench()
+    await bench.post(4, mode="provider-batch")
+    provider = FakeProvider(bench)
+    async with running(make_worker(bench, provider=provider)):
+        await until(is_completed(bench))
+    assert provider.steps == ["ba_1"]
+    assert len(bench.judge.tasks) == 4
+
+
+async def test_a_worker_without_the_providers_mode_pauses_such_a_batch() -> None:
+    bench = Bench()
+    await bench.post(4, mode="provider-batch")
+    await bench.queue.put([Job("ba_1", COLLECT)])
+    async with running(make_worker(bench)):
+        await until(lambda: bench.store.batches["ba_1"].status == "paused")
+    assert bench.store.batches["ba_1"].pause[0] == UNAVAILABLE
+
+
+async def test_a_provider_that_hangs_does_not_hold_up_the_sweep() -> None:
+    bench = Bench()
+    async with running(make_worker(bench, provider=FakeProvider(bench, hangs=True))):
+        await bench.post(4)
+        await bench.time.move(2 * SWEEP_SECONDS)
+        assert is_completed(bench)()
+
+
+async def test_what_waits_is_told_to_telemetry() -> None:
+    bench = Bench()
+    await bench.post(4)
+    await bench.store.pause("ba_1", "requested", "…")
+    async with running(make_worker(bench)):
+        assert ("backlog", "0", "0") in bench.telemetry.told
+        await bench.store.resume("team", "ba_1")
+        bench.judge.holds = True
+        await bench.time.move(SWEEP_SECONDS)
+        assert ("backlog", "4", "1") in bench.telemetry.told
+        bench.judge.let_all_go()
+
+
+def break_once(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    broken: list[bool] = []
+
+    async def broken_once(*asked: Any) -> Any:
+        if not broken:
+            broken.append(True)
+            raise ValueError("a defect")
+        return await call(*asked)
+
+    return broken_once
+
+
+async def test_a_defect_in_a_job_is_logged_and_ends_neither_worker_nor_batch(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    await bench.post(4)
+    await enqueue(bench)
+    bench.store.claim = break_once(bench.store.claim)  # type: ignore[method-assign, assignment]
+    async with running(make_worker(bench)) as task:
+        await turns()
+        assert [record.getMessage() for record in caplog.records] == ["unexpected error"]
+        assert not task.done()
+        await bench.time.move(PATIENCE_SECONDS + SWEEP_SECONDS)
+        assert is_completed(bench)()
+
+
+@pytest.mark.parametrize("part", ["commit", "sweep", "backlog"])
+async def test_a_part_that_fails_ends_the_worker_and_leaves_no_task_behind(part: str) -> None:
+    bench = Bench()
+    await bench.post(4)
+    await enqueue(bench)
+    setattr(bench.store, part, break_once(getattr(bench.store, part)))
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(make_worker(bench, stop_seconds=0, hand_back_seconds=0).run())
+    await asyncio.wait([task], timeout=20)
+    assert isinstance(task.exception(), ValueError)
+    assert asyncio.all_tasks() - before <= {task}
+
+
+async def test_the_services_own_worker_begins_anew_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    await bench.post(4)
+    await enqueue(bench)
+    bench.store.commit = break_once(bench.store.commit)  # type: ignore[method-assign, assignment]
+    worker = make_worker(bench, stop_seconds=0, hand_back_seconds=0)
+    with caplog.at_level(logging.ERROR):
+        work = asyncio.create_task(keep_working(worker, sleep=bench.time.sleep))
+        await until(lambda: bool(caplog.records))
+        assert "begins anew" in caplog.records[0].getMessage()
+        await bench.time.move(LEASE + 10)
+        assert is_completed(bench)()
+    await stop(work)
+
+
+async def test_a_small_batch_does_not_wait_for_a_large_one() -> None:
+    bench = Bench(window=window_of(CONCURRENCY))
+    large, small = 2000, CHUNK_SIZE
+    done = 0
+    await bench.post(large, "large")
+    await enqueue(bench, "large")
+    async with running(make_worker(bench)):
+        await until(lambda: len(bench.store.statuses("large")) >= 100)
+        await bench.post(small, "small")
+        await enqueue(bench, "small")
+        before = len(bench.store.statuses("large"))
+        await until(is_completed(bench, "small"))
+        done = len(bench.store.statuses("large")) - before
+        assert bench.store.batches["large"].status == "running"
+        await until(is_completed(bench, "large"))
+    # It waits behind the window of the large one, and then they take turns.
+    assert done <= (window_of(CONCURRENCY) + 2) * CHUNK_SIZE
+    assert bench.store.statuses("large") == dict.fromkeys(range(large), "scored")
+    assert len(bench.judge.tasks) == large + small

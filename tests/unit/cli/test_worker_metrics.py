@@ -1,0 +1,30 @@
+"""A worker's metrics port: it answers, and ends with the worker without a complaint."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+from tests.support.command import environment
+
+
+def test_a_worker_answers_probes_and_stops_quietly(tmp_path: Path, redis_url: str) -> None:
+    command = [sys.executable, "-m", "app", "worker", "--metrics-port", "0"]
+    variables = environment(tmp_path, REDIS_URL=redis_url)
+    with (tmp_path / "log").open("wb") as log:
+        worker = subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, stderr=log, text=True)
+        with worker:
+            assert worker.stdout is not None
+            said = next(line for line in worker.stdout if line.startswith("Metrics on "))
+            address = said.split()[-1].removesuffix("/metrics")
+            # The line is said before the port is served; the connection waits in the listener's queue.
+            answers = [httpx.get(f"{address}{path}", trust_env=False) for path in ("/livez", "/readyz", "/metrics")]
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(timeout=30) == 0
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert "saiten_batch_backlog_items" in answers[2].text
+    assert "Traceback" not in (tmp_path / "log").read_text()

@@ -1,0 +1,70 @@
+"""Tasks that lose a cancellation are cancelled again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app import cancellation
+from app.adapters.saq_queue import SAQJobQueue
+from app.batch_ports import Job
+from app.cancellation import cancel_for_good
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancellation, "AGAIN_SECONDS", 0.01)
+
+
+async def test_a_task_that_loses_two_cancellations_ends() -> None:
+    lost = 0
+
+    async def work() -> None:
+        nonlocal lost
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                lost += 1
+                if lost > 2:
+                    raise
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    await cancel_for_good([task])
+    assert (lost, task.cancelled()) == (3, True)
+
+
+async def test_a_task_that_died_is_no_reason_to_leave_others() -> None:
+    async def die() -> None:
+        raise ValueError("dead")
+
+    died, waits = asyncio.create_task(die()), asyncio.create_task(asyncio.Event().wait())
+    await asyncio.wait([died])
+    await cancel_for_good([died, waits])
+    assert waits.cancelled()
+    with pytest.raises(ValueError, match="dead"):
+        died.result()
+
+
+async def test_nothing_to_end() -> None:
+    await cancel_for_good([])
+
+
+async def test_a_loop_over_redis_ends_in_whichever_turn_it_is_cancelled(redis_url: str) -> None:
+    """As the ledger does: in one of these turns redis-py sends, and before Python 3.12 the cancellation is lost."""
+    queue = SAQJobQueue(redis_url)
+    await queue.put([Job("ba_1", 0)])
+
+    async def put_then_wait() -> None:
+        await queue.put([Job("ba_1", 0)])
+        await asyncio.Event().wait()
+
+    for turns in range(40):
+        task = asyncio.create_task(put_then_wait())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await cancel_for_good([task])
+        assert task.done()
+    await queue.close()

@@ -1,0 +1,83 @@
+"""A claim on an Idempotency-Key: renewed while the work lasts, and let go when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fastapi import Request
+
+from app.domain.errors import StoreUnavailable
+from app.ports import KEY_SECONDS, StoredAnswer
+from app.web.idempotency import claimed, show_life
+from tests.support.fake_store import FakeStore
+
+KEY = "k1"
+REQUEST = Request({"type": "http", "path": "/v1/batches", "headers": [], "state": {"project": "team"}})
+
+
+class RenewingStore(FakeStore):
+    """Counts renewals, fails those that it is told to, and lets `on_renewal` see each."""
+
+    def __init__(self, fails: int = 0) -> None:
+        super().__init__()
+        self.fails = fails
+        self.renewals = 0
+
+    async def renew_key(self, project: str, key: str) -> None:
+        self.renewals += 1
+        if self.renewals <= self.fails:
+            raise StoreUnavailable("gone")
+
+
+class Enough(Exception):
+    """Ends a loop that has no end."""
+
+
+async def test_a_claim_is_renewed_four_times_in_its_life_whatever_the_store_does() -> None:
+    store, slept = RenewingStore(fails=2), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) > 4:
+            raise Enough
+
+    with pytest.raises(Enough):
+        await show_life(store, "team", KEY, sleep=sleep)
+    assert slept == [KEY_SECONDS / 4] * 5
+    assert store.renewals == 4
+
+
+async def test_renewing_has_ended_when_the_work_has() -> None:
+    store, before = RenewingStore(), asyncio.all_tasks()
+    async with claimed(REQUEST, store, KEY, "d") as replayed:
+        assert replayed is None
+        assert len(asyncio.all_tasks() - before) == 1
+    assert asyncio.all_tasks() == before
+    assert store.answers == {("team", KEY): StoredAnswer("d", None, None)}
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError()])
+async def test_work_that_fails_ends_the_renewal_and_then_frees_the_key(error: BaseException) -> None:
+    before, at_release = asyncio.all_tasks(), list[int]()
+
+    class Watching(RenewingStore):
+        async def release_key(self, project: str, key: str) -> None:
+            at_release.append(len(asyncio.all_tasks() - before))
+            await super().release_key(project, key)
+
+    store = Watching()
+    with pytest.raises(type(error)):
+        async with claimed(REQUEST, store, KEY, "d"):
+            raise error
+    # Renewed after its release, it might be another's.
+    assert at_release == [0]
+    assert store.answers == {}
+
+
+async def test_without_a_key_nothing_is_claimed() -> None:
+    store, before = RenewingStore(), asyncio.all_tasks()
+    async with claimed(REQUEST, store, None, "d") as replayed:
+        assert replayed is None
+        assert asyncio.all_tasks() == before
+    assert store.answers == {}
