@@ -37,8 +37,8 @@ class Prompt:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything the judge is sent, 64 hexadecimal digits."""
-        return digest([self.messages, self.schema])
+        """Of everything the judge is sent, 64 hexadecimal digits. What is fixed enters by its own digest."""
+        return digest([self.prefix_digest, self.user])
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random
 from collections.abc import Awaitable, Callable
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import openai
 
+from app.adapters.openai.bodies import Bodies
 from app.adapters.openai.chat_line import ChatLine
 from app.adapters.openai.errors import (
     ReplyTooLarge,
@@ -79,6 +79,7 @@ class OpenAIEndpoint:
         self._backoff_seconds = backoff_seconds
         self._flow = flow
         self._sleep = sleep
+        self._bodies = Bodies()
         self._conceded: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -106,15 +107,14 @@ class OpenAIEndpoint:
     async def _negotiate(self, question: Question, key: str, lane: Lane, ends_at: float) -> Reply:
         conceded = self._conceded.get(question.model, ())
         while True:
-            body = question.body(conceded)
             try:
-                answer = await self._send(body, lane, ends_at)
+                answer = await self._send(question, conceded, lane, ends_at)
                 break
             except openai.APIStatusError as error:
                 if is_filtered(error):
                     answer = {"content": None, "finish_reason": "content_filter"}
                     break
-                refused = self._read_refusal(error, body)
+                refused = self._read_refusal(error, question.body(conceded))
                 if refused is None:
                     raise translate_error(error, api_key=self._api_key) from error
                 conceded = concede(conceded, refused)
@@ -143,12 +143,14 @@ class OpenAIEndpoint:
         known = self._conceded.get(model, ())
         self._conceded[model] = (*known, *(name for name in conceded if name not in known))
 
-    async def _send(self, body: dict[str, Any], lane: Lane, ends_at: float) -> dict[str, Any]:
+    async def _send(self, question: Question, conceded: tuple[str, ...], lane: Lane, ends_at: float) -> dict[str, Any]:
         """What the answer says, after as many tries as are allowed. Raises the vendor's errors, or JudgeUnavailable."""
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        content = self._bodies.write(question, conceded)
+        prompt = question.prompt(structured="response_format" not in conceded)
         # Characters stand for tokens; flow control learns the ratio.
-        tokens = sum(len(message["content"]) for message in body["messages"])
-        largest_bytes = None if "logprobs" in body else LARGEST_PLAIN_REPLY_BYTES
+        tokens = len(prompt.system) + len(prompt.user)
+        with_probabilities = question.options.expected and "logprobs" not in conceded
+        largest_bytes = None if with_probabilities else LARGEST_PLAIN_REPLY_BYTES
         attempt = 0
         while True:
             attempt += 1

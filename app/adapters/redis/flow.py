@@ -9,9 +9,9 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -88,7 +88,7 @@ class RedisFlowState:
             await asyncio.wait([self._look])
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                await self._client.hdel(self._keys[1], self._process)
+                await cast("Awaitable[int]", self._client.hdel(self._keys[1], self._process))
         except FAILURES as error:
             logger.info("flow control: Redis was not told of this process's end (%s)", type(error).__name__)
 
@@ -118,7 +118,7 @@ class RedisFlowState:
     async def _reach(self) -> None:
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                await self._client.hlen(self._keys[1])
+                await self._client.exists(self._keys[1])
         except FAILURES:
             return
         self._lost = False
