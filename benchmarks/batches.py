@@ -36,7 +36,7 @@ def time_batch(made: Site, items: int, name: str, **more: Any) -> float:
     started = time.time()
     batch_id = made.post(items, name=name, **more)
     while (batch := made.batch(batch_id))["status"] != "completed":
-        time.sleep(0.1)
+        time.sleep(0.25)
     if batch["counts"]["scored"] != items:
         raise RuntimeError(f"{batch['counts']}\n{made.log()}")
     return datetime.fromisoformat(batch["finished_at"]).timestamp() - started

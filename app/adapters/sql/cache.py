@@ -26,8 +26,8 @@ MOST_KEYS = 512
 
 LONGEST_KEY = 128
 
-LINGER_SECONDS = 0.01
-"""A statement costs a millisecond of CPU, whatever it holds: under load, ten calls share one."""
+LINGER_SECONDS = 0.02
+"""A statement costs a millisecond of CPU, whatever it holds: under load, a dozen calls share one."""
 
 
 class SQLCallCache:
