@@ -7,6 +7,7 @@ Exits with 0 where the batch was completed and every candidate scored, else with
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -47,12 +48,16 @@ def tell(aspect: dict[str, Any]) -> str:
     return shown if interval is None else f"{shown} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
-def main(file: str, service: str = "http://127.0.0.1:8000") -> int:
+def main(file: str, service: str) -> int:
     """Posts the file, NDJSON or JSON."""
     kind = "application/x-ndjson" if file.endswith((".ndjson", ".jsonl")) else "application/json"
     # With a key of its own a POST that is sent again makes no second batch.
     headers = {"Content-Type": kind, "Idempotency-Key": str(uuid.uuid4())}
-    batch = ask(f"{service}/v1/batches", Path(file).read_bytes(), headers)
+    try:
+        body = Path(file).read_bytes()
+    except OSError as error:
+        sys.exit(f"{file}: {error.strerror}")
+    batch = ask(f"{service}/v1/batches", body, headers)
     address = f"{service}/v1/batches/{batch['id']}"
     while batch["status"] in {"queued", "running"}:
         time.sleep(POLL_SECONDS)
@@ -68,4 +73,8 @@ def main(file: str, service: str = "http://127.0.0.1:8000") -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    parser = argparse.ArgumentParser(description="Posts a batch, waits for its end and prints its summary.")
+    parser.add_argument("file", help="the batch: NDJSON (.ndjson, .jsonl) or JSON")
+    parser.add_argument("service", nargs="?", default="http://127.0.0.1:8000", help="default: %(default)s")
+    given = parser.parse_args()
+    sys.exit(main(given.file, given.service))
