@@ -176,6 +176,8 @@ MEASURES: dict[str, tuple[Callable[[], None], bool]] = {
 
 
 def main(*chosen: str) -> None:
+    if unknown := [name for name in chosen if name not in MEASURES]:
+        sys.exit(f"no such measure: {', '.join(unknown)}; there are {', '.join(MEASURES)}")
     print(f"batches of {ITEMS} items × six aspects, judge {LATENCY_MS} ms, {IN_FLIGHT} calls in flight")
     at_hand = find_binary("initdb") is not None and shutil.which("redis-server") is not None
     for name, (measure, needs_servers) in MEASURES.items():

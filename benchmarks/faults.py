@@ -121,6 +121,8 @@ def main(*chosen: str) -> None:
     if find_binary("initdb") is None or shutil.which("redis-server") is None:
         print("faults: not measured, they need the binaries of PostgreSQL and Redis")
         return
+    if unknown := [name for name in chosen if name not in ROWS]:
+        sys.exit(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
     print(f"faults: {ITEMS} items, 2 workers, {IN_FLIGHT} judge calls in flight, leases of 15 s")
     held = [run(name) for name in chosen or ROWS]
     sys.exit(not all(held))
