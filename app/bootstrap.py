@@ -21,8 +21,9 @@ from app.adapters.sql.keys import SQLKeyring
 from app.adapters.sql.store import SQLStore
 from app.adapters.telemetry import PrometheusTelemetry
 from app.batches.desk import BatchDesk
-from app.batches.worker import BatchWorker, end_tasks, window_of
+from app.batches.worker import BatchWorker, window_of
 from app.call_cache import CachedCalls
+from app.cancellation import end_tasks
 from app.pipeline import Instruments
 from app.ports import CallCache, Keyring, Store, Telemetry
 from app.relevance import Relevance

@@ -1,4 +1,4 @@
-"""Ending tasks for good."""
+"""Ending tasks."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ async def cancel_for_good(tasks: Iterable[asyncio.Task[Any]]) -> None:
         for task in ending:
             task.cancel()
         _, ending = await asyncio.wait(ending, timeout=AGAIN_SECONDS)
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancels them and waits until they have ended; an error that one of them died of is raised."""
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    for outcome in await asyncio.gather(*ending, return_exceptions=True):
+        if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError):
+            raise outcome

@@ -32,7 +32,6 @@ UNAVAILABLE = "provider-batch-unavailable"
 FAILED = "provider-batch-failed"
 BUDGET = "budget-exhausted"
 ACTIVE = frozenset({"queued", "running"})
-FORGOTTEN_AT_ONCE = 1000
 RENEWALS = 3
 """Within the time of a lease."""
 
@@ -121,9 +120,7 @@ class ProviderRun:
     async def forget(self, batch_id: str) -> None:
         """To be called before the batch is erased. Does not ask the provider: what stands there is removed by a later
         `tidy`, in whichever process. Raises the `Store…` errors; then it is to be called again."""
-        calls = await self._course.calls(batch_id)
-        for start in range(0, len(calls), FORGOTTEN_AT_ONCE):
-            await self._cache.forget(calls[start : start + FORGOTTEN_AT_ONCE])
+        await self._cache.forget(await self._course.calls(batch_id))
         await self._course.forget(batch_id)
 
     async def cancel(self, batch_id: str) -> None:

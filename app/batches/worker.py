@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
 from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, BatchStore, Job, JobQueue, QueueUnavailable
@@ -16,7 +16,7 @@ from app.batches.erasure import settle_erasures
 from app.batches.ledger import Ledger, enqueue
 from app.batches.patience import Patience
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
-from app.cancellation import cancel_for_good
+from app.cancellation import cancel_for_good, end_tasks
 from app.domain.errors import StoreError, UnknownRubric
 from app.log_context import working_on
 from app.pipeline import Instruments
@@ -246,13 +246,3 @@ class BatchWorker:
         with suppress(QueueUnavailable):
             jobs = await self._queue.depth()
         self._telemetry.backlog(candidates, oldest_seconds, jobs)
-
-
-async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancels them and waits until they have ended; an error that one of them died of is raised."""
-    ending = list(tasks)
-    for task in ending:
-        task.cancel()
-    for outcome in await asyncio.gather(*ending, return_exceptions=True):
-        if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError):
-            raise outcome

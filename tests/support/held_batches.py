@@ -12,25 +12,13 @@ from typing import Any
 from sqlalchemy import delete, insert, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql.batches.intake import COUNTED
 from app.adapters.sql.engine import write
 from app.adapters.sql.tables import batches
 from app.batch_ports import Job
 from app.domain.batch import BatchOptions, Candidate, Entry
 
-COUNTS = (
-    "finished_before",
-    "total",
-    "scored",
-    "partial",
-    "failed",
-    "judge_calls",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "translated_characters",
-    "chunks_left",
-    "dearest_usd",
-)
+COUNTS = (*COUNTED, "dearest_usd")
 
 
 @dataclass

@@ -141,6 +141,7 @@ class TestLanes:
         batches = [asyncio.create_task(hold(flow, leave, lane="batch")) for _ in range(50)]
         await turn()
         await enter(flow, 0.5)
+        assert not any(batch.done() for batch in batches)
         leave.set()
         await asyncio.gather(*batches)
 
