@@ -99,14 +99,30 @@ class BatchFilter:
 
 @dataclass(frozen=True)
 class Scores:
-    """One result as a summary needs it. `aspects` holds (mean rating or None, blended value or None, unrated reason or
-    None, rating or None) by aspect."""
+    """One result as summaries and analyses need it. `aspects` holds (mean rating or None, blended value or None,
+    unrated reason or None, rating or None) by aspect.
+
+    `similarity` is b; `system` what the candidate's own metadata name as such; `context` the digest of its dialogue
+    context.
+    """
 
     status: str
     aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
     composites: Mapping[str, float | None]
     warnings: tuple[str, ...] = ()
     failure: str | None = None
+    similarity: float | None = None
+    system: str | None = None
+    context: str | None = None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A result's place in its batch, its id as an evaluation, and its scores."""
+
+    entry: Entry
+    evaluation: str
+    scores: Scores
 
 
 class BatchStore(Protocol):
@@ -144,8 +160,8 @@ class BatchStore(Protocol):
         """Results with a position greater than `after`, in order; candidates without one are left out."""
         ...
 
-    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[tuple[int, Scores]]:
-        """The same, as (position, what a summary needs): cheap to read for a whole batch."""
+    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
+        """The same, as what summaries and analyses need: cheap to read for a whole batch."""
         ...
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None: ...

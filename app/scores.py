@@ -11,17 +11,23 @@ from app.batch_ports import Scores
 from app.domain.batch import Failure
 from app.domain.evaluation import AspectResult, Evaluation
 
+SYSTEM = "system"
+"""The metadata entry that names what produced a response."""
+
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def scores_of(evaluation: Evaluation) -> Scores:
+def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
     """The evaluation's figures. With both paths they are those of its top, the source path's. Each warning's code
-    stands once."""
+    stands once. `context` is the digest of its dialogue context."""
     return Scores(
         status=evaluation.status,
         aspects={name: figures_of(result) for name, result in evaluation.aspects.items()},
         composites=evaluation.composites,
         warnings=tuple(dict.fromkeys(warned.code for warned in evaluation.warnings)),
+        similarity=evaluation.relevance.score if evaluation.relevance else None,
+        system=evaluation.metadata.get(SYSTEM),
+        context=context,
     )
 
 
@@ -44,8 +50,8 @@ def pack(scores: Scores) -> str:
         packed["c"] = dict(scores.composites)
     if scores.warnings:
         packed["w"] = list(scores.warnings)
-    if scores.failure is not None:
-        packed["f"] = scores.failure
+    further = {"f": scores.failure, "b": scores.similarity, "y": scores.system, "x": scores.context}
+    packed.update((key, value) for key, value in further.items() if value is not None)
     return COMPACT.encode(packed)
 
 
@@ -59,6 +65,9 @@ def unpack(text: str) -> Scores:
             composites=packed.get("c", {}),
             warnings=tuple(packed.get("w", ())),
             failure=packed.get("f"),
+            similarity=packed.get("b"),
+            system=packed.get("y"),
+            context=packed.get("x"),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("these are no packed scores") from error

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 
-from app.batch_ports import BatchStore, Scores
+from app.batch_ports import BatchStore, Scored
 from app.batches.summary import summarize_pages
 from app.domain.batch import Batch
 from app.domain.summary import Summary
@@ -39,8 +39,8 @@ class Summaries:
     async def _sum(self, project: str, batch: Batch) -> Summary:
         return await summarize_pages(self._rubrics.get(batch.rubric), self._pages(project, batch.id), batch)
 
-    async def _pages(self, project: str, batch_id: str) -> AsyncIterator[Sequence[tuple[int, Scores]]]:
+    async def _pages(self, project: str, batch_id: str) -> AsyncIterator[Sequence[Scored]]:
         after = -1
         while page := await self._store.scores(project, batch_id, after=after, limit=SCORES_PAGE):
             yield page
-            after = page[-1][0]
+            after = page[-1].entry.position

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterable, Iterable, Sequence
 from math import sqrt
 
-from app.batch_ports import Scores
+from app.batch_ports import Scored, Scores
 from app.domain.batch import Batch, Counts
 from app.domain.errors import JudgeReplyInvalid
 from app.domain.intervals import interval_of_mean
@@ -131,20 +131,20 @@ class SummaryTally:
         return Coverage(rated=rated, expected=expected, share=rated / expected if expected else None)
 
 
-def summarize(rubric: Rubric, scores: Iterable[tuple[int, Scores]], batch: Batch) -> Summary:
-    """The summary of all results of `batch`, which come as (position, scores)."""
+def summarize(rubric: Rubric, results: Iterable[Scored], batch: Batch) -> Summary:
+    """The summary of all results of `batch`."""
     tally = SummaryTally(rubric)
-    for _, found in scores:
-        tally.add(found)
+    for result in results:
+        tally.add(result.scores)
     return tally.summary(batch)
 
 
-async def summarize_pages(rubric: Rubric, pages: AsyncIterable[Sequence[tuple[int, Scores]]], batch: Batch) -> Summary:
+async def summarize_pages(rubric: Rubric, pages: AsyncIterable[Sequence[Scored]], batch: Batch) -> Summary:
     """The same, of results that come page by page."""
     tally = SummaryTally(rubric)
     async for page in pages:
-        for _, found in page:
-            tally.add(found)
+        for result in page:
+            tally.add(result.scores)
     return tally.summary(batch)
 
 

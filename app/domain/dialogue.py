@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from app.domain.model import Value, listed
+from app.domain.model import Value, digest, listed
 
 NOT_IN_TEXTS = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 """Lone surrogates and C0 controls other than tab and newline."""
@@ -150,6 +151,11 @@ class Utterance(Value):
 
     speaker: Speaker
     text: Text
+
+
+def digest_context(context: Sequence[Utterance]) -> str:
+    """What tells whether two candidates answer the same dialogue context: 16 hexadecimal digits."""
+    return digest([[said.speaker, said.text] for said in context])[:16]
 
 
 def check_context(context: Any, info: ValidationInfo) -> Any:

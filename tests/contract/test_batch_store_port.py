@@ -15,6 +15,7 @@ from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.store import SQLStore
 from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed, Job, KeyedAnswer
 from app.domain.batch import BatchOptions, Counts
+from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import RelevanceOptions, Usage
 from app.ports import Store, StoredAnswer
@@ -270,12 +271,14 @@ async def test_results_say_what_became_of_each_candidate(bench: Bench) -> None:
     assert record.record is not None
     assert (first.entry, first.evaluation) == (work.todo[0][0], record.record.evaluation)
     assert (last.entry, last.evaluation, last.failure) == (work.todo[2][0], None, fail(work, 2).failure)
-    (zero, scores), (two, none) = await store.scores("team", "ba_1", after=-1, limit=9)
-    assert (zero, two) == (0, 2)
+    rated, failed = await store.scores("team", "ba_1", after=-1, limit=9)
+    scores, none = rated.scores, failed.scores
+    assert (rated.entry, rated.evaluation, failed.entry) == (first.entry, record.record.evaluation.id, last.entry)
+    assert (scores.system, scores.context) == ("甲", digest_context(record.record.request.context))
     assert scores.aspects == {"naturalness": (3.0, 3.41, None, 3)}
     assert (scores.status, scores.composites, scores.warnings) == ("scored", {"ssa": None}, ("baseline-judge",))
     assert (none.status, none.aspects, none.failure) == ("failed", {}, "judge-refused-request")
-    assert await store.scores("team", "ba_1", after=0, limit=1) == [(2, none)]
+    assert await store.scores("team", "ba_1", after=0, limit=1) == [failed]
 
 
 async def test_the_first_claim_starts_the_batch(bench: Bench) -> None:
@@ -613,11 +616,13 @@ async def test_a_batch_with_its_own_mean_ends_in_two_steps(bench: Bench) -> None
     assert await store.sweep(4, 10) == [end]
     results = await store.results("team", "ba_1", after=-1, limit=1)
     assert results[0].evaluation is not None
+    (before,) = await store.scores("team", "ba_1", after=-1, limit=1)
     changed = results[0].evaluation.model_copy(update={"signature": "new", "composites": {"ssa": 0.5}})
     for _ in range(2):  # doing it twice is doing it once
         await store.rewrite("ba_1", [(0, changed), (99, changed)])
     assert (await store.results("team", "ba_1", after=-1, limit=1))[0].evaluation == changed
-    assert (await store.scores("team", "ba_1", after=-1, limit=1))[0][1].composites == {"ssa": 0.5}
+    (after,) = await store.scores("team", "ba_1", after=-1, limit=1)
+    assert (after.scores.composites, after.scores.context) == ({"ssa": 0.5}, before.scores.context)
     await store.complete("ba_1")
     found = await store.find("team", "ba_1")
     assert found is not None

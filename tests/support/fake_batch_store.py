@@ -19,10 +19,12 @@ from app.batch_ports import (
     Finished,
     Job,
     KeyedAnswer,
+    Scored,
     Scores,
     Work,
 )
 from app.domain.batch import Batch, BatchOptions, Candidate, Counts, Entry, Failure, ItemResult
+from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation, Usage
 from app.ports import StoredAnswer
@@ -237,8 +239,9 @@ class FakeBatchStore:
             for one in self._page(project, batch_id, after, limit)
         ]
 
-    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[tuple[int, Scores]]:
-        return [(one.entry.position, figures_of(one)) for one in self._page(project, batch_id, after, limit)]
+    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
+        page = self._page(project, batch_id, after, limit)
+        return [Scored(one.entry, evaluation_id(one), figures_of(one)) for one in page]
 
     async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
         kept = self._get(None, batch_id)
@@ -450,7 +453,11 @@ def status_of(finished: Finished) -> str:
     return finished.record.evaluation.status if finished.record else "failed"
 
 
+def evaluation_id(finished: Finished) -> str:
+    return finished.record.evaluation.id if finished.record else f"ev_{finished.job.batch}_{finished.entry.position}"
+
+
 def figures_of(finished: Finished) -> Scores:
     if finished.record is not None:
-        return scores_of(finished.record.evaluation)
+        return scores_of(finished.record.evaluation, digest_context(finished.record.request.context))
     return failed_scores(finished.failure or Failure(code="internal-error", detail=""))

@@ -24,17 +24,19 @@ REFUSED = AspectResult(
 def test_an_evaluation_gives_its_means_blends_reasons_and_ratings():
     evaluation = make_record(status="partial").evaluation
     evaluation = evaluation.model_copy(update={"aspects": {**evaluation.aspects, "coherence": REFUSED}})
-    assert scores_of(evaluation) == Scores(
+    assert scores_of(evaluation, "c0") == Scores(
         status="partial",
         aspects={"naturalness": (3.0, 3.41, None, 3), "coherence": (None, None, "refused", None)},
         composites={"ssa": None},
         warnings=("baseline-judge",),
+        system="甲",
+        context="c0",
     )
 
 
 def test_a_warning_given_in_two_places_counts_once():
     twice = tuple(Warned(code="suspected-injection", where=where, detail="…") for where in ("response", "context/0"))
-    assert scores_of(make_record(warnings=twice).evaluation).warnings == ("suspected-injection",)
+    assert scores_of(make_record(warnings=twice).evaluation, None).warnings == ("suspected-injection",)
 
 
 def test_a_failure_has_no_scores_but_its_code():
@@ -46,6 +48,7 @@ def test_a_failure_has_no_scores_but_its_code():
     "scores",
     [
         Scores("scored", {"自然さ": (1 / 3, -0.1 + 0.7, None, -1)}, {"ssa": 0.5, "mate": None}, ("a", "b")),
+        Scores("scored", {}, {}, similarity=-0.125, system="bot|a", context="0f"),
         Scores("partial", {"a": (None, None, "content-filter", None)}, {}),
         Scores("failed", {}, {}, failure="judge-reply-invalid"),
     ],

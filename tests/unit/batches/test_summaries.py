@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.batch_ports import BatchStore, Scores
+from app.batch_ports import BatchStore, Scored, Scores
 from app.batches.summaries import Summaries
-from app.domain.batch import Batch, BatchStatus, Counts
+from app.domain.batch import Batch, BatchStatus, Counts, Entry
 from app.domain.evaluation import JudgeOptions, Usage
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 
@@ -24,10 +24,11 @@ class ScoringStore:
         self.pages: list[tuple[str, int]] = []
         self._total = total
 
-    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> Sequence[tuple[int, Scores]]:
+    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> Sequence[Scored]:
         self.pages.append((batch_id, after))
         positions = range(after + 1, min(after + 1 + limit, self._total))
-        return [(position, Scores("scored", {"warmth": (1.0, None, None, 1)}, {})) for position in positions]
+        scores = Scores("scored", {"warmth": (1.0, None, None, 1)}, {})
+        return [Scored(Entry(position=position, item="a", candidate=None), "ev_1", scores) for position in positions]
 
 
 def make_batch(batch_id: str = "ba_1", status: BatchStatus = "completed", **changes: Any) -> Batch:

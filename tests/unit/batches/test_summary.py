@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_1samp
 
-from app.batch_ports import Scores
+from app.batch_ports import Scored, Scores
 from app.batches.summary import SummaryTally, summarize, summarize_pages
-from app.domain.batch import Batch, Counts
+from app.domain.batch import Batch, Counts, Entry
 from app.domain.evaluation import JudgeOptions, Usage
 from app.domain.rubric import Rubric
 from app.domain.summary import Spread
@@ -63,7 +63,14 @@ def make_batch(total: int, **changes: Any) -> Batch:
 
 def summarized(results: list[Scores], total: int | None = None, rubric: Rubric = RUBRIC, **changes: Any) -> Any:
     batch = make_batch(len(results) if total is None else total, **changes)
-    return summarize(rubric, enumerate(results), batch)
+    return summarize(rubric, placed(results), batch)
+
+
+def placed(results: list[Scores]) -> list[Scored]:
+    return [
+        Scored(Entry(position=position, item="a", candidate=None), "ev_1", each)
+        for position, each in enumerate(results)
+    ]
 
 
 def test_figures_are_those_of_the_statistics_module():
@@ -180,7 +187,7 @@ async def test_pages_give_the_same_as_all_at_once():
     results = [scores(rated(float(number % 2)), rated(2.0)) for number in range(10)]
 
     async def pages() -> Any:
-        numbered = list(enumerate(results))
+        numbered = placed(results)
         yield numbered[:7]
         yield []
         yield numbered[7:]

@@ -17,6 +17,7 @@ from app.adapters.sql.engine import change
 from app.adapters.sql.tables import batch_chunks, evaluations
 from app.batch_ports import FINISH
 from app.domain.evaluation import Evaluation
+from app.scores import unpack
 
 result = evaluations.c
 REWRITE = (
@@ -56,13 +57,14 @@ class Ending(StorePart):
 
 async def rewrite_results(connection: AsyncConnection, batch_id: str, changed: dict[int, Evaluation]) -> Counter[str]:
     """Puts the evaluations in; by how much the numbers of each status changed. Failures are left alone."""
-    query = select(result.id, result.position, result.status, result.signature, result.record).where(
+    query = select(result.id, result.position, result.status, result.signature, result.record, result.scores).where(
         result.batch_id == batch_id, result.position.in_(changed), result.failure.is_(None)
     )
     rows, statuses, signatures = [], Counter[str](), Counter[tuple[str, str]]()
     for row in await connection.execute(query):
         evaluation = changed[row.position]
-        new = {"record": replace_evaluation(row.record, evaluation), **describe_figures(evaluation)}
+        figures = describe_figures(evaluation, unpack(row.scores).context)
+        new = {"record": replace_evaluation(row.record, evaluation), **figures}
         rows.append({"this": row.id, **{f"new_{name}": value for name, value in new.items()}})
         statuses.update({evaluation.status: 1})
         statuses.subtract({row.status: 1})

@@ -11,7 +11,7 @@ from app.adapters.sql.batches.part import RECEIVING, StorePart
 from app.adapters.sql.batches.texts import read_candidate, read_failure, read_record
 from app.adapters.sql.engine import read
 from app.adapters.sql.tables import batch_items, batches, can_hold, evaluations
-from app.batch_ports import Scores
+from app.batch_ports import Scored
 from app.domain.batch import Candidate, Entry, ItemResult
 from app.scores import unpack
 
@@ -23,9 +23,10 @@ class Results(StorePart):
         columns = ("position", "item", "candidate", "record", "failure")
         return [read_result(row) for row in await self._page(columns, project, batch_id, after, limit)]
 
-    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[tuple[int, Scores]]:
-        rows = await self._page(("position", "scores"), project, batch_id, after, limit)
-        return [(row.position, unpack(row.scores)) for row in rows]
+    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
+        columns = ("id", "position", "item", "candidate", "scores")
+        rows = await self._page(columns, project, batch_id, after, limit)
+        return [Scored(read_entry(row), row.id, unpack(row.scores)) for row in rows]
 
     async def _page(
         self, columns: Sequence[str], project: str, batch_id: str, after: int, limit: int
@@ -54,7 +55,7 @@ class Results(StorePart):
 
 def read_entry(row: Any) -> Entry:
     """The place that a row of a result or of a candidate tells."""
-    return Entry(position=row.position, item=row.item, candidate=row.candidate)
+    return Entry.model_construct(position=row.position, item=row.item, candidate=row.candidate)
 
 
 def read_result(row: Row[Any]) -> ItemResult:

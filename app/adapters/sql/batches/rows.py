@@ -12,6 +12,7 @@ from sqlalchemy import Row
 from app.adapters.sql.batches.texts import write_record
 from app.batch_ports import Finished
 from app.domain.batch import Failure
+from app.domain.dialogue import digest_context
 from app.domain.evaluation import Evaluation
 from app.scores import failed_scores, pack, scores_of
 
@@ -37,7 +38,7 @@ def describe_result(finished: Finished, batch: Row[Any], now: datetime) -> dict[
             "rubric": evaluation.rubric.id,
             "record": write_record(finished.record),
             "failure": None,
-            **describe_figures(evaluation),
+            **describe_figures(evaluation, digest_context(finished.record.request.context)),
         }
     failure = finished.failure or UNSAID
     return {
@@ -53,10 +54,10 @@ def describe_result(finished: Finished, batch: Row[Any], now: datetime) -> dict[
     }
 
 
-def describe_figures(evaluation: Evaluation) -> dict[str, str]:
-    """The columns that repeat what the evaluation says."""
+def describe_figures(evaluation: Evaluation, context: str | None) -> dict[str, str]:
+    """The columns that repeat what the evaluation says; `context` is the digest of its dialogue context."""
     return {
         "status": evaluation.status,
         "signature": evaluation.signature,
-        "scores": pack(scores_of(evaluation)),
+        "scores": pack(scores_of(evaluation, context)),
     }
