@@ -34,3 +34,16 @@ def transform(step: Transform, rating: float) -> float:
     """(rating − subtract) / divide, then its absolute value where the step says so."""
     value = (rating - step.subtract) / step.divide
     return abs(value) if step.absolute else value
+
+
+def range_of(composite: MeanComposite | LinearComposite, rubric: Rubric) -> tuple[float, float]:
+    """The lowest and the highest value that the composite can have on its aspects' scales."""
+    if isinstance(composite, MeanComposite):
+        scales = [rubric.aspect(aspect).scale for aspect in composite.of]
+        return sum(low for low, _ in scales) / len(scales), sum(high for _, high in scales) / len(scales)
+    parts = [
+        [term.weight * transform(term.transform, value) for value in rubric.aspect(term.aspect).values]
+        for term in composite.terms
+    ]
+    low, high = sum(min(values) for values in parts), sum(max(values) for values in parts)
+    return composite.intercept + low, composite.intercept + high

@@ -52,6 +52,9 @@ class Aspect(Value):
     name: LocalizedPhrase = Field(description="what the judge calls it; distinct within a language")
     question: LocalizedProse = Field(description="what the judge is asked")
     levels: Annotated[tuple[Level, ...], listed(minimum=2), Field(description="consecutive integers, lowest first")]
+    best: int | None = Field(
+        default=None, description="the level that is best, where that is not the highest: on −1 to 1, say, 0"
+    )
     blended: bool = Field(default=False, description="blend BERTScore relevance in by default: c + w(b - b̄)")
     one_shot: Annotated[dict[Language, WorkedExample], Field(min_length=1)] | None = Field(
         default=None, description="one worked example per language that fixes the format of the judge's reply"
@@ -166,6 +169,11 @@ class Rubric(Value):
         raise KeyError(aspect_id)
 
     @property
+    def best(self) -> dict[str, float]:
+        """The best level of each aspect on which it is not the highest."""
+        return {aspect.id: float(aspect.best) for aspect in self.aspects if aspect.best is not None}
+
+    @property
     def blended_aspects(self) -> tuple[str, ...]:
         return tuple(aspect.id for aspect in self.aspects if aspect.blended)
 
@@ -176,10 +184,12 @@ class Rubric(Value):
 
 
 def scale_faults(aspect: Aspect) -> Iterator[tuple[Location, str]]:
-    """Levels that are not consecutive, and worked examples that are rated off the scale."""
+    """Levels that are not consecutive, and worked examples and best levels that are off the scale."""
     for index, (before, value) in enumerate(zip(aspect.values, aspect.values[1:], strict=False), start=1):
         if value != before + 1:
             yield ("levels", index, "value"), f"must be {before + 1}: levels are consecutive integers, lowest first"
+    if aspect.best is not None and aspect.best not in aspect.values:
+        yield ("best",), f"is {aspect.best}, which is no level of {aspect.id}"
     for language, example in (aspect.one_shot or {}).items():
         if example.rating not in aspect.values:
             yield ("one_shot", language, "rating"), f"is {example.rating}, which is no level of {aspect.id}"

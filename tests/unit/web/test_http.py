@@ -253,6 +253,7 @@ async def test_operations(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     assert [rubric["id"] for rubric in (await client.get("/v1/rubrics")).json()["rubrics"]] == [
         "ja-dialogue",
         "ko-comment",
+        "lfqa",
     ]
     rubric = (await client.get("/v1/rubrics/ko-comment")).json()
     assert rubric["aspects"][0]["name"]["ko"] == "합리성"
