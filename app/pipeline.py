@@ -12,7 +12,7 @@ from app.case import Case, find_suspicions, open_case
 from app.concurrency import run_together
 from app.domain.errors import JudgeReplyInvalid
 from app.domain.evaluation import EvaluationRequest, Path, Record, RelevanceOptions, RelevanceResult, Unrated, Warned
-from app.ports import Judge, Judgement, JudgingTask, Lane, RubricSource, Telemetry, Translator
+from app.ports import Judge, Judgement, JudgingTask, Lane, RubricSource, SpeechCheck, Telemetry, Translator
 from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
 
@@ -32,6 +32,7 @@ class Instruments:
     translator: Translator | None
     relevance: Relevance
     telemetry: Telemetry
+    speech: SpeechCheck
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     lane: Lane = "interactive"
@@ -48,7 +49,7 @@ async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Reco
     batch = instruments.lane == "batch"
     case = await open_case(request, rubric, instruments.translator, batch=batch)
     suspicions, *readings = await run_together(
-        inspect(case), *(read(case, path, instruments) for path in case.dialogues)
+        inspect(case, instruments.speech), *(read(case, path, instruments) for path in case.dialogues)
     )
     if not batch:
         refuse_unrated(readings)
@@ -60,11 +61,17 @@ async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Reco
     return record
 
 
-async def inspect(case: Case) -> tuple[Warned, ...]:
-    """What in the texts looks like an attack on the judge. In a thread where they are long: seconds of CPU at worst."""
-    if case.characters <= INSPECTED_AT_ONCE:
-        return find_suspicions(case)
-    return await asyncio.to_thread(find_suspicions, case)
+async def inspect(case: Case, speech: SpeechCheck) -> tuple[Warned, ...]:
+    """What in the texts looks like an attack on the judge, and what of the response's language and register strikes.
+
+    In a thread where the texts are long: seconds of CPU at worst.
+    """
+
+    def look() -> tuple[Warned, ...]:
+        # The dialogue as it was given: a translation has the language that it should have.
+        return *find_suspicions(case), *speech.check(case.request.dialogue, case.rubric.source_language)
+
+    return look() if case.characters <= INSPECTED_AT_ONCE else await asyncio.to_thread(look)
 
 
 async def read(case: Case, path: Path, instruments: Instruments) -> PathReading:

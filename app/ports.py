@@ -115,6 +115,15 @@ class Translator(Protocol):
     async def close(self) -> None: ...
 
 
+class SpeechCheck(Protocol):
+    """Looks at a response's language and register, beside the judge. Deterministic, and offline."""
+
+    def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
+        """What a reader of the scores should know: the response is not in `language`, or its register is not that of
+        its own speaker's earlier utterances."""
+        ...
+
+
 @dataclass(frozen=True)
 class Similarity:
     """BERTScore of one pair. `f1` is in [-1, 1] (beyond it, as in bert-score, only where precision and recall have

@@ -26,6 +26,7 @@ from tests.support.fake_batch_store import FakeBatchStore, status_of
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
+from tests.support.fake_speech import FakeSpeech
 from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.small_rubrics import joint_rubric
@@ -182,6 +183,7 @@ class Bench:
             translator=None,
             relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(self.cache, self.telemetry)),
             telemetry=self.telemetry,
+            speech=FakeSpeech(),
             now=self.time,
             new_id=lambda: f"ev_{next(numbers)}",
             lane="batch",

@@ -24,6 +24,7 @@ from app.relevance import Relevance
 from tests.support.dict_cache import DictCache
 from tests.support.fake_provider_batch import FakeProviderBatch
 from tests.support.fake_rubrics import FakeRubrics
+from tests.support.fake_speech import FakeSpeech
 from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
@@ -214,6 +215,7 @@ async def open_bench(
             translator=translator,
             relevance=Relevance(None, FakeStore(), calls),
             telemetry=FakeTelemetry(),
+            speech=FakeSpeech(),
             now=clock,
             new_id=new_id,
             lane="batch",

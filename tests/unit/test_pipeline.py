@@ -24,6 +24,7 @@ from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
+from tests.support.fake_speech import FakeSpeech
 from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
@@ -50,6 +51,7 @@ class Bench:
             translator=self.translator,
             relevance=Relevance(self.encoder, FakeStore(), calls),
             telemetry=self.telemetry,
+            speech=FakeSpeech(),
             now=lambda: NOW,
             new_id=lambda: "ev_test",
         )

@@ -29,6 +29,7 @@ from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
+from tests.support.fake_speech import FakeSpeech
 from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
@@ -102,6 +103,7 @@ class Desk:
             translator=FakeTranslator(),
             relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(DictCache(), telemetry)),
             telemetry=telemetry,
+            speech=FakeSpeech(),
             now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
             new_id=lambda: "ev_1",
         )

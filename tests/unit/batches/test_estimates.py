@@ -22,6 +22,7 @@ from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
+from tests.support.fake_speech import FakeSpeech
 from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
@@ -57,6 +58,7 @@ def make_instruments(judge: FakeJudge | None = None, translator: FakeTranslator 
         translator=translator,
         relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(DictCache(), telemetry)),
         telemetry=telemetry,
+        speech=FakeSpeech(),
         now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
         new_id=lambda: "ev_test",
     )

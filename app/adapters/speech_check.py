@@ -1,0 +1,83 @@
+"""Language and register beside the judge: whether the response is in the rubric's language, and speaks as before."""
+
+from __future__ import annotations
+
+from app.adapters.register.japanese import JapaneseRegister
+from app.adapters.register.korean import read_korean
+from app.adapters.register.scripts import LanguageReading, read_scripts
+from app.domain.dialogue import Dialogue
+from app.domain.evaluation import Warned
+from app.domain.speech import Register, agreed_register, own_utterances
+
+MOST_UTTERANCES = 8
+"""Latest own utterances that the response is compared with."""
+
+LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text in Latin script"}
+
+
+class SpeechChecks:
+    """Fills `app.ports.SpeechCheck` by scripts, a tagger (Japanese) and spelled endings (Korean).
+
+    Nothing is loaded before the first Japanese register is read. Any number of threads may check.
+    """
+
+    def __init__(self) -> None:
+        self._japanese = JapaneseRegister()
+
+    def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
+        """`language-mismatch`, or else `register-shift` or `register-mixed`; nothing where nothing is wrong, and in
+        languages other than ja, ko and en."""
+        if language not in {"ja", "ko", "en"}:
+            return ()
+        reading = read_scripts(dialogue.response)
+        if reading.language not in {language, "none"}:
+            return (warn_of_language(reading, language),)
+        return self._check_register(dialogue, language)
+
+    def _check_register(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
+        if language == "en" or not (earlier := own_utterances(dialogue, MOST_UTTERANCES)):
+            return ()
+        now = read_register(dialogue.response, language, self._japanese)
+        if now is Register.NONE:
+            return ()
+        before = agreed_register(read_register(text, language, self._japanese) for text in earlier)
+        return () if before in {Register.NONE, now} else (warn_of_register(before, now),)
+
+
+def read_language(text: str) -> str:
+    """The language that a text is in by its scripts: ja, ko, zh, en (any text in Latin script), other, or none where
+    nothing tells (numbers, symbols, names)."""
+    return read_scripts(text).language
+
+
+def read_register(text: str, language: str, japanese: JapaneseRegister | None = None) -> Register:
+    """The register of one utterance; NONE in languages other than ja and ko. `japanese` is a reader to use again:
+    without one a tagger is made, in some 10 ms."""
+    if language == "ko":
+        return read_korean(text)
+    if language == "ja":
+        return (japanese or JapaneseRegister()).read(text)
+    return Register.NONE
+
+
+def warn_of_language(reading: LanguageReading, language: str) -> Warned:
+    """Names the language that was found and its share, never the text."""
+    found = LANGUAGE_NAMES.get(reading.language, "text in another script")
+    share = f"{reading.share:.0%}".replace("%", " %")
+    expected = "English" if language == "en" else LANGUAGE_NAMES[language]
+    return Warned(
+        code="language-mismatch",
+        where="response",
+        detail=f"The response looks like {found} ({share} of its words by weight), not {expected}.",
+    )
+
+
+def warn_of_register(before: Register, now: Register) -> Warned:
+    """A clear change, or both registers in one response after utterances that keep one."""
+    if now is Register.MIXED:
+        detail = (
+            f"The response mixes polite and plain sentence ends; this speaker's earlier utterances are {before.value}."
+        )
+        return Warned(code="register-mixed", where="response", detail=detail)
+    detail = f"The response is {now.value}; this speaker's earlier utterances are {before.value}."
+    return Warned(code="register-shift", where="response", detail=detail)

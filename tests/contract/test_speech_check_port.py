@@ -1,0 +1,72 @@
+"""What every filler of `SpeechCheck` keeps to."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.adapters.speech_check import MOST_UTTERANCES, SpeechChecks
+from app.domain.dialogue import Dialogue, Utterance
+from app.ports import SpeechCheck
+
+
+@pytest.fixture(scope="module")
+def check() -> SpeechCheck:
+    return SpeechChecks()
+
+
+def dialogue(response: str, *texts: str, speakers: str = "BA") -> Dialogue:
+    """A context in which B speaks last and A is to answer; the latest text last."""
+    count = len(texts)
+    named = [speakers[(count - 1 - place) % len(speakers)] for place in range(count)]
+    context = tuple(Utterance(speaker=name, text=text) for name, text in zip(named, texts, strict=True))
+    return Dialogue(context=context, response=response)
+
+
+CASES = [
+    ("ja", dialogue("你好，我也喜歡。", "元気ですか？", "うん"), ["language-mismatch"]),
+    ("ja", dialogue("네, 좋아요.", "うん"), ["language-mismatch"]),
+    ("ja", dialogue("I am fine, thank you.", "うん"), ["language-mismatch"]),
+    ("ja", dialogue("知らないよ。", "元気ですか？", "うん"), ["register-shift"]),
+    ("ja", dialogue("知りません。", "元気だった？", "はい、元気です。"), ["register-shift"]),
+    ("ja", dialogue("そうなんですね。俺も行くよ。", "元気ですか？", "うん"), ["register-mixed"]),
+    ("ja", dialogue("知りません。", "元気ですか？", "うん"), []),
+    ("ja", dialogue("了解", "元気ですか？", "うん"), []),
+    ("ja", dialogue("知らないよ。", "うん"), []),
+    ("ja", dialogue("知らないよ。", "元気ですか？", "うん", "はい", speakers="B"), []),
+    ("ja", dialogue("知らないよ。", "元気ですか？", "はい", "うん", speakers="BAC"), []),
+    ("ja", dialogue("知らないよ。", "元気ですか？", "うん", "俺も元気だよ", "そう"), []),
+    ("ja", dialogue("iPhone 15 Pro 😀 https://example.com", "元気ですか？", "うん"), []),
+    ("ko", dialogue("I am fine, thank you.", "응"), ["language-mismatch"]),
+    ("ko", dialogue("몰라.", "잘 지내세요?", "응"), ["register-shift"]),
+    ("ko", dialogue("제가 할게요. 걱정하지 마.", "잘 지내세요?", "응"), ["register-mixed"]),
+    ("ko", dialogue("몰라요.", "잘 지내세요?", "응"), []),
+    ("en", dialogue("元気です。", "Hello"), ["language-mismatch"]),
+    ("en", dialogue("Bonjour, comment ça va ?", "Hello"), []),
+    ("fr", dialogue("元気です。", "Bonjour"), []),
+]
+
+
+@pytest.mark.parametrize(("language", "given", "codes"), CASES)
+def test_what_is_warned_of(check: SpeechCheck, language: str, given: Dialogue, codes: list[str]) -> None:
+    found = check.check(given, language)
+    assert [warned.code for warned in found] == codes
+    assert {warned.where for warned in found} <= {"response"}
+
+
+def test_the_detail_says_what_it_looks_like_and_never_quotes(check: SpeechCheck) -> None:
+    (warned,) = check.check(dialogue("你好，我也喜歡。", "うん"), "ja")
+    assert warned.detail == "The response looks like Chinese (100 % of its words by weight), not Japanese."
+    (warned,) = check.check(dialogue("知らないよ。", "元気ですか？", "うん"), "ja")
+    assert warned.detail == "The response is plain; this speaker's earlier utterances are polite."
+
+
+def test_only_the_latest_utterances_count(check: SpeechCheck) -> None:
+    forgotten = ("元気だよ", "はい") + ("元気です", "はい") * MOST_UTTERANCES
+    remembered = ("元気です", "はい") + ("元気だよ", "はい") + ("元気です", "はい") * (MOST_UTTERANCES - 1)
+    assert [warned.code for warned in check.check(dialogue("知らないよ。", *forgotten), "ja")] == ["register-shift"]
+    assert check.check(dialogue("知らないよ。", *remembered), "ja") == ()
+
+
+def test_the_same_dialogue_gives_the_same_warnings(check: SpeechCheck) -> None:
+    given = dialogue("知らないよ。", "元気ですか？", "うん")
+    assert check.check(given, "ja") == check.check(given, "ja") == SpeechChecks().check(given, "ja")
