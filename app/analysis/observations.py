@@ -1,0 +1,76 @@
+"""Ratings as columns: what every analysis starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+NO_RATER = -1
+
+
+@dataclass(frozen=True)
+class Observations:
+    """`n` rows, each what one rater (or nobody in particular) said of one item of one system.
+
+    `system`, `item` and `rater` have shape (n,) and index `systems`, `items` and `raters`; `rater` is NO_RATER where
+    none is named. `ratings` and `scores` hold a column of shape (n,) by aspect, NaN where there is no value: humans'
+    ratings, and the values of a metric or a judge beside them (equal on all rows of an item). `similarity` is b, where
+    given. `lines` are the rows' 1-based line numbers in what they were read from.
+    """
+
+    systems: tuple[str, ...]
+    items: tuple[str, ...]
+    raters: tuple[str, ...]
+    system: Integers
+    item: Integers
+    rater: Integers
+    ratings: Mapping[str, Floats]
+    scores: Mapping[str, Floats] = field(default_factory=dict)
+    similarity: Floats | None = None
+    lines: Integers | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.system)
+
+    @cached_property
+    def unit(self) -> Integers:
+        """The row's unit, that is one system's item: numbers from 0 in order of (system, item); shape (n,)."""
+        keys = self.system * max(1, len(self.items)) + self.item
+        found: Integers = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+        return found
+
+    @cached_property
+    def units(self) -> int:
+        """How many units there are."""
+        return int(self.unit.max()) + 1 if self.n else 0
+
+    @cached_property
+    def unit_system(self) -> Integers:
+        """Each unit's system, shape (units,)."""
+        found = np.zeros(self.units, dtype=np.int64)
+        found[self.unit] = self.system
+        return found
+
+    @cached_property
+    def unit_item(self) -> Integers:
+        """Each unit's item, shape (units,)."""
+        found = np.zeros(self.units, dtype=np.int64)
+        found[self.unit] = self.item
+        return found
+
+    def means(self, column: Floats) -> Floats:
+        """The mean of the column's values of each unit, shape (units,); NaN for a unit without any."""
+        rated = ~np.isnan(column)
+        count = np.bincount(self.unit[rated], minlength=self.units)
+        total = np.bincount(self.unit[rated], weights=column[rated], minlength=self.units)
+        means: Floats = np.divide(total, count, out=np.full(self.units, np.nan), where=count > 0)
+        return means

@@ -1,0 +1,187 @@
+"""`saiten analyze metrics`: Len, ROUGE, BERTScore and perplexities of a file of responses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+import click
+from rich.progress import Progress
+
+from app.adapters.telemetry import configure_logging
+from app.analysis.reference_metrics import summarise
+from app.cli.items import MOST_SHOWN, InvalidItems, read_bytes, split
+from app.cli.metric_tables import print_report
+from app.cli.output import console, print_ndjson, printable
+from app.domain.dialogue import Limits
+from app.domain.reference_metrics import Figure, ItemFigures, Language, MetricItem, ReferenceReport
+from app.domain.validation import InvalidDocument, validate
+from app.measurement import NO_REFERENCE, MetricTools, measure
+from app.metric_ports import LanguageModel, MetricUnavailable, Overlap
+from app.openers import open_encoder
+from app.ports import Encoder
+from app.settings import Settings, read_settings
+
+EXIT_FELL_SHORT = 1
+NO_ENCODER = "no encoder was named (--encoder, or SAITEN_ENCODER)"
+NO_MODEL = "no language model was named (--lm)"
+AN_ITEM = "an item is a JSON object with a response"
+
+
+@click.command("metrics")
+@click.argument("file", metavar="FILE|-")
+@click.option("--language", required=True, type=click.Choice(["ja", "ko", "en"]), help="Language of the texts.")
+@click.option("--encoder", metavar="NAME|FOLDER", help="Encoder of BERTScore (SAITEN_ENCODER).")
+@click.option("--lm", metavar="NAME|FOLDER", help="Causal language model of the perplexities.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Draws the random questions of RQA.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@click.option("--items", "per_item", is_flag=True, help="Each item's figures as NDJSON, in place of the report.")
+def command(
+    file: str, language: str, encoder: str | None, lm: str | None, seed: int, as_json: bool, per_item: bool
+) -> None:
+    """Measure every response of FILE: a JSON array, or one JSON object a line.
+
+    An item is {"system", "item", "context" or "question", "response", "reference", "ratings"}; all but the response
+    may be left out. What cannot be measured is null with its reason. Exit 0: measured; 1: the encoder or language model
+    that was named gave nothing; 2: bad usage or input; 3: could not run; 130: interrupted.
+    """
+    if as_json and per_item:
+        raise click.UsageError("--json prints the report and --items the items; give one of them")
+    settings = read_settings()
+    configure_logging("warning")
+    items = read_metric_items(file, settings.limits)
+    chosen = cast(Language, language)  # click let no other in
+    report, figures = asyncio.run(run(items, settings, chosen, encoder=encoder, lm=lm, seed=seed))
+    if per_item:
+        for one in figures:
+            print_ndjson(one.model_dump(mode="json"))
+    elif as_json:
+        print_json(report)
+    else:
+        print_report(report, console())
+    if fell_short(report, encoder=encoder, lm=lm):
+        raise click.exceptions.Exit(EXIT_FELL_SHORT)
+
+
+def fell_short(report: ReferenceReport, *, encoder: str | None, lm: str | None) -> bool:
+    """Whether a tool that was named gave no figure at all, and says on standard error why. An encoder that had no
+    reference to compare with did not fall short."""
+    wanted: dict[str, Figure] = {}
+    if encoder is not None and set(report.unavailable.get("bertscore", {})) - {NO_REFERENCE}:
+        wanted["--encoder"] = "bertscore"
+    if lm is not None:
+        wanted["--lm"] = "perplexity_a"
+    lacking = {option: figure for option, figure in wanted.items() if report.overall[figure].n == 0}
+    for option, figure in lacking.items():
+        why = next(reason for reason in report.unavailable[figure] if reason != NO_REFERENCE)
+        click.echo(f"saiten: {option} measured nothing: {printable(why)}", err=True)
+    return bool(lacking)
+
+
+async def run(
+    items: Sequence[MetricItem],
+    settings: Settings,
+    language: Language,
+    *,
+    encoder: str | None,
+    lm: str | None,
+    seed: int,
+) -> tuple[ReferenceReport, list[ItemFigures]]:
+    """Measures with what is at hand, and lets it go again."""
+    from app.adapters.rouge import open_words
+
+    comparing, reading = choose_encoder(settings, language, encoder), choose_model(settings, lm)
+    tools = MetricTools(language, open_words(language), choose_overlap(language), comparing, reading)
+    try:
+        with open_progress(shown=lm is not None) as progress:
+            bar = progress.add_task("reading", total=len(items))
+            figures = await measure(items, tools, seed=seed, done=lambda: progress.advance(bar))
+        identities = await tools.identify(figures)
+    finally:
+        for tool in (comparing, reading):
+            if not isinstance(tool, str):
+                await tool.close()
+    return summarise(items, figures, language=language, seed=seed, tools=identities), figures
+
+
+def choose_overlap(language: Language) -> Overlap | str:
+    """ROUGE, or why there is none."""
+    from app.adapters.rouge import open_overlap
+
+    try:
+        return open_overlap(language)
+    except MetricUnavailable as error:
+        return str(error)
+
+
+def choose_encoder(settings: Settings, language: Language, named: str | None) -> Encoder | str:
+    """The encoder that the option names, else the settings'. None is taken by default: it could be a large download."""
+    if named is not None:
+        own = {"encoder": named, "encoder_ja": None, "encoder_ko": None, "encoder_en": None}
+        settings = settings.model_copy(update=own)
+    elif not (settings.encoder or language in settings.encoders):
+        return NO_ENCODER
+    return open_encoder(settings) or "the encoder is switched off (SAITEN_ENCODER=off)"
+
+
+def choose_model(settings: Settings, named: str | None) -> LanguageModel | str:
+    """The language model, on the encoder's device and with its threads: both are PyTorch's."""
+    if named is None:
+        return NO_MODEL
+    from app.adapters.causal_lm import CausalLM
+
+    return CausalLM(named, device=settings.encoder_device, threads=settings.encoder_threads)
+
+
+def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
+    """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item and field.
+
+    All or nothing: figures that leave out what could not be read have another denominator than they say.
+    """
+    name = "standard input" if path == "-" else path
+    items: list[MetricItem] = []
+    faults: list[str] = []
+    seen: dict[tuple[str | None, str], str] = {}
+    for where, value in split(name, read_bytes(path)):
+        try:
+            items.append(read_metric_item(value, limits))
+        except InvalidDocument as error:
+            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
+            continue
+        system, item = items[-1].system, items[-1].item
+        if item is not None and (first := seen.setdefault((system, item), where)) != where:
+            faults.append(f"{where}: /item: is that of {first} again, of the same system")
+    if faults:
+        more = [f"… and {len(faults) - MOST_SHOWN} more"] if len(faults) > MOST_SHOWN else []
+        raise InvalidItems("\n".join(map(printable, [*faults[:MOST_SHOWN], *more])))
+    if not items:
+        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
+    return items
+
+
+def read_metric_item(value: Any, limits: Limits) -> MetricItem:
+    """One item; raises InvalidDocument."""
+    if not isinstance(value, dict):
+        raise InvalidDocument([("", AN_ITEM)])
+    return validate(MetricItem, value, limits)
+
+
+def print_json(report: ReferenceReport) -> None:
+    """The report as one JSON document."""
+    sys.stdout.write(json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.flush()
+
+
+def open_progress(*, shown: bool) -> Progress:
+    """A bar on standard error, if that is a terminal."""
+    target = console(error=True)
+    return Progress(
+        console=target,
+        transient=True,
+        disable=not (shown and target.is_terminal),
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

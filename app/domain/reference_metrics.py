@@ -1,0 +1,135 @@
+"""Reference metrics of responses: what is read, each item's figures, and the report over all.
+
+The figures are those of the LFQA paper's table 1: Len; ROUGE-1/2/L and BERTScore against a reference; the perplexity of
+a causal language model on the response alone (A), after its question (QA) and after a random other question (RQA).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from app.domain.batch import ItemId
+from app.domain.dialogue import Context, Text, check_line
+from app.domain.evaluation import References
+from app.domain.model import Finite, Value, listed
+
+Language = Literal["ja", "ko", "en"]
+Figure = Literal["len", "rouge1", "rouge2", "rougeL", "bertscore", "perplexity_a", "perplexity_qa", "perplexity_rqa"]
+FIGURES: tuple[Figure, ...] = get_args(Figure)
+
+ROUGE: tuple[Figure, ...] = ("rouge1", "rouge2", "rougeL")
+PERPLEXITIES: tuple[Figure, ...] = ("perplexity_a", "perplexity_qa", "perplexity_rqa")
+
+NameText = Annotated[
+    str, AfterValidator(partial(check_line, limit="name_characters", what="a system's or aspect's name", blank=False))
+]
+Reasons = Annotated[dict[Figure, str], Field(description="figures that are null, each with the reason")]
+
+
+def check_question(question: str | None, info: ValidationInfo) -> str | None:
+    """Raises ValueError where an item has both a context and a question."""
+    if question is not None and info.data.get("context") is not None:
+        raise ValueError("may not stand beside `context`, which is the question")
+    return question
+
+
+class MetricItem(Value):
+    """A response with what it may be measured against. `ratings` are humans', one value an aspect (their mean)."""
+
+    system: NameText | None = None
+    item: ItemId | None = None
+    # Before `question`, which is checked against it.
+    context: Context | None = None
+    question: Annotated[Text | None, AfterValidator(check_question)] = None
+    response: Text
+    reference: References | None = None
+    ratings: dict[NameText, Finite] = Field(default_factory=dict)
+
+    @property
+    def asked(self) -> str | None:
+        """The question: as given, or the context's utterances, oldest first, a line each and without speakers."""
+        if self.context is not None:
+            return "\n".join(utterance.text for utterance in self.context)
+        return self.question
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        return self.reference or ()
+
+
+class ItemFigures(Value):
+    """One item's figures; `position` counts the items from 1.
+
+    `len` is in words, at least 0; `rouge1`, `rouge2`, `rougeL` are F-measures in [0, 1]; `bertscore` is F1 in [-1, 1];
+    the perplexities are per token of the language model, at least 1. A null has its reason in `unavailable`.
+    `truncated` names the figures that rest on a text that was cut, because encoder or language model reads no more.
+    """
+
+    position: int
+    system: str | None
+    item: str | None
+    len: int
+    rouge1: float | None = None
+    rouge2: float | None = None
+    rougeL: float | None = None  # noqa: N815 - as rouge-score names it
+    bertscore: float | None = None
+    perplexity_a: float | None = None
+    perplexity_qa: float | None = None
+    perplexity_rqa: float | None = None
+    truncated: Annotated[tuple[Figure, ...], listed()] = ()
+    unavailable: Reasons = Field(default_factory=dict)
+
+    def value(self, figure: Figure) -> float | None:
+        """The figure by its name."""
+        found: float | None = getattr(self, figure)
+        return found
+
+
+class FigureMean(Value):
+    """The arithmetic mean of a figure over the `n` items that have it, null where none has; `truncated` of them rest on
+    a text that was cut."""
+
+    n: int
+    mean: float | None
+    truncated: int = 0
+
+
+class SystemFigures(Value):
+    """A system's means; `system` is null for the items that name none."""
+
+    system: str | None
+    items: int
+    figures: dict[Figure, FigureMean]
+
+
+class FigureCorrelation(Value):
+    """A figure against a human aspect over the `n` items that have both, all systems pooled; in [-1, 1].
+
+    A null has its reason in `undefined`.
+    """
+
+    n: int
+    pearson: float | None
+    spearman: float | None
+    undefined: dict[str, str] = Field(default_factory=dict)
+
+
+class ReferenceReport(Value):
+    """The means of each system and of all items, and each figure against each human aspect.
+
+    `overall` counts every item once, not every system. `correlations` is by aspect, then figure. `unavailable` counts
+    the items that lack a figure, by figure and reason. `tools` says what measured: equal texts mean equal figures, but
+    for RQA, which depends on `seed` and on the other questions too.
+    """
+
+    language: Language
+    seed: int
+    items: int
+    systems: Annotated[tuple[SystemFigures, ...], listed()]
+    overall: dict[Figure, FigureMean]
+    correlations: dict[str, dict[Figure, FigureCorrelation]]
+    unavailable: dict[Figure, dict[str, int]]
+    tools: dict[str, str]

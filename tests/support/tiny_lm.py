@@ -1,0 +1,93 @@
+"""Tiny language models with random weights by a fixed seed, saved as Hugging Face folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+WINDOW = 64
+START = "<|endoftext|>"
+
+
+def save_gpt2(folder: Path, seed: int = 1, *, bos: bool = True, positions: int = WINDOW) -> Path:
+    """GPT-2 with byte-level BPE: every text has tokens. Without `bos` the tokenizer names no token for the beginning."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    tokenizer = build_bytes(positions, bos=bos)
+    seed_torch(seed)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=positions,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        bos_token_id=0,
+        eos_token_id=0,
+        # Large, so that what stands before a token shows clearly in its likelihood.
+        initializer_range=0.3,
+    )
+    return save(tokenizer, GPT2LMHeadModel(config), folder)
+
+
+def save_llama(folder: Path, seed: int = 2) -> Path:
+    """Llama: rotary positions, a head of its own, and no limit that its weights would set."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = build_bytes(WINDOW)
+    seed_torch(seed)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=WINDOW,
+        bos_token_id=0,
+        eos_token_id=0,
+        initializer_range=0.3,
+    )
+    return save(tokenizer, LlamaForCausalLM(config), folder)
+
+
+def save_masked(folder: Path, seed: int = 3) -> Path:
+    """BERT, which transformers loads as a causal language model with no more than a warning."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    tokenizer = build_bytes(WINDOW)
+    seed_torch(seed)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=WINDOW,
+        initializer_range=0.3,
+    )
+    return save(tokenizer, BertForMaskedLM(config), folder)
+
+
+def build_bytes(positions: int, *, bos: bool = True) -> Any:
+    """Byte-level BPE with a few merges, as GPT-2 has it."""
+    from tokenizers import pre_tokenizers
+    from transformers import GPT2Tokenizer
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("a", "t"), ("i", "n")]
+    pieces = [START, *letters, *("".join(merge) for merge in merges)]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    named = {} if bos else {"bos_token": None}
+    return GPT2Tokenizer(vocab=vocabulary, merges=merges, model_max_length=positions, **named)
+
+
+def seed_torch(seed: int) -> None:
+    import torch
+
+    torch.manual_seed(seed)
+
+
+def save(tokenizer: Any, model: Any, folder: Path) -> Path:
+    """Writes both into the folder."""
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+    return folder
