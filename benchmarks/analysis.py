@@ -1,0 +1,119 @@
+"""Dependencies of ten aspects among eleven systems, every pair of aspects decorrelated, beside SciPy's test in a loop.
+
+    python -m benchmarks.analysis
+
+2,200 items are the size of DSTC9 (200 of each system); 24,200 are as many of each system. Ratings are the means of
+three raters on a scale of 1 to 5, and, for the worst case, numbers no two of which are equal.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from itertools import combinations, permutations
+
+import numpy as np
+from scipy.stats import mannwhitneyu
+
+from app.analysis.decorrelation import Standing, count_changes
+from app.analysis.hierarchy import average, find_hierarchy
+from app.analysis.observations import Floats, Observations
+from app.analysis.significance import compare_systems
+from app.analysis.win_rates import rate_wins
+
+SYSTEMS = 11
+ASPECTS = 10
+RATERS = 3
+ROUNDS = 3
+ALPHA = 0.01
+LIMIT_SECONDS = 5.0
+
+
+def make_ratings(items: int, *, discrete: bool) -> Observations:
+    """`items` of each system, rated by three: aspects that lean on the one before, systems that differ a little."""
+    random = np.random.default_rng(0)
+    rows = SYSTEMS * items * RATERS
+    system = np.repeat(np.arange(SYSTEMS), items * RATERS)
+    item = np.tile(np.repeat(np.arange(items), RATERS), SYSTEMS)
+    quality = np.repeat(random.normal(size=SYSTEMS * items), RATERS)
+    ratings: dict[str, Floats] = {}
+    for number in range(ASPECTS):
+        quality = 0.8 * quality + 0.6 * random.normal(size=rows)
+        value = 3 + quality + 0.03 * number * system / SYSTEMS
+        ratings[f"aspect-{number}"] = np.clip(np.round(value), 1, 5) if discrete else value
+    return Observations(
+        systems=tuple(f"system-{number}" for number in range(SYSTEMS)),
+        items=tuple(f"item-{number}" for number in range(items)),
+        raters=tuple(f"rater-{number}" for number in range(RATERS)),
+        system=system,
+        item=item,
+        rater=np.tile(np.arange(RATERS), SYSTEMS * items),
+        ratings=ratings,
+    )
+
+
+def decorrelate_all(observations: Observations) -> int:
+    """Every ordered pair of aspects, dependent or not; how many pairs of systems changed."""
+    standings = []
+    for name, column in observations.ratings.items():
+        values = average(observations, column)
+        better = compare_systems(values, observations.unit_system, SYSTEMS).better(ALPHA)
+        standings.append(Standing(name, values, better))
+    changed = 0
+    for lower, higher in permutations(standings, 2):
+        found = count_changes(lower, higher, observations.unit_system, ALPHA, "principal-axis")
+        changed += (found.new or 0) - (found.common_change or 0) - (found.higher_only_change or 0)
+    return changed
+
+
+def time_plainly(observations: Observations) -> tuple[float, float]:
+    """Seconds of SciPy for the pairs of systems of one aspect, and how far its p lie from Saiten's at most."""
+    column = next(iter(observations.ratings.values()))
+    values = average(observations, column)
+    found = compare_systems(values, observations.unit_system, SYSTEMS).p
+    samples = [values[observations.unit_system == number] for number in range(SYSTEMS)]
+    started = time.perf_counter()
+    plain = {(a, b): float(mannwhitneyu(samples[a], samples[b]).pvalue) for a, b in combinations(range(SYSTEMS), 2)}
+    seconds = time.perf_counter() - started
+    return seconds, max(abs(found[pair] - p) for pair, p in plain.items())
+
+
+def find_median(measured: Callable[[], object]) -> float:
+    """Seconds, the median of the rounds."""
+    seconds = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        measured()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
+
+
+def show(what: str, seconds: float, more: str = "") -> None:
+    print(f"  {what:44} {seconds:7.3f} s   {more}".rstrip())
+
+
+def measure(items: int, *, discrete: bool) -> None:
+    observations = make_ratings(items, discrete=discrete)
+    kind = "1-5" if discrete else "no ties"
+    name = f"{observations.units:,} items, {kind}"
+    dependencies = len(find_hierarchy(observations, alpha=ALPHA).dependencies)
+    hierarchy = find_median(lambda: find_hierarchy(observations, alpha=ALPHA))
+    show(f"{name}: dependencies", hierarchy, f"{dependencies} found")
+    every = find_median(lambda: decorrelate_all(observations))
+    show(f"{name}: all pairs decorrelated", every, f"{every / LIMIT_SECONDS:.3f} x the limit of {LIMIT_SECONDS:g} s")
+    plain, furthest = time_plainly(observations)
+    tests = ASPECTS + ASPECTS * (ASPECTS - 1)
+    show("  as many tests by SciPy in a loop", plain * tests, f"from one aspect's; p differ by {furthest:.1e} at most")
+    show(f"{name}: win rates", find_median(lambda: rate_wins(observations)))
+
+
+def main() -> None:
+    print(f"dependencies, {SYSTEMS} systems × {ASPECTS} aspects × {RATERS} raters, median of {ROUNDS} rounds")
+    for items in (200, 2200):
+        for discrete in (True, False):
+            measure(items, discrete=discrete)
+
+
+if __name__ == "__main__":
+    main()
