@@ -1,0 +1,85 @@
+"""How far human raters agree, and how aspects hang together (paper 2, tables 3 and 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.analysis.observations import Floats, Observations
+from app.analysis.raters import compare_raters, krippendorff_alpha, named_ratings
+from app.analysis.statistics import obstacle, pearson, rank, settle
+from app.domain.reports import AgreementReport, AspectAgreement, Correlations, Matrix
+
+
+def measure_agreement(observations: Observations) -> AgreementReport:
+    """Agreement by aspect, and the correlations between aspects."""
+    means = {aspect: observations.means(column) for aspect, column in observations.ratings.items()}
+    return AgreementReport(
+        systems=len(observations.systems),
+        items=observations.units,
+        raters=len(observations.raters),
+        ratings=sum(int((~np.isnan(column)).sum()) for column in observations.ratings.values()),
+        aspects={aspect: agreement_on(observations, aspect, means[aspect]) for aspect in means},
+        correlations=correlate_aspects(
+            {aspect: settle(means[aspect], observations.ratings[aspect]) for aspect in means}
+        ),
+    )
+
+
+def agreement_on(observations: Observations, aspect: str, means: Floats) -> AspectAgreement:
+    """The figures of one aspect, whose rater means by unit have shape (units,)."""
+    values = means[~np.isnan(means)]
+    rated = named_ratings(observations, aspect)
+    compared = compare_raters(rated)
+    alpha = krippendorff_alpha(rated)
+    undefined: dict[str, str] = {}
+    if not len(values):
+        undefined["mean"] = "no item has a rating"
+    if len(values) < 2:
+        undefined["sd"] = "fewer than two items have a rating"
+    if compared.reason is not None:
+        undefined["spearman"] = undefined["pearson"] = compared.reason
+    if isinstance(alpha, str):
+        undefined["krippendorff_alpha"] = alpha
+    return AspectAgreement(
+        n=len(values),
+        left_out=observations.units - len(values),
+        raters=compared.raters,
+        compared=compared.compared,
+        mean=float(values.mean()) if len(values) else None,
+        sd=float(values.std(ddof=1)) if len(values) > 1 else None,
+        spearman=compared.spearman,
+        pearson=compared.pearson,
+        krippendorff_alpha=None if isinstance(alpha, str) else alpha,
+        undefined=undefined,
+    )
+
+
+def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
+    """The matrices over all pairs of aspects, from their settled means by unit, shape (units,) with NaN for none."""
+    known = {aspect: ~np.isnan(column) for aspect, column in columns.items()}
+    ranks = {aspect: rank(column[known[aspect]]) for aspect, column in columns.items()}
+    by_rank: Matrix = {aspect: {} for aspect in columns}
+    by_value: Matrix = {aspect: {} for aspect in columns}
+    n: dict[str, dict[str, int]] = {aspect: {} for aspect in columns}
+    undefined: dict[str, str] = {}
+    names = list(columns)
+    for place, a in enumerate(names):
+        for b in names[place:]:
+            both = known[a] & known[b]
+            x, y = columns[a][both], columns[b][both]
+            n[a][b] = n[b][a] = len(x)
+            reason = obstacle(x, y, f"ratings of {a}", f"ratings of {b}")
+            if reason is not None:
+                undefined[f"{a}~{b}"] = reason
+                by_rank[a][b] = by_rank[b][a] = by_value[a][b] = by_value[b][a] = None
+                continue
+            x_ranks = ranks[a] if len(ranks[a]) == len(x) else rank(x)
+            y_ranks = ranks[b] if len(ranks[b]) == len(y) else rank(y)
+            by_rank[a][b] = by_rank[b][a] = float(pearson(x_ranks, y_ranks))
+            by_value[a][b] = by_value[b][a] = float(pearson(x, y))
+    return Correlations(
+        spearman={a: {b: by_rank[a][b] for b in names} for a in names},
+        pearson={a: {b: by_value[a][b] for b in names} for a in names},
+        n={a: {b: n[a][b] for b in names} for a in names},
+        undefined=undefined,
+    )

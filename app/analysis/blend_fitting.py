@@ -1,0 +1,153 @@
+"""The weight w of c + w(b − b̄), from items of which humans rated the aspect."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.analysis.correlation import values_by_unit
+from app.analysis.observations import Floats, Integers, Observations
+from app.analysis.reading import hint
+from app.analysis.resampling import ResampledRanks, draw, interval_of
+from app.analysis.statistics import FEWEST, STATISTICS, Statistic, pearson, settled_means
+from app.domain.errors import UnknownAspect
+from app.domain.reports import BlendFit
+from app.domain.validation import clip
+
+GREATEST = 50.0
+STEP = 0.5
+DEFAULT = 10.0
+WEIGHTS = np.arange(0, GREATEST + STEP, STEP)
+NEGLIGIBLE = 1e-9
+"""A correlation that is better by no more than this is not better: of equals, the smallest weight is chosen."""
+
+RESAMPLES = 500
+DRAWS = 2_000_000
+FEWEST_RESAMPLES = 100
+
+
+def fit_blend(
+    observations: Observations, aspect: str, *, folds: int = 5, seed: int = 0, statistic: Statistic = "spearman"
+) -> BlendFit:
+    """The weight that correlates best with the aspect's ratings, its scores being c and the similarity b.
+
+    b̄ moves all values alike, and no correlation. `folds` is at least 2. Raises UnknownAspect where the aspect has no
+    ratings or no scores.
+    """
+    c, b, y = columns_of(observations, aspect)
+    complete = ~(np.isnan(c) | np.isnan(b) | np.isnan(y))
+    c, b, y = c[complete], b[complete], y[complete]
+    parts = [part for part in split(len(y), folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
+    curves = np.array([curve(c[part], b[part], y[part], statistic) for part in parts]).reshape(len(parts), len(WEIGHTS))
+    undefined: dict[str, str] = {}
+    reason = hindrance(b, parts)
+    resamples = 0 if reason else max(FEWEST_RESAMPLES, min(RESAMPLES, DRAWS // len(y)))
+    if reason:
+        undefined |= dict.fromkeys(("weight", "interval", "correlation"), reason)
+    interval = (
+        None
+        if reason
+        else interval_of(resampled_weights(c, b, y, parts, resamples=resamples, seed=seed, statistic=statistic))
+    )
+    return BlendFit(
+        aspect=aspect,
+        n=len(y),
+        left_out=observations.units - len(y),
+        folds=folds,
+        seed=seed,
+        statistic=statistic,
+        weight=None if reason else float(WEIGHTS[best(curves)]),
+        interval=None if isinstance(interval, str) else interval,
+        correlation=None if reason else nested(curves),
+        unblended=at_weight(curves, 0.0, "unblended", undefined),
+        default=at_weight(curves, DEFAULT, "default", undefined),
+        tried=(0.0, GREATEST),
+        resamples=resamples,
+        undefined=undefined,
+    )
+
+
+def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats, Floats]:
+    """Scores, similarity and rater means by unit, shapes (units,), NaN where there is none."""
+    for columns, what in ((observations.ratings, "ratings"), (observations.scores, "scores")):
+        if aspect not in columns:
+            raise UnknownAspect(f"the aspect {clip(aspect)!r} has no {what}{hint(aspect, columns)}")
+    similarity = observations.similarity
+    return (
+        values_by_unit(observations, observations.scores[aspect]),
+        np.full(observations.units, np.nan) if similarity is None else values_by_unit(observations, similarity),
+        settled_means(observations, observations.ratings[aspect]),
+    )
+
+
+def split(n: int, folds: int, seed: int) -> list[Integers]:
+    """The items' numbers in as many parts as there are folds, by chance, whose sizes differ by 1 at most."""
+    return list(np.array_split(np.random.default_rng(seed).permutation(n), folds))
+
+
+def curve(c: Floats, b: Floats, y: Floats, statistic: Statistic) -> Floats:
+    """The correlation of c + w·b with y for each weight, shape (weights,); NaN where all blended values are equal."""
+    return STATISTICS[statistic](c + WEIGHTS[:, None] * b, np.broadcast_to(y, (len(WEIGHTS), len(y))))
+
+
+def hindrance(b: Floats, parts: list[Integers]) -> str | None:
+    """Why no weight can be chosen; None where one can."""
+    if not len(b):
+        return "no item has a score, a similarity and a rating"
+    if len(parts) < 2:
+        return f"fewer than two folds have {FEWEST} items whose ratings differ"
+    if all(np.ptp(b[part]) == 0 for part in parts):
+        return "the similarity is the same on all items, and no weight does better than another"
+    return None
+
+
+def best(curves: Floats) -> Integers:
+    """The place of the weight with the highest mean over folds, from shape (folds, weights, …) to (…).
+
+    Values that are all equal correlate with nothing: 0. Of equal weights it is the smallest.
+    """
+    means = np.nan_to_num(curves).mean(axis=0)
+    chosen: Integers = np.argmax(means >= means.max(axis=0) - NEGLIGIBLE, axis=0)
+    return chosen
+
+
+def nested(curves: Floats) -> float:
+    """Each fold's correlation at the weight that the other folds chose, averaged."""
+    folds = range(len(curves))
+    return float(np.mean([np.nan_to_num(curves[fold, best(np.delete(curves, fold, axis=0))]) for fold in folds]))
+
+
+def at_weight(curves: Floats, weight: float, name: str, undefined: dict[str, str]) -> float | None:
+    """The mean over folds at one weight, or None with the reason noted under `name`."""
+    known = curves[:, int(np.argmin(np.abs(WEIGHTS - weight)))]
+    if not len(known):
+        undefined[name] = f"no fold has {FEWEST} items whose ratings differ"
+        return None
+    if np.isnan(known).any():
+        undefined[name] = f"at the weight {weight:g} all values of a fold are equal"
+        return None
+    return float(known.mean())
+
+
+def resampled_weights(
+    c: Floats, b: Floats, y: Floats, parts: list[Integers], *, resamples: int, seed: int, statistic: Statistic
+) -> Floats:
+    """The weight that each resample of the items, fold by fold, chooses; shape (resamples,)."""
+    total = np.zeros((len(WEIGHTS), resamples))
+    for number, part in enumerate(parts):
+        start = 0
+        for drawn in draw(len(part), resamples, (seed, number)):
+            stop = start + len(drawn)
+            total[:, start:stop] += resampled_curve(c[part], b[part], y[part], drawn, statistic)
+            start = stop
+    return WEIGHTS[best(total[None])]
+
+
+def resampled_curve(c: Floats, b: Floats, y: Floats, drawn: Integers, statistic: Statistic) -> Floats:
+    """The correlation by weight and resample, shape (weights, resamples), 0 where there is none."""
+    places = ResampledRanks(y).of(drawn) if statistic == "spearman" else y[drawn]
+    found = np.empty((len(WEIGHTS), len(drawn)))
+    for number, weight in enumerate(WEIGHTS):
+        values = c + weight * b
+        blended = ResampledRanks(values).of(drawn) if statistic == "spearman" else values[drawn]
+        found[number] = pearson(blended, places)
+    return np.nan_to_num(found)

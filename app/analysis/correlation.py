@@ -1,0 +1,148 @@
+"""How well scores agree with what humans said of the same items (paper 2, table 5)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.analysis.observations import Floats, Integers, Mask, Observations
+from app.analysis.raters import compare_raters, named_ratings
+from app.analysis.resampling import (
+    affordable,
+    interval_of,
+    resampled_kendall,
+    resampled_mean,
+    resampled_pearson,
+    resampled_spearman,
+)
+from app.analysis.statistics import kendall, obstacle, pearson, settle, settled_means, spearman
+from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, SystemLevel
+
+FEWEST_SYSTEMS = 3
+
+
+CORRELATIONS = ("spearman", "pearson", "kendall")
+INTERVALS = tuple(f"{name}_interval" for name in CORRELATIONS)
+
+
+def correlate(observations: Observations, *, resamples: int = 2000, seed: int = 0) -> CorrelationReport:
+    """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are."""
+    ratings, scores = observations.ratings, observations.scores
+    return CorrelationReport(
+        systems=len(observations.systems),
+        items=observations.units,
+        raters=len(observations.raters),
+        resamples=resamples,
+        seed=seed,
+        aspects={
+            aspect: correlate_aspect(observations, aspect, resamples, seed) for aspect in ratings if aspect in scores
+        },
+        unmatched={
+            **{aspect: "only the ratings have it" for aspect in ratings if aspect not in scores},
+            **{aspect: "only the scores have it" for aspect in scores if aspect not in ratings},
+        },
+    )
+
+
+def correlate_aspect(observations: Observations, aspect: str, resamples: int, seed: int) -> AspectCorrelation:
+    """The figures of one aspect, over the units that have both a score and a rating."""
+    scores = values_by_unit(observations, observations.scores[aspect])
+    ratings = observations.means(observations.ratings[aspect])
+    both = ~np.isnan(scores) & ~np.isnan(ratings)
+    x, y = scores[both], ratings[both]
+    resamples = affordable(len(x), resamples)
+    settled = settled_means(observations, observations.ratings[aspect])[both]
+    figures, undefined = correlations(x, settled)
+    intervals, no_interval = intervals_of(x, settled, resamples, seed, correlated=bool(figures))
+    undefined |= no_interval
+    if not len(x):
+        undefined |= dict.fromkeys(("score_mean", "rating_mean", "bias"), "no item has both")
+    ceiling = ceiling_of(observations, aspect, both)
+    system_level = system_level_of(observations.unit_system[both], x, y)
+    if ceiling is None:
+        undefined["ceiling"] = "fewer than two raters are named"
+    if system_level is None:
+        undefined["system_level"] = f"fewer than {FEWEST_SYSTEMS} systems have both"
+    return AspectCorrelation(
+        n=len(x),
+        left_out=observations.units - len(x),
+        spearman=figures.get("spearman"),
+        pearson=figures.get("pearson"),
+        kendall=figures.get("kendall"),
+        spearman_interval=intervals.get("spearman_interval"),
+        pearson_interval=intervals.get("pearson_interval"),
+        kendall_interval=intervals.get("kendall_interval"),
+        resamples=resamples,
+        score_mean=float(x.mean()) if len(x) else None,
+        rating_mean=float(y.mean()) if len(y) else None,
+        bias=float(x.mean() - y.mean()) if len(x) else None,
+        bias_interval=intervals.get("bias_interval"),
+        ceiling=ceiling,
+        system_level=system_level,
+        undefined=undefined,
+    )
+
+
+def values_by_unit(observations: Observations, column: Floats) -> Floats:
+    """The one value that all rows of a unit share, shape (units,); NaN where there is none."""
+    rows = np.flatnonzero(~np.isnan(column))
+    values = np.full(observations.units, np.nan)
+    values[observations.unit[rows]] = column[rows]
+    return values
+
+
+def correlations(x: Floats, y: Floats) -> tuple[dict[str, float], dict[str, str]]:
+    """All three coefficients of two columns of shape (n,), or none and the reason by name."""
+    reason = obstacle(x, y)
+    if reason is not None:
+        return {}, dict.fromkeys(CORRELATIONS, reason)
+    return {"spearman": float(spearman(x, y)), "pearson": float(pearson(x, y)), "kendall": kendall(x, y)}, {}
+
+
+def intervals_of(
+    x: Floats, y: Floats, resamples: int, seed: int, *, correlated: bool
+) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
+    """The intervals of the coefficients and of the bias by field, and why those that are not there are not."""
+    found: dict[str, tuple[float, float] | str] = dict.fromkeys(INTERVALS, "there is no figure to have an interval")
+    if correlated:
+        found = {
+            "spearman_interval": interval_of(resampled_spearman(x, y, resamples, seed)),
+            "pearson_interval": interval_of(resampled_pearson(x, y, resamples, seed)),
+            "kendall_interval": interval_of(resampled_kendall(x, y, resamples, seed)),
+        }
+    found["bias_interval"] = bias_interval(settle(x - y, np.concatenate([x, y])), resamples, seed)
+    intervals = {name: interval for name, interval in found.items() if not isinstance(interval, str)}
+    return intervals, {name: reason for name, reason in found.items() if isinstance(reason, str)}
+
+
+def bias_interval(differences: Floats, resamples: int, seed: int) -> tuple[float, float] | str:
+    """The interval of the mean difference, or why there is none: one of no width would claim to know it exactly."""
+    if len(differences) < 2:
+        return "fewer than two items have both"
+    if np.ptp(differences) == 0:
+        return "all differences are equal"
+    return interval_of(resampled_mean(differences, resamples, seed))
+
+
+def ceiling_of(observations: Observations, aspect: str, units: Mask) -> Ceiling | None:
+    """What raters reach on the same units, a mask of shape (units,); None where no two of them are named."""
+    compared = compare_raters(named_ratings(observations, aspect, units))
+    if compared.raters < 2:
+        return None
+    reason = {} if compared.reason is None else dict.fromkeys(("spearman", "pearson"), compared.reason)
+    return Ceiling(raters=compared.raters, spearman=compared.spearman, pearson=compared.pearson, undefined=reason)
+
+
+def system_level_of(system: Integers, x: Floats, y: Floats) -> SystemLevel | None:
+    """The coefficients of the systems' means, from each unit's system and values; None for fewer than three systems."""
+    present, place, count = np.unique(system, return_inverse=True, return_counts=True)
+    if len(present) < FEWEST_SYSTEMS:
+        return None
+    scores, ratings = (settle(np.bincount(place, weights=column) / count, column) for column in (x, y))
+    figures, undefined = correlations(scores, ratings)
+    return SystemLevel(
+        n=len(present),
+        spearman=figures.get("spearman"),
+        pearson=figures.get("pearson"),
+        kendall=figures.get("kendall"),
+        undefined=undefined,
+    )

@@ -1,0 +1,216 @@
+"""The forms in which ratings come: one JSON object a line, a JSON array, CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from app.analysis.observations import Observations
+from app.analysis.reading import ObservationReader, Unfit
+from app.domain.lines import InvalidLines
+from app.domain.strict_json import (
+    BYTE_ORDER_MARK,
+    StrictJSONError,
+    parse_strict_json,
+    refuse_surrogates,
+    strict_decoder,
+)
+from app.domain.validation import clip
+
+MARK = b"\xef\xbb\xbf"
+NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
+NAMES = ("system", "item", "rater")
+MOST_COLUMNS = 500
+
+Set = Callable[[dict[str, Any], str], None]
+"""Puts a cell that is not empty into a record; raises Unfit."""
+
+
+class JSONLines:
+    """Feeds a reader with lines of JSON, one record each; blank lines are passed over, but counted."""
+
+    def __init__(self, reader: ObservationReader) -> None:
+        self._reader = reader
+        self._decoder = strict_decoder()
+        self._number = 0
+
+    def add(self, line: bytes) -> None:
+        """Takes the next line, with or without its line break."""
+        self._number += 1
+        if not line.strip():
+            return
+        try:
+            record = self._parse(line)
+        except Unfit as unfit:
+            self._reader.refuse(self._number, str(unfit))
+            return
+        self._reader.add(record, self._number)
+
+    def _parse(self, line: bytes) -> Any:
+        if line.startswith(MARK):
+            raise Unfit(BYTE_ORDER_MARK)
+        try:
+            text = line.decode("utf-8")
+            record = self._decoder.decode(text)
+            refuse_surrogates(record, text, 0, len(text))
+        except UnicodeDecodeError as error:
+            raise Unfit(f"is not UTF-8 (byte {error.start + 1})") from None
+        except json.JSONDecodeError as error:
+            raise Unfit(f"is not valid JSON: {error.msg} at column {error.colno}") from None
+        except StrictJSONError as error:
+            raise Unfit(f"is not valid JSON: {error}") from None
+        except RecursionError:
+            raise Unfit("is nested too deeply") from None
+        return record
+
+
+def read_ndjson(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
+    """The observations of lines of JSON; raises InvalidLines."""
+    feed = JSONLines(reader)
+    for line in lines:
+        feed.add(line)
+    return reader.finish()
+
+
+def read_array(body: bytes, reader: ObservationReader) -> Observations:
+    """The observations of a JSON array of records, numbered from 1; raises StrictJSONError, InvalidLines."""
+    records = parse_strict_json(body)
+    reader.noun = "element"
+    if not isinstance(records, list):
+        raise StrictJSONError("the document is not a list of records")
+    for number, record in enumerate(records, start=1):
+        reader.add(record, number)
+    return reader.finish()
+
+
+def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
+    """The observations of a table in UTF-8, with or without a byte order mark; raises InvalidLines.
+
+    The first row names the columns: `item`; where wanted `system`, `rater`, `similarity`, `labels` (where the reader
+    has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an aspect. An empty cell is no
+    value, an empty row no record. A row is numbered by its first line.
+    """
+    rows = csv.reader(decoded(lines, reader), strict=True)
+    columns: list[Set] | None = None
+    start = 1
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            # What follows a broken quotation cannot be told apart into cells.
+            reader.refuse(start, f"is not valid CSV: {error}")
+            break
+        if row is None:
+            break
+        if any(row):
+            if columns is None:
+                columns = header(row, reader, start)
+            else:
+                add_row(row, columns, reader, start)
+        start = rows.line_num + 1
+    return reader.finish()
+
+
+def decoded(lines: Iterable[bytes], reader: ObservationReader) -> Iterator[str]:
+    """The lines as text, up to the first that is not UTF-8: none after it will be either."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield (line.removeprefix(MARK) if number == 1 else line).decode("utf-8")
+        except UnicodeDecodeError as error:
+            reader.refuse(number, f"is not UTF-8 (byte {error.start + 1}): save the table as “CSV UTF-8”")
+            return
+
+
+def header(row: list[str], reader: ObservationReader, line: int) -> list[Set]:
+    """What to do with each cell of the rows below; raises InvalidLines, since no row can be read without it."""
+    if len(row) > MOST_COLUMNS:
+        raise InvalidLines([(line, f"the header has {len(row)} columns, and {MOST_COLUMNS} may be")], noun=reader.noun)
+    names = [cell.strip() for cell in row]
+    faults = list(header_faults(names, reader))
+    columns: list[Set] = []
+    for number, name in enumerate(names, start=1):
+        try:
+            columns.append(column_of(name, reader))
+        except Unfit as unfit:
+            faults.append(f"column {number}: {unfit}")
+    if faults:
+        raise InvalidLines([(line, what) for what in faults], noun=reader.noun)
+    return columns
+
+
+def header_faults(names: list[str], reader: ObservationReader) -> Iterator[str]:
+    """Columns that are missing, or there twice."""
+    if "item" not in names:
+        alone = len(names) == 1 and any(mark in names[0] for mark in ";\t")
+        yield "the header has no column 'item'" + (": cells are to be separated by commas" if alone else "")
+    for name in dict.fromkeys(names):
+        if name and names.count(name) > 1:
+            yield f"the header has {clip(name)!r} more than once"
+    if not set(names) - {*NAMES, "similarity"}:
+        yield "the header names no aspect"
+
+
+def column_of(name: str, reader: ObservationReader) -> Set:
+    """How a column's cells enter a record; raises Unfit for an aspect that is not known."""
+    if name in NAMES or (name == "labels" and reader.labels is not None):
+        return text_setter(name)
+    if name == "similarity":
+        return similarity_setter
+    for prefix in ("score:", "scores.", f"{reader.scores_field}."):
+        if name.startswith(prefix):
+            reader.check_aspect(name.removeprefix(prefix))
+            return number_setter(reader.scores_field, name.removeprefix(prefix))
+    reader.check_aspect(name)
+    return number_setter("ratings", name)
+
+
+def text_setter(field: str) -> Set:
+    """A cell that stays text."""
+
+    def put(record: dict[str, Any], cell: str) -> None:
+        record[field] = cell or None
+
+    return put
+
+
+def number_setter(field: str, name: str) -> Set:
+    """A cell that is a number of one of the record's maps."""
+
+    def put(record: dict[str, Any], cell: str) -> None:
+        record[field][name] = number_of(cell, name) if cell else None
+
+    return put
+
+
+def similarity_setter(record: dict[str, Any], cell: str) -> None:
+    """A cell that is the record's b."""
+    record["similarity"] = number_of(cell, "similarity") if cell else None
+
+
+def add_row(row: list[str], columns: list[Set], reader: ObservationReader, line: int) -> None:
+    """Gives the reader one row as a record."""
+    if len(row) != len(columns):
+        reader.refuse(line, f"has {len(row)} cells where the header has {len(columns)}")
+        return
+    record: dict[str, Any] = {"ratings": {}, reader.scores_field: {}}
+    try:
+        for put, cell in zip(columns, row, strict=True):
+            put(record, cell.strip())
+    except Unfit as unfit:
+        reader.refuse(line, str(unfit))
+        return
+    if record.get("labels") is None:
+        record.pop("labels", None)
+    elif not record["ratings"]:
+        del record["ratings"]
+    reader.add(record, line)
+
+
+def number_of(cell: str, name: str) -> float:
+    """The number as JSON or a spreadsheet spells it; raises Unfit for anything else that Python would take."""
+    if not NUMBER.fullmatch(cell):
+        raise Unfit(f"{clip(name)!r} is not a number; a cell without a value is left empty")
+    return float(cell)

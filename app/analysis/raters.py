@@ -1,0 +1,98 @@
+"""How raters agree with each other on one aspect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.analysis.observations import NO_RATER, Floats, Integers, Mask, Observations
+from app.analysis.statistics import FEWEST, pearson_within, rank, rank_within, settle
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Each of `compared` raters against the mean of the others, averaged; `reason` says why there is no figure."""
+
+    raters: int
+    compared: int
+    spearman: float | None
+    pearson: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Rated:
+    """The ratings of one aspect by raters who have a name: unit, rater and value, shapes (n,)."""
+
+    unit: Integers
+    rater: Integers
+    values: Floats
+
+
+def named_ratings(observations: Observations, aspect: str, units: Mask | None = None) -> Rated:
+    """What named raters gave for the aspect, where wanted only on some units (a mask of shape (units,)).
+
+    A rating without a rater may be a mean of raters, so it is compared with none.
+    """
+    column = observations.ratings[aspect]
+    kept = ~np.isnan(column) & (observations.rater != NO_RATER)
+    if units is not None:
+        kept &= units[observations.unit]
+    return Rated(observations.unit[kept], observations.rater[kept], column[kept])
+
+
+def compare_raters(rated: Rated) -> Agreement:
+    """Each rater against the mean of the others, item by item, on the items that both rated.
+
+    Raters with fewer than three such items, or on which they or the others never vary, have no correlation and are left
+    out of the averages.
+    """
+    raters, rater = np.unique(rated.rater, return_inverse=True)
+    if len(raters) < 2:
+        return Agreement(len(raters), 0, None, None, "fewer than two raters are named")
+    units = int(rated.unit.max()) + 1
+    count = np.bincount(rated.unit, minlength=units)[rated.unit]
+    total = np.bincount(rated.unit, weights=rated.values, minlength=units)[rated.unit]
+    shared = count >= 2
+    if not shared.any():
+        return Agreement(len(raters), 0, None, None, "no two raters rated the same item")
+    rater, own = rater[shared], rated.values[shared]
+    others = settle((total[shared] - own) / (count[shared] - 1))
+    pearson = pearson_within(rater, len(raters), own, others)
+    spearman = pearson_within(rater, len(raters), rank_within(rater, own), rank_within(rater, others))
+    known = ~np.isnan(pearson)
+    if not known.any():
+        reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
+        return Agreement(len(raters), 0, None, None, reason)
+    return Agreement(
+        len(raters), int(known.sum()), float(spearman[known].mean()), float(pearson[known].mean()), reason=None
+    )
+
+
+def krippendorff_alpha(rated: Rated) -> float | str:
+    """Krippendorff's α with the ordinal metric, at most 1; or why there is none.
+
+    The ordinal distance of two values is the square of the difference of their mid-ranks among all pairable values
+    (the sum of the values' frequencies from one to the other, less half of both ends', is just that difference), so
+    that α is one of squared differences, for which sums by unit are enough: no matrix over the values is needed,
+    however many there are. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
+    """
+    if not len(rated.values):
+        return "no rater is named"
+    unit, values = rated.unit, rated.values
+    pairable = np.bincount(unit)[unit] >= 2
+    if not pairable.any():
+        return "no item has ratings by two raters"
+    unit, values = np.unique(unit[pairable], return_inverse=True)[1], values[pairable]
+    if values.min() == values.max():
+        return "all ratings of items with two raters or more are equal"
+    places = rank(values)
+    places -= places.mean()
+    count = np.bincount(unit)
+    mean = np.bincount(unit, weights=places) / count
+    squares = np.bincount(unit, weights=(places - mean[unit]) ** 2)
+    # Σ over ordered pairs (a − b)² = 2 m Σ (a − ā)² for m values; a unit's pairs weigh 1 / (m − 1).
+    observed = float((2 * count * squares / (count - 1)).sum()) / len(values)
+    expected = 2 * float((places**2).sum()) / (len(values) - 1)
+    return 1 - observed / expected

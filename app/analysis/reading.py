@@ -1,0 +1,286 @@
+"""Records of ratings become columns; whatever does not fit is told with its line."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from app.analysis.columns import Column, Faults, contradictions, integers, repetitions
+from app.analysis.observations import NO_RATER, Observations
+from app.domain.lines import MOST_FAULTS, InvalidLines
+from app.domain.strict_json import SURROGATES
+from app.domain.validation import clip
+
+Values = Mapping[str, float | None]
+
+LARGEST = 1e15
+"""Values lie within ±LARGEST: nobody rates beyond, and the squares of such values can still be summed."""
+
+MOST_LABELS = 10_000
+MOST_ASPECTS = 200
+"""Each is a column as long as the data: a file whose records all name their own would not fit into memory."""
+
+MOST_CELLS = 100_000_000
+"""Rows by columns, gaps and labels among them: 800 MB, however few bytes they were written with."""
+
+MOST_FIELDS = 64
+"""Of a record without ratings, looked at for a misspelt name."""
+
+
+class Unfit(ValueError):
+    """What is wrong with one record, in words that follow its line number."""
+
+
+class ObservationReader:
+    """Takes records one by one and makes Observations of them.
+
+    A record is `{"system"?, "item", "rater"?, "ratings": {aspect: number | null}, "scores"?: {aspect: number | null},
+    "similarity"?: number, "labels"?: "OTX…"}`; other fields are passed over. `labels` says what each letter of a
+    record's labels is worth: each letter is one rater's rating of `label_aspect`, and the rater's name its position
+    from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, no other may stand in a
+    record; where not, an aspect that one record of three or more names, and no other, is taken for a slip of the pen.
+    `scales` hold the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults.
+    """
+
+    def __init__(
+        self,
+        *,
+        labels: Mapping[str, float] | None = None,
+        label_aspect: str = "label",
+        scores_field: str = "scores",
+        aspects: Sequence[str] | None = None,
+        scales: Mapping[str, tuple[float, float]] | None = None,
+        noun: str = "line",
+    ) -> None:
+        self.labels = labels
+        self.scores_field = scores_field
+        self.noun = noun
+        self._label_aspect = label_aspect
+        self._aspects = aspects
+        self._scales = scales or {}
+        self._systems: dict[str, int] = {}
+        self._items: dict[str, int] = {}
+        self._raters: dict[str, int] = {}
+        self._system, self._item, self._rater, self._line = array("q"), array("q"), array("q"), array("q")
+        self._ratings: dict[str, Column] = {}
+        self._scores: dict[str, Column] = {}
+        self._both = self._ratings, self._scores
+        self._similarity = Column()
+        self._records = 0
+        self._faults: list[tuple[int, str]] = []
+        self._total = 0
+
+    def add(self, record: Any, line: int) -> None:
+        """Takes the record of that line, or notes why it cannot. Lines come in ascending order."""
+        try:
+            self._take(record, line)
+        except Unfit as unfit:
+            self.refuse(line, str(unfit))
+
+    def refuse(self, line: int, what: str) -> None:
+        """Notes a fault, for `finish` to raise."""
+        self._total += 1
+        if len(self._faults) < MOST_FAULTS:
+            self._faults.append((line, what))
+
+    def check_aspect(self, name: str) -> None:
+        """Raises Unfit for an aspect that is none of those given, or that has no name."""
+        if not name or name != name.strip():
+            raise Unfit(f"the aspect {clip(name)!r} has no name, or white space around it")
+        refuse_surrogate(name)
+        if self._aspects is not None and name not in self._aspects:
+            near = hint(name, self._aspects) if self._total < MOST_FAULTS else ""
+            raise Unfit(f"unknown aspect {clip(name)!r}{near}")
+
+    def finish(self) -> Observations:
+        """What all records say; raises InvalidLines where one does not fit, or where there is none."""
+        if not self._records and not self._total:
+            self.refuse(1, "there is no record")
+        lonely = list(self._lonely())
+        read = self._columns()
+        late = [Faults(len(lonely), lonely), repetitions(read, self.noun), contradictions(read, self.noun)]
+        total = self._total + sum(faults.total for faults in late)
+        if total:
+            raise InvalidLines(self._faults + [fault for faults in late for fault in faults.first], total, self.noun)
+        return read
+
+    def _take(self, record: Any, line: int) -> None:
+        if not isinstance(record, dict):
+            raise Unfit("is not an object")
+        item = name_of(record, "item")
+        if not item:
+            raise Unfit("has no item" if item is None else "its item is an empty text")
+        system = name_of(record, "system") or ""
+        scores = self._scores_of(record)
+        similarity = record.get("similarity")
+        if similarity is not None:
+            check_number(similarity, "similarity")
+        given = [*self._ratings_of(record, similarity is not None or bool(scores)), *self._labels_of(record)]
+        cells = (len(self._line) + len(given)) * (len(self._ratings) + len(self._scores) + 5)
+        if cells > MOST_CELLS:
+            raise Unfit(f"makes more than {MOST_CELLS:,} values of all that was read, a gap counting as one")
+        self._records += 1
+        unit = self._systems.setdefault(system, len(self._systems)), self._items.setdefault(item, len(self._items))
+        for rater, ratings in given:
+            self._append(unit, rater, ratings, scores=scores, similarity=similarity, line=line)
+
+    def _append(
+        self,
+        unit: tuple[int, int],
+        rater: str | None,
+        ratings: Values,
+        *,
+        scores: Values,
+        similarity: float | None,
+        line: int,
+    ) -> None:
+        row = len(self._line)
+        self._system.append(unit[0])
+        self._item.append(unit[1])
+        self._rater.append(NO_RATER if rater is None else self._raters.setdefault(rater, len(self._raters)))
+        self._line.append(line)
+        for aspect, value in ratings.items():
+            self._ratings[aspect].put(row, value, line)
+        for aspect, value in scores.items():
+            self._scores[aspect].put(row, value, line)
+        if similarity is not None:
+            self._similarity.put(row, similarity, line)
+
+    def _ratings_of(self, record: dict[str, Any], has_more: bool) -> Iterator[tuple[str | None, Values]]:
+        """The rater (None where none is named) with the ratings; nothing where labels stand in their place.
+
+        Without ratings a record has something to say only where it `has_more`: scores or a similarity.
+        """
+        rater = name_of(record, "rater") or None
+        ratings = record.get("ratings")
+        if ratings is None:
+            if self.labels is not None and "labels" in record:
+                return
+            refuse_missing(record, has_more)
+            ratings = {}
+        if not isinstance(ratings, dict):
+            raise Unfit("its ratings are not an object")
+        if not ratings and not has_more:
+            raise Unfit("its ratings are empty")
+        self._check(ratings, self._ratings, self._scales)
+        yield rater, ratings
+
+    def _labels_of(self, record: dict[str, Any]) -> Iterator[tuple[str, Values]]:
+        """Position and rating of each letter."""
+        if self.labels is None or "labels" not in record:
+            return
+        letters = record["labels"]
+        if not isinstance(letters, str) or not 0 < len(letters) <= MOST_LABELS:
+            raise Unfit(f"its labels are not a text of 1 to {MOST_LABELS} letters")
+        if self._label_aspect not in self._ratings:
+            self.check_aspect(self._label_aspect)
+            open_column(self._ratings, self._label_aspect)
+        for position, letter in enumerate(letters, start=1):
+            if letter not in self.labels:
+                raise Unfit(f"letter {position} of its labels is {letter!r}: known are {', '.join(self.labels)}")
+            yield str(position), {self._label_aspect: self.labels[letter]}
+
+    def _scores_of(self, record: dict[str, Any]) -> Values:
+        scores = record.get(self.scores_field)
+        if scores is None:
+            return {}
+        if not isinstance(scores, dict):
+            raise Unfit(f"its {clip(self.scores_field)} are not an object")
+        self._check(scores, self._scores, {})
+        return scores
+
+    def _check(
+        self, values: dict[str, Any], columns: dict[str, Column], scales: Mapping[str, tuple[float, float]]
+    ) -> None:
+        """Raises Unfit for a value that is none; makes the columns that are not there yet."""
+        for aspect, value in values.items():
+            if aspect not in columns:
+                self.check_aspect(aspect)
+            if value is not None:
+                check_number(value, aspect)
+                if aspect in scales and not scales[aspect][0] <= value <= scales[aspect][1]:
+                    low, high = scales[aspect]
+                    raise Unfit(f"{clip(aspect)!r} is {value:g}, which is off its scale from {low:g} to {high:g}")
+        for aspect in values:
+            if aspect not in columns:
+                open_column(columns, aspect)
+
+    def _lonely(self) -> Iterator[tuple[int, str]]:
+        """Aspects that a single record names, where others would have had the chance to."""
+        if self._aspects is not None or self._records < 3:
+            return
+        common = [name for columns in self._both for name, column in columns.items() if column.lines > 1]
+        for columns in self._both:
+            for aspect, column in columns.items():
+                if column.lines == 1 and aspect not in common:
+                    near = hint(aspect, common)
+                    # A line that was refused may be another that has it, unless the name looks misspelt.
+                    if near or not self._total:
+                        yield column.first, f"unknown aspect {clip(aspect)!r}: no other {self.noun} has it{near}"
+
+    def _columns(self) -> Observations:
+        rows = len(self._line)
+        place = {aspect: number for number, aspect in enumerate(self._aspects or ())}
+        in_order = sorted(self._ratings, key=lambda aspect: place.get(aspect, 0))
+        return Observations(
+            systems=tuple(self._systems),
+            items=tuple(self._items),
+            raters=tuple(self._raters),
+            system=integers(self._system),
+            item=integers(self._item),
+            rater=integers(self._rater),
+            ratings={aspect: self._ratings[aspect].filled(rows) for aspect in in_order},
+            scores={aspect: column.filled(rows) for aspect, column in self._scores.items()},
+            similarity=self._similarity.filled(rows) if self._similarity.lines else None,
+            lines=integers(self._line),
+        )
+
+
+def open_column(columns: dict[str, Column], aspect: str) -> None:
+    """Makes the aspect's column; raises Unfit where there are enough."""
+    if len(columns) == MOST_ASPECTS:
+        raise Unfit(f"aspect {clip(aspect)!r} is one more than the {MOST_ASPECTS} that are taken")
+    columns[aspect] = Column()
+
+
+def name_of(record: dict[str, Any], field: str) -> str | None:
+    """The field's text, an integer's digits, or None where there is none; raises Unfit for anything else."""
+    value = record.get(field)
+    if type(value) is str:
+        return refuse_surrogate(value)
+    if value is None:
+        return None
+    if type(value) is int:
+        return str(value)
+    raise Unfit(f"its {field} is neither a text nor an integer")
+
+
+def refuse_missing(record: dict[str, Any], has_more: bool) -> None:
+    """Raises Unfit for a record without ratings, unless it has more to say and no field that looks like them."""
+    near = hint("ratings", [field for field in list(record)[:MOST_FIELDS] if field != "ratings"], cutoff=0.8)
+    if near or not has_more:
+        labels = ": its labels are read only where their values are given" if "labels" in record else ""
+        raise Unfit(f"has no ratings{labels or near}")
+
+
+def refuse_surrogate(text: str) -> str:
+    """The text; raises Unfit where it could not be written as UTF-8."""
+    if not text.isascii() and SURROGATES.search(text):
+        raise Unfit("a text holds a lone surrogate")
+    return text
+
+
+def check_number(value: Any, name: str) -> None:
+    """Raises Unfit for what is no number, true and false among them, or none that can be reckoned with."""
+    if type(value) is not float and type(value) is not int:
+        raise Unfit(f"{clip(name)!r} is not a number")
+    if not -LARGEST <= value <= LARGEST:
+        raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
+
+
+def hint(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
+    """The known name that is nearest, as a question; nothing where none is near."""
+    near = get_close_matches(name, known, n=1, cutoff=cutoff)
+    return f"; did you mean {clip(near[0])!r}?" if near else ""

@@ -1,0 +1,126 @@
+"""Correlations, with the cases told apart in which there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from scipy.stats import kendalltau, rankdata
+
+from app.analysis.observations import Floats, Integers, Mask, Observations
+
+Statistic = Literal["spearman", "pearson"]
+
+FEWEST = 3
+"""Values of which a correlation says something: that of any two pairs is 1 or −1."""
+
+KEPT_BITS = 40
+
+
+def obstacle(x: Floats, y: Floats, x_name: str = "scores", y_name: str = "ratings") -> str | None:
+    """Why two columns of shape (n,) without NaN have no correlation; None where they have one."""
+    if len(x) < FEWEST:
+        return f"fewer than {FEWEST} items have both"
+    for column, name in ((x, x_name), (y, y_name)):
+        if column.min() == column.max():
+            return f"all {name} are equal"
+    return None
+
+
+def settle(values: Floats, addends: Floats | None = None) -> Floats:
+    """The values without the last bits of their sums, so that means that are equal in arithmetic are equal here.
+
+    Ranks and ties hang on it. Twelve digits below the largest value stay, or below the largest of the `addends` that
+    the values were made of; a short binary fraction stays as it is. NaN stays too.
+    """
+    magnitudes = np.abs(
+        np.concatenate([column[~np.isnan(column)] for column in (values, addends) if column is not None])
+    )
+    exponent = KEPT_BITS - int(np.frexp(magnitudes.max(initial=0))[1])
+    settled: Floats = np.ldexp(np.rint(np.ldexp(values, exponent)), -exponent)
+    return settled
+
+
+def settled_means(observations: Observations, column: Floats) -> Floats:
+    """The column's means by unit, shape (units,), settled."""
+    return settle(observations.means(column), column)
+
+
+def pearson(x: Floats, y: Floats) -> Floats:
+    """Pearson's r along the last axis, shape (…, n) to (…); NaN where one side is constant."""
+    (x, x_moves), (y, y_moves) = deviations(x), deviations(y)
+    products = np.einsum("...i,...i->...", x, y)
+    squares = np.einsum("...i,...i->...", x, x) * np.einsum("...i,...i->...", y, y)
+    r = np.divide(products, np.sqrt(squares), out=np.full(products.shape, np.nan), where=x_moves & y_moves)
+    clipped: Floats = np.clip(r, -1.0, 1.0)
+    return clipped
+
+
+def deviations(values: Floats) -> tuple[Floats, Mask]:
+    """Deviations from the mean along the last axis, in units of the largest, so that no square is lost to underflow;
+    and whether there are any."""
+    moves = values.max(axis=-1) > values.min(axis=-1)
+    centred = values - values.mean(axis=-1, keepdims=True)
+    largest = np.abs(centred).max(axis=-1, keepdims=True)
+    scaled: Floats = np.divide(centred, largest, out=np.zeros_like(centred), where=largest > 0)
+    return scaled, moves
+
+
+def rank(values: Floats) -> Floats:
+    """Mid-ranks from 1 along the last axis."""
+    ranks: Floats = rankdata(values, axis=-1)
+    return ranks
+
+
+def spearman(x: Floats, y: Floats) -> Floats:
+    """Spearman's ρ along the last axis; NaN where one side is constant."""
+    return pearson(rank(x), rank(y))
+
+
+def kendall(x: Floats, y: Floats) -> float:
+    """Kendall's τ-b of two columns of which `obstacle` says that they have one."""
+    return float(kendalltau(x, y).statistic)
+
+
+STATISTICS: dict[Statistic, Callable[[Floats, Floats], Floats]] = {"spearman": spearman, "pearson": pearson}
+
+
+def rank_within(group: Integers, values: Floats) -> Floats:
+    """Each value's mid-rank, from 1, among those of its group; shapes (n,)."""
+    order = np.lexsort((values, group))
+    groups, ordered = group[order], values[order]
+    new_group = np.concatenate([[True], groups[1:] != groups[:-1]])
+    new_value = new_group | np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    starts = np.flatnonzero(new_value)
+    lengths = np.diff(np.append(starts, len(order)))
+    # Ties share the mean of the places that they take together, counted from where their group begins.
+    middle = starts + (lengths + 1) / 2
+    run = np.cumsum(new_value) - 1
+    begins = np.flatnonzero(new_group)[np.cumsum(new_group) - 1]
+    ranks = np.empty(len(order))
+    ranks[order] = middle[run] - begins
+    return ranks
+
+
+def pearson_within(group: Integers, groups: int, x: Floats, y: Floats) -> Floats:
+    """Pearson's r in each of the groups 0 … groups − 1, shape (groups,); NaN where a side is constant or too few."""
+    count = np.bincount(group, minlength=groups)
+    enough = count >= FEWEST
+    centred = []
+    for column in (x, y):
+        low, high = np.full(groups, np.inf), np.full(groups, -np.inf)
+        np.minimum.at(low, group, column)
+        np.maximum.at(high, group, column)
+        enough &= high > low
+        mean = np.bincount(group, weights=column, minlength=groups) / np.maximum(count, 1)
+        deviation = column - mean[group]
+        largest = np.zeros(groups)
+        np.maximum.at(largest, group, np.abs(deviation))
+        centred.append(deviation / np.where(largest > 0, largest, 1)[group])
+    a, b = centred
+    products = np.bincount(group, weights=a * b, minlength=groups)
+    squares = np.bincount(group, weights=a * a, minlength=groups) * np.bincount(group, weights=b * b, minlength=groups)
+    r = np.divide(products, np.sqrt(squares), out=np.full(groups, np.nan), where=enough)
+    clipped: Floats = np.clip(r, -1.0, 1.0)
+    return clipped

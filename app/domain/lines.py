@@ -1,0 +1,26 @@
+"""Faults in what is read line by line, each with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.domain.errors import InvalidRequest
+
+MOST_FAULTS = 20
+"""Listed at once: whoever sees so many has one cause to mend, not each line."""
+
+
+class InvalidLines(InvalidRequest):
+    """Lines that were read and do not fit.
+
+    `faults` are (number from 1, what is wrong) in order, never empty, at most MOST_FAULTS; `total` counts those too
+    that are not listed. `noun` is what is numbered: a line, or an element of an array.
+    """
+
+    def __init__(self, faults: Sequence[tuple[int, str]], total: int | None = None, noun: str = "line") -> None:
+        self.faults = sorted(faults)[:MOST_FAULTS]
+        self.total = len(faults) if total is None else total
+        self.noun = noun
+        number, what = self.faults[0]
+        more = f" (and {self.total - 1} more)" if self.total > 1 else ""
+        super().__init__(f"{noun} {number}: {what}{more}")

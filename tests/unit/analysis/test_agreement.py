@@ -1,0 +1,90 @@
+"""The agreement report: reference figures, matrices against scipy, and what cannot be had."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from app.analysis.agreement import measure_agreement
+from app.analysis.formats import read_ndjson
+from app.analysis.reading import ObservationReader
+from tests.support.observed import observe, observe_columns, observe_table
+
+COLUMNS = st.integers(0, 12).flatmap(
+    lambda n: arrays(np.float64, (3, n), elements=st.sampled_from([1, 2, 2.5, 5, math.nan]))
+)
+
+
+def test_the_breakdown_labels_of_dbdc3_agree_as_published(shared):
+    with (shared / "data" / "dbdc3_ja.jsonl").open("rb") as file:
+        report = measure_agreement(read_ndjson(file, ObservationReader(labels={"O": 1, "T": 0.5, "X": 0})))
+    found = report.aspects["label"]
+    assert (report.systems, report.items, report.raters, report.ratings) == (2, 1000, 30, 30_000)
+    assert (found.n, found.raters, found.compared, found.left_out) == (1000, 30, 30, 0)
+    figures = (found.spearman, found.pearson, found.krippendorff_alpha, found.mean)
+    assert figures == pytest.approx((0.551, 0.557, 0.317, 0.457), abs=0.0005)
+    assert not found.undefined
+
+
+def test_means_are_of_the_items_rater_means():
+    # Items (1, 3) and (2): means 2 and 2; and (5, 5): mean 5. Mean 3, variance (1 + 1 + 4) / 2.
+    report = measure_agreement(observe_table([[1, 2, 5], [3, math.nan, 5]]))
+    found = report.aspects["natural"]
+    assert (found.n, found.mean) == (3, 3.0)
+    assert found.sd == pytest.approx(math.sqrt(3))
+    assert statistics.stdev([2, 2, 5]) == pytest.approx(found.sd)
+    assert report.ratings == 5
+
+
+def test_an_item_of_two_systems_is_two():
+    records = [{"system": system, "item": "1", "ratings": {"natural": 1}} for system in "AB"]
+    assert measure_agreement(observe(records)).items == 2
+
+
+@settings(deadline=None)
+@given(COLUMNS)
+def test_the_matrices_are_scipys_on_the_items_that_have_both(columns):
+    means = dict(zip("abc", columns, strict=True))
+    found = measure_agreement(observe_columns(means)).correlations
+    for a, x in means.items():
+        for b, y in means.items():
+            both = ~np.isnan(x) & ~np.isnan(y)
+            assert found.n[a][b] == both.sum()
+            if both.sum() >= 3 and np.ptp(x[both]) and np.ptp(y[both]):
+                assert found.spearman[a][b] == pytest.approx(stats.spearmanr(x[both], y[both])[0], abs=1e-9)
+                assert found.pearson[a][b] == pytest.approx(stats.pearsonr(x[both], y[both])[0], abs=1e-9)
+            else:
+                assert found.spearman[a][b] is found.pearson[a][b] is None
+                assert {f"{a}~{b}", f"{b}~{a}"} & set(found.undefined)
+
+
+@settings(deadline=None)
+@given(arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=st.sampled_from([1, 2, math.nan])))
+def test_no_figure_is_null_without_a_word(table):
+    found = measure_agreement(observe_table(table)).aspects["natural"]
+    null = {name for name, value in found.model_dump().items() if value is None}
+    assert null == set(found.undefined)
+
+
+def test_an_aspect_that_nobody_rated_has_no_figure():
+    found = measure_agreement(observe([{"item": "1", "ratings": {"natural": None}}])).aspects["natural"]
+    assert (found.n, found.left_out) == (0, 1)
+    assert found.undefined == {
+        "mean": "no item has a rating",
+        "sd": "fewer than two items have a rating",
+        "spearman": "fewer than two raters are named",
+        "pearson": "fewer than two raters are named",
+        "krippendorff_alpha": "no rater is named",
+    }
+
+
+def test_without_ratings_the_report_is_empty():
+    report = measure_agreement(observe([{"item": "1", "ratings": {}, "scores": {"natural": 1}}]))
+    assert (report.aspects, report.ratings, report.items) == ({}, 0, 1)

@@ -1,0 +1,143 @@
+"""The blend's weight: a known one comes back, folds are judged by others' choice, and ties are left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from app.analysis import blend_fitting
+from app.analysis.blend_fitting import WEIGHTS, best, fit_blend, nested, resampled_weights, split
+from app.domain.errors import UnknownAspect
+from tests.support.observed import observe_columns
+
+
+def blended(n, seed, weight=8.0, noise=0.5):
+    """Items whose ratings are c + weight · b and noise, to thirds as three raters give them."""
+    generator = np.random.default_rng(seed)
+    c = generator.integers(1, 4, n).astype(float)
+    b = generator.normal(0.7, 0.08, n)
+    y = np.round(3 * (c + weight * b + generator.normal(0, noise, n))) / 3
+    return observe_columns({"relevance": y}, {"relevance": c}, b)
+
+
+@pytest.mark.parametrize("statistic", ["spearman", "pearson"])
+def test_a_known_weight_comes_back_within_the_interval(statistic, monkeypatch):
+    monkeypatch.setattr(blend_fitting, "RESAMPLES", 200)
+    held = 0
+    for seed in range(40):
+        interval = fit_blend(blended(80, seed), "relevance", seed=seed, statistic=statistic).interval
+        assert interval is not None
+        held += interval[0] <= 8 <= interval[1]
+    assert held >= 36
+
+
+def test_the_figures_are_means_over_the_folds():
+    observed = blended(60, 1)
+    found = fit_blend(observed, "relevance", folds=4, seed=2)
+    c, b, y = observed.scores["relevance"], observed.similarity, observed.ratings["relevance"]
+    assert b is not None
+    curves = np.array(
+        [[stats.spearmanr(c[part] + weight * b[part], y[part])[0] for weight in WEIGHTS] for part in split(60, 4, 2)]
+    )
+    assert found.unblended == pytest.approx(curves[:, 0].mean())
+    assert found.default == pytest.approx(curves[:, WEIGHTS == 10].mean())
+    means = curves.mean(axis=0)
+    assert means[found.weight == WEIGHTS] == pytest.approx(means.max(), abs=1e-9)
+    others = [np.delete(curves, fold, axis=0).mean(axis=0) for fold in range(4)]
+    assert found.correlation == pytest.approx(
+        np.mean([curves[fold, np.argmax(np.round(mean, 8))] for fold, mean in enumerate(others)])
+    )
+    assert (found.n, found.left_out, found.folds, found.seed, found.statistic) == (60, 0, 4, 2, "spearman")
+    assert (found.undefined, found.tried) == ({}, (0.0, 50.0))
+
+
+def test_similarity_that_says_nothing_gets_a_weight_near_none():
+    observed = blended(400, 0, weight=0.0)
+    found = fit_blend(observed, "relevance")
+    assert found.weight is not None
+    assert found.interval is not None
+    assert found.weight <= 1
+    assert found.interval[0] == 0
+
+
+def test_of_weights_that_do_equally_well_the_smallest_is_chosen():
+    assert best(np.array([[0.1, 0.5, 0.5 + 1e-12, 0.4]])) == 1
+    # An undefined correlation counts as 0, so it beats a negative one.
+    assert best(np.array([[-0.2, np.nan, -0.1]])) == 1
+
+
+def test_each_fold_is_judged_with_the_weight_that_the_others_chose():
+    # Fold 0 would choose 0, fold 1 would choose 1: each gets the other's choice.
+    assert nested(np.array([[0.9, 0.1], [0.2, 0.8]])) == pytest.approx((0.1 + 0.2) / 2)
+
+
+def test_an_interval_is_repeatable_and_larger_data_get_fewer_resamples(monkeypatch):
+    found = fit_blend(blended(60, 5), "relevance", seed=1)
+    assert found == fit_blend(blended(60, 5), "relevance", seed=1)
+    assert found.resamples == 500
+    monkeypatch.setattr(blend_fitting, "DRAWS", 60 * 200)
+    assert fit_blend(blended(60, 5), "relevance").resamples == 200
+
+
+def test_folds_are_resampled_independently():
+    c, b, y = np.random.default_rng(0).normal(size=(3, 20))
+    part = np.arange(20)
+    one = resampled_weights(c, b, y, [part], resamples=20, seed=1, statistic="pearson")
+    two = resampled_weights(c, b, y, [part, part], resamples=20, seed=1, statistic="pearson")
+    # Drawn alike, two folds of the same items would choose as one.
+    assert one.tolist() != two.tolist()
+
+
+def test_items_with_gaps_are_left_out():
+    observed = blended(50, 0)
+    for column in (observed.ratings["relevance"][:5], observed.scores["relevance"][3:8]):
+        column[:] = np.nan
+    assert observed.similarity is not None
+    observed.similarity[49] = np.nan
+    found = fit_blend(observed, "relevance")
+    assert (found.n, found.left_out) == (41, 9)
+
+
+@pytest.mark.parametrize(
+    ("n", "change", "reason"),
+    [
+        (0, {}, "no item has a score, a similarity and a rating"),
+        (3, {}, "fewer than two folds have 3 items whose ratings differ"),
+        (30, {"y": 1}, "fewer than two folds have 3 items whose ratings differ"),
+        (30, {"b": 0.5}, "the similarity is the same on all items, and no weight does better than another"),
+    ],
+)
+def test_what_cannot_be_fitted_says_why(n, change, reason):
+    values = {name: np.random.default_rng(0).normal(size=n) for name in "cby"}
+    values |= {name: np.full(n, float(value)) for name, value in change.items()}
+    found = fit_blend(observe_columns({"a": values["y"]}, {"a": values["c"]}, values["b"]), "a")
+    assert (found.weight, found.interval, found.correlation, found.resamples) == (None, None, None, 0)
+    assert {found.undefined[name] for name in ("weight", "interval", "correlation")} == {reason}
+    null = {name for name, value in found.model_dump().items() if value is None}
+    assert null == set(found.undefined)
+
+
+def test_a_judge_that_always_says_the_same_correlates_only_when_blended():
+    generator = np.random.default_rng(0)
+    b = generator.normal(size=30)
+    found = fit_blend(observe_columns({"a": b}, {"a": np.ones(30)}, b), "a")
+    assert (found.weight, found.unblended) == (0.5, None)
+    assert found.undefined == {"unblended": "at the weight 0 all values of a fold are equal"}
+    assert (found.correlation, found.default) == pytest.approx((1, 1))
+
+
+def test_without_similarity_no_item_can_be_blended():
+    found = fit_blend(observe_columns({"a": np.arange(9.0)}, {"a": np.arange(9.0)}), "a")
+    assert found.undefined["weight"] == "no item has a score, a similarity and a rating"
+
+
+@pytest.mark.parametrize(("aspect", "what"), [("relevanse", "'relevanse' has no ratings; did you mean 'relevance'")])
+def test_an_unknown_aspect_is_named(aspect, what):
+    with pytest.raises(UnknownAspect, match=what):
+        fit_blend(blended(9, 0), aspect)
+
+
+def test_an_aspect_without_scores_is_named():
+    with pytest.raises(UnknownAspect, match="the aspect 'a' has no scores"):
+        fit_blend(observe_columns({"a": np.ones(3)}), "a")

@@ -1,0 +1,87 @@
+"""Whatever records say, every analysis answers: no NaN, no warning, and no null without a reason."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from app.analysis.agreement import measure_agreement
+from app.analysis.blend_fitting import fit_blend
+from app.analysis.composite_fitting import fit_composite
+from app.analysis.correlation import correlate
+from app.domain.errors import UnknownAspect
+from app.domain.model import Value
+from app.domain.rubric import LinearComposite
+from tests.support.observed import observe
+
+BENT = LinearComposite.model_validate(
+    {
+        "id": "bent",
+        "kind": "linear",
+        "terms": [{"aspect": "a", "weight": 1}, {"aspect": "b", "weight": -1, "transform": {"absolute": True}}],
+    }
+)
+NUMBERS = st.sampled_from([None, 0, -0.0, 1, 2, 0.1, 0.3, -1, 5e-324, 1e-160, 1e15, -1e15, 999_999_999_999_999.9])
+RATINGS = st.fixed_dictionaries({}, optional={"a": NUMBERS, "b": NUMBERS, "y": NUMBERS})
+RECORDS = st.dictionaries(
+    st.tuples(st.sampled_from("ABC"), st.integers(0, 5), st.sampled_from([None, "r1", "r2", "r3"])),
+    RATINGS,
+    min_size=1,
+    max_size=25,
+)
+SCORES = st.lists(NUMBERS, min_size=10, max_size=10)
+
+
+def observed(records, scores, similarity):
+    return observe(
+        [
+            {
+                "system": system,
+                "item": item,
+                "rater": rater,
+                "ratings": {"a": None, **ratings},
+                "scores": {"a": scores[item], "b": scores[-1 - item]},
+                "similarity": similarity[item],
+            }
+            for (system, item, rater), ratings in records.items()
+        ],
+        aspects=["a", "b", "y"],
+    )
+
+
+def nulls_without_a_word(model):
+    """The names of null figures that `undefined` has nothing to say of, in the model and all that it holds."""
+    words = getattr(model, "undefined", {})
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if value is None and name not in words:
+            yield name
+        if isinstance(value, dict) and None in value.values() and name not in words:
+            yield name
+        for part in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(part, BaseModel):
+                yield from nulls_without_a_word(part)
+
+
+def check(report: Value):
+    assert list(nulls_without_a_word(report)) == []
+    # Values refuse NaN and infinity when they are made; what is written must be JSON again.
+    assert type(report).model_validate_json(report.model_dump_json()) == report
+
+
+@settings(deadline=None, max_examples=150)
+@given(RECORDS, SCORES, SCORES)
+def test_every_analysis_answers_whatever_it_is_given(records, scores, similarity):
+    read = observed(records, scores, similarity)
+    check(measure_agreement(read))
+    check(correlate(read, resamples=10))
+    for fit in (
+        lambda: fit_composite(read, BENT, "y", test_share=0.3),
+        lambda: fit_blend(read, "a", folds=2),
+        lambda: fit_blend(read, "b", folds=2, statistic="pearson"),
+    ):
+        try:
+            check(fit())
+        except UnknownAspect as error:
+            assert "nobody rated" in error.detail or "has no ratings" in error.detail
