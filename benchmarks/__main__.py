@@ -6,7 +6,7 @@ import importlib.util
 import os
 import platform
 
-from benchmarks import batches, evaluations
+from benchmarks import analysis, batches, evaluations, gate
 
 
 def main() -> None:
@@ -14,6 +14,10 @@ def main() -> None:
     batches.main()
     print()
     evaluations.main()
+    print()
+    analysis.main()
+    print()
+    gate.main()
     print()
     if importlib.util.find_spec("bert_score") is None:
         print("relevance: not measured, the bertscore extra is not installed")

@@ -11,6 +11,7 @@ SaitenError
 ├── IdempotencyKeyReused
 ├── IdempotencyKeyInUse
 ├── BatchFinished                     completed or cancelled: it cannot be steered any more
+├── SignatureMismatch                 two runs that were not scored the same way; carries the differing pieces
 ├── RubricInvalid                     a rubric file is broken; carries line and field
 ├── SettingsInvalid                   the operator can mend it
 ├── UpstreamError                     somebody else's service
@@ -27,6 +28,8 @@ Each class has a stable `code`; `app/web/problems.py` maps each to its HTTP stat
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class SaitenError(Exception):
@@ -94,6 +97,21 @@ class IdempotencyKeyInUse(SaitenError):
 class BatchFinished(SaitenError):
     code = "batch-finished"
     title = "The batch is finished"
+
+
+class SignatureMismatch(SaitenError):
+    """Two runs whose scores cannot be compared.
+
+    `pieces` holds, by the signature piece's name, the baseline's value and the candidate's; where one run itself has
+    several, they are joined by a comma.
+    """
+
+    code = "signature-mismatch"
+    title = "The runs were not scored the same way"
+
+    def __init__(self, detail: str, *, pieces: Mapping[str, tuple[str, str]] | None = None) -> None:
+        super().__init__(detail)
+        self.pieces = dict(pieces or {})
 
 
 class RubricInvalid(SaitenError):

@@ -19,6 +19,19 @@ def sign(pieces: Mapping[str, str]) -> str:
     return "|".join(f"{key}:{plain(value)}" for key, value in pieces.items())
 
 
+def read_signature(signature: str) -> dict[str, str]:
+    """The pieces of a line that `sign` wrote, by name, in their order. A value may hold colons."""
+    pairs = (piece.partition(":") for piece in signature.split("|") if piece)
+    return {key: value for key, _, value in pairs}
+
+
+def differences(one: str, other: str) -> dict[str, tuple[str, str]]:
+    """The pieces in which two lines differ, with both values."""
+    left, right = read_signature(one), read_signature(other)
+    pairs = {key: (left.get(key, NONE), right.get(key, NONE)) for key in dict.fromkeys([*left, *right])}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
 def plain(value: str) -> str:
     """The value with `|` and line breaks replaced: an endpoint that names its model must not write further pieces."""
     return " ".join(value.replace("|", "/").split())

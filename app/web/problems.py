@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from app.domain import errors
 from app.domain.errors import InvalidRequest, SaitenError, UpstreamError
+from app.domain.lines import InvalidLines
 from app.domain.model import pointer
 from app.domain.validation import InvalidDocument
 
@@ -23,6 +24,7 @@ logger = logging.getLogger("saiten.web")
 STATUSES: Mapping[type[SaitenError], int] = {
     errors.InvalidRequest: 422,
     InvalidDocument: 422,
+    InvalidLines: 422,
     errors.UnknownRubric: 422,
     errors.UnknownAspect: 422,
     errors.RubricNotSupported: 422,
@@ -32,6 +34,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.IdempotencyKeyReused: 422,
     errors.IdempotencyKeyInUse: 409,
     errors.BatchFinished: 409,
+    errors.SignatureMismatch: 409,
     errors.RubricInvalid: 500,
     errors.SettingsInvalid: 500,
     errors.UpstreamError: 502,
@@ -109,11 +112,13 @@ def answer_error(request: Request, error: Exception) -> Response:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     faults = faults_of(error)
-    more = (
+    more: dict[str, Any] = (
         {"errors": [{"pointer": clip(where), "detail": clip(what)} for where, what in faults[:MOST_FAULTS]]}
         if faults
         else {}
     )
+    if isinstance(error, errors.SignatureMismatch):
+        more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
     return problem(
         status,
         error.code,
@@ -129,6 +134,10 @@ def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
     """What is wrong where, for the callers' eyes."""
     if isinstance(error, InvalidDocument):
         return error.faults
+    if isinstance(error, InvalidLines):
+        # A record stands in a document's field `data`, a line in a body that is nothing but lines.
+        root = "/data" if error.noun == "record" else ""
+        return [(f"{root}/{number - 1}", f"{error.noun} {number}: {what}") for number, what in error.faults]
     return [(error.pointer, error.detail)] if error.pointer is not None else []
 
 

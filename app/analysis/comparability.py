@@ -1,0 +1,60 @@
+"""Whether two runs were scored the same way, by their signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from app.domain.comparison import Run
+from app.domain.errors import SignatureMismatch
+from app.domain.signature import NONE
+
+UNSIGNED = "signature"
+"""The piece that differs where one run's results carry a signature and the other's do not."""
+
+
+def read_pieces(signature: str) -> dict[str, str]:
+    """The pieces of a signature line, `key:value` joined by `|`; a value may hold colons."""
+    split = (piece.partition(":") for piece in signature.split("|"))
+    return {key: value for key, _, value in split}
+
+
+def find_differences(baseline: Run, candidate: Run) -> dict[str, tuple[str, str]]:
+    """The pieces in which the runs differ, or in which one run differs from itself: both runs' values, by piece.
+
+    Several values within a run are joined by a comma. A run without results differs from nothing.
+    """
+    ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
+    if bool(ours) != bool(theirs) and baseline.items and candidate.items:
+        return {UNSIGNED: (show(baseline.signatures), show(candidate.signatures))}
+    alone = not (ours and theirs)
+    found: dict[str, tuple[str, str]] = {}
+    for key in dict.fromkeys([*ours, *theirs]):
+        left, right = ours.get(key, {NONE: None}), theirs.get(key, {NONE: None})
+        mixed = len(left) > 1 or len(right) > 1
+        if mixed or (not alone and list(left) != list(right)):
+            found[key] = (show(left), show(right))
+    return found
+
+
+def check_signatures(baseline: Run, candidate: Run, *, allow_mismatch: bool) -> dict[str, tuple[str, str]]:
+    """The differing pieces; raises SignatureMismatch where there are any and that was not allowed."""
+    pieces = find_differences(baseline, candidate)
+    if pieces and not allow_mismatch:
+        raise SignatureMismatch(
+            f"The runs' scores were not made in the same way: {', '.join(pieces)} "
+            f"{'differs' if len(pieces) == 1 else 'differ'}. Score them alike, or allow the mismatch",
+            pieces=pieces,
+        )
+    return pieces
+
+
+def gather_pieces(signatures: Iterable[str]) -> dict[str, dict[str, None]]:
+    """By piece the values that occur, each once, sorted; a signature that lacks a piece counts with `-`."""
+    read = [read_pieces(signature) for signature in signatures]
+    keys = dict.fromkeys(key for pieces in read for key in pieces)
+    return {key: dict.fromkeys(sorted({pieces.get(key, NONE) for pieces in read})) for key in keys}
+
+
+def show(values: Mapping[str, object]) -> str:
+    """Values in one text."""
+    return ", ".join(values) or NONE

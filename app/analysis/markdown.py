@@ -1,0 +1,127 @@
+"""The gate's report as Markdown that a CI job can post on a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from app.analysis.gate_rules import describe_rule, tell_p
+from app.domain.comparison import Comparison, GateReason, GateReport, Measure
+
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
+"""What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
+
+REFERENCE = re.compile(r"([@#!])(?=\w)")
+"""A sign that makes a mention or a link to an issue of what follows, even after a backslash."""
+
+JOINER = "\u2060"
+"""Shows nothing; after such a sign it keeps anybody of that name from getting a message."""
+
+DASH = "–"
+
+
+def write_markdown(report: GateReport) -> str:
+    """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
+    parts = [f"### Saiten gate: {report.verdict}", name_runs(report), *list_reasons(report)]
+    if report.comparison is not None:
+        parts += write_table(report.comparison)
+        parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
+    parts.append("\n".join(fold_signatures(report)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def name_runs(report: GateReport) -> str:
+    """Which run was judged, against which, and how."""
+    told = f"Candidate run **{escape(report.candidate)}**"
+    if report.comparison is None:
+        return f"{told}, alpha {report.alpha:g}."
+    pairing = report.comparison.pairing
+    return f"{told} against **{escape(report.comparison.baseline)}**, alpha {report.alpha:g}; {escape(pairing.reason)}."
+
+
+def list_reasons(report: GateReport) -> Iterator[str]:
+    """What decided, as a list; the coverage is in it, with its denominator."""
+    yield "\n".join(tell_reason(reason, report) for reason in report.reasons)
+
+
+def tell_reason(reason: GateReason, report: GateReport) -> str:
+    """One line of the list."""
+    name: str = reason.about
+    if reason.rule is not None:
+        rule = report.rules[reason.rule]
+        name = f"{rule.aspect} ({describe_rule(rule)})"
+    return f"- **{reason.verdict}** {escape(name)}: {escape(reason.detail)}"
+
+
+def write_table(comparison: Comparison) -> list[str]:
+    """A row a measure; empty without measures."""
+    rows = [
+        *((name, measure) for name, measure in comparison.aspects.items()),
+        *((name, measure) for name, measure in comparison.composites.items()),
+        *((f"{name}.blended", measure) for name, measure in comparison.blended.items()),
+    ]
+    if not rows:
+        return []
+    level = f"{100 * (1 - comparison.alpha):g}"
+    head = [
+        f"| measure | baseline | candidate | difference [{level} %] | p adj. | n | won / tied / lost | verdict |",
+        "|:--|--:|--:|:--|--:|--:|--:|:--|",
+    ]
+    return ["\n".join([*head, *(write_row(name, measure) for name, measure in rows)])]
+
+
+def write_row(name: str, measure: Measure) -> str:
+    """One measure. A figure that there is not is a dash."""
+    cells = [
+        escape(name),
+        show(measure.baseline_mean),
+        show(measure.candidate_mean),
+        show_difference(measure),
+        DASH if measure.p_adjusted is None else tell_p(measure.p_adjusted).removeprefix("p ").removeprefix("= "),
+        f"{measure.n:,}" if measure.test == "wilcoxon" else f"{measure.n_baseline:,} / {measure.n_candidate:,}",
+        show_wins(measure),
+        measure.verdict,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def show(figure: float | None) -> str:
+    """A mean in three decimals."""
+    return DASH if figure is None else f"{figure:.3f}"
+
+
+def show_difference(measure: Measure) -> str:
+    """The difference, with its interval where there is one."""
+    if measure.difference is None:
+        return DASH
+    told = f"{measure.difference:+.3f}"
+    return told if measure.interval is None else f"{told} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+
+
+def show_wins(measure: Measure) -> str:
+    """How many pairs the candidate won, tied and lost."""
+    wins = measure.wins
+    if wins is None:
+        return DASH
+    return f"{wins.a_wins.wins:,} / {wins.ties.wins:,} / {wins.b_wins.wins:,}"
+
+
+def fold_signatures(report: GateReport) -> Iterator[str]:
+    """How the scores were made, and where the runs differ in that."""
+    differing = report.comparison.signature_differences if report.comparison is not None else {}
+    lines = [*report.signatures, *(f"{piece}: {ours} -> {theirs}" for piece, (ours, theirs) in differing.items())]
+    if not lines:
+        return
+    fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
+    yield "<details><summary>How this was scored</summary>"
+    yield ""
+    yield fence
+    yield from (" ".join(line.split()) for line in lines)
+    yield fence
+    yield ""
+    yield "</details>"
+
+
+def escape(text: str) -> str:
+    """A text that shows as it is, on one line, also in a table cell: no markup, no links, no mentions."""
+    return REFERENCE.sub(rf"\1{JOINER}", SPECIAL.sub(r"\\\1", " ".join(text.split())))

@@ -1,0 +1,94 @@
+"""Whether the judge still rates as it did: its ratings of frozen anchors, then and now."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.domain.dialogue import Context, Text
+from app.domain.evaluation import JudgeOptions, PathChoice
+from app.domain.model import Id, Value, listed
+from app.domain.reports import Undefined
+
+
+class Anchor(Value):
+    """An own dialogue that never changes. `ratings` are what a careful human would give."""
+
+    id: Id
+    context: Context
+    response: Text
+    ratings: dict[Id, int]
+
+
+Rating = Annotated[int, Field(ge=-1000, le=1000)]
+"""No rubric has more levels; a reference is a caller's own, and its sums must stay small."""
+
+
+class AnchorRatings(Value):
+    """A judge's ratings of the anchors: by anchor and aspect, one value a run, null where it gave none.
+
+    `anchors` is the digest of the anchor set, `signature` how the ratings were made; ratings of another set, or made in
+    another way, say nothing of drift.
+    """
+
+    rubric: str
+    anchors: str
+    signature: str
+    at: Annotated[datetime, Field(strict=False)]
+    ratings: dict[str, dict[str, Annotated[tuple[Rating | None, ...], listed(minimum=1, maximum=100)]]]
+
+
+class AspectDrift(Value):
+    """One aspect of `n` anchors that were asked for both then and now.
+
+    `shift` is mean now minus mean then, over those rated both times; `p` is Wilcoxon's, and at least that of the same
+    mean by exchange of the runs. `changed` counts anchors with another rating than is usual of the stored runs, no
+    rating among them: `lost` had one then and have none now. `noise` is the share that changed between the stored runs
+    themselves, and `p_changed` the probability of so many changes by that noise (binomial, one-sided), and at least
+    that by exchange of the runs. `p_adjusted` and `p_changed` are by Holm over both questions of all aspects.
+    `intended` is the share of anchors rated now as a careful human would.
+    """
+
+    n: int
+    shift: float | None
+    p: float | None
+    p_adjusted: float | None
+    changed: int
+    lost: int = 0
+    noise: float
+    p_changed: float | None
+    intended: float | None
+    moved: bool
+    undefined: Undefined = Field(default_factory=dict)
+
+
+class JudgeCheckRequest(Value):
+    """What to check. Without `reference` the ratings that the service has stored are the measure; `record` stores
+    those of now in their place. A `reference` is the caller's to keep: where it is of other anchors, the answer has the
+    ratings to keep instead, and what the service has stored stays."""
+
+    rubric: Id = "ja-dialogue"
+    path: PathChoice = "source"
+    judge: JudgeOptions = Field(default_factory=JudgeOptions)
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
+    record: bool = False
+    reference: AnchorRatings | None = None
+
+
+class JudgeCheck(Value):
+    """`recorded`: there was nothing to compare with, or what was stored is of other anchors; the ratings of now are the
+    measure of next time. `ratings` are those of now."""
+
+    verdict: Literal["steady", "moved", "recorded"]
+    detail: str
+    rubric: str
+    judge: str
+    anchors: int
+    unrated: int
+    alpha: float
+    aspects: dict[str, AspectDrift]
+    signature_differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
+    reference_at: Annotated[datetime | None, Field(strict=False)] = None
+    ratings: AnchorRatings

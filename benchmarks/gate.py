@@ -1,0 +1,176 @@
+"""How often the gate fails a system that is as good as before, and one that is worse: simulated CI runs.
+
+    python -m benchmarks.gate                 # 1,000 CI runs a row, two or three minutes
+    python -m benchmarks.gate --runs 200 --seed 1
+
+Each CI run scores the same contexts with two systems, on six aspects with the scales of ja-dialogue. A rating is a
+normal value cut into levels: part of it is the context's, shared by both systems, part is the response's, shared by its
+aspects, part is noise. A drop lowers single ratings by one level, as often as it takes to lower the mean by that much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.analysis.gate import judge_gate
+from app.domain.comparison import GateReport, GateRule, PairingTest, Run, RunItem
+
+SHARES: Mapping[str, Mapping[int, float]] = {
+    "naturalness": {1: 0.1, 2: 0.3, 3: 0.6},
+    "coherence": {0: 0.25, 1: 0.75},
+    "interestingness": {1: 0.3, 2: 0.5, 3: 0.2},
+    "relevance": {1: 0.15, 2: 0.35, 3: 0.5},
+    "consistency": {0: 0.15, 1: 0.85},
+    "overall": {1: 0.08, 2: 0.2, 3: 0.36, 4: 0.26, 5: 0.1},
+}
+"""How often each level of each aspect is given."""
+
+SCALES = {aspect: (float(min(levels)), float(max(levels))) for aspect, levels in SHARES.items()}
+SIGNATURE = "saiten:1|rubric:ja-dialogue@1|judge:simulated"
+RESAMPLES = 100
+"""Verdicts do not depend on the bootstrap, and nobody reads these intervals."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row: `drops` in scale points by aspect. `context` and `response` are the shares of a rating's variance that
+    are the context's and the response's; the rest is noise."""
+
+    name: str
+    items: int = 200
+    test: PairingTest = "paired"
+    drops: Mapping[str, float] = field(default_factory=dict)
+    rules: Sequence[GateRule] = ()
+    context: float = 0.7
+    response: float = 0.15
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of `runs` simulated CI runs, how many had each verdict. `sd` is that of the paired differences of overall."""
+
+    scenario: Scenario
+    runs: int
+    verdicts: Counter[str]
+    sd: float
+    seconds: float
+
+    @property
+    def failed(self) -> float:
+        """The share of runs that the gate failed."""
+        return self.verdicts["fail"] / self.runs
+
+
+OVERALL = (GateRule(aspect="overall", max_drop=0.0),)
+ALL_DROP = dict.fromkeys(SHARES, 0.3)
+SCENARIOS = (
+    Scenario("no difference, paired"),
+    Scenario("no difference, paired, aspects independent", response=0.0, context=0.0),
+    Scenario("no difference, paired, one rule", rules=OVERALL),
+    Scenario("no difference, paired", items=20),
+    Scenario("no difference, unpaired", test="unpaired"),
+    Scenario("no difference, unpaired", test="unpaired", items=20),
+    Scenario("overall drops by 0.3, six rules", drops={"overall": 0.3}),
+    Scenario("overall drops by 0.3, one rule", drops={"overall": 0.3}, rules=OVERALL),
+    Scenario("relevance drops by 0.3, six rules", drops={"relevance": 0.3}),
+    Scenario("all aspects drop by 0.3, six rules", drops=ALL_DROP),
+    Scenario("all aspects drop by 0.3, unpaired", drops=ALL_DROP, test="unpaired"),
+    Scenario("all aspects drop by 0.3, six rules", drops=ALL_DROP, items=20),
+)
+
+
+def simulate(scenario: Scenario, runs: int, seed: int) -> Outcome:
+    """So many CI runs of one scenario."""
+    generator = np.random.default_rng(seed)
+    started = time.perf_counter()
+    verdicts: Counter[str] = Counter()
+    spread = []
+    for _ in range(runs):
+        baseline, candidate = draw(scenario, generator)
+        verdicts[judge(scenario, baseline, candidate).verdict] += 1
+        spread.append(np.std(candidate["overall"] - baseline["overall"], ddof=1))
+    return Outcome(scenario, runs, verdicts, float(np.mean(spread)), time.perf_counter() - started)
+
+
+def draw(scenario: Scenario, generator: np.random.Generator) -> Iterator[dict[str, NDArray[np.int64]]]:
+    """The baseline's ratings by aspect, each of shape (items,), then the candidate's."""
+    items, aspects = scenario.items, len(SHARES)
+    shared = math.sqrt(scenario.context / 2)
+    context = shared * generator.standard_normal((items, 1)) + shared * generator.standard_normal((items, aspects))
+    noise = math.sqrt(1 - scenario.context - scenario.response)
+    for drops in ({}, scenario.drops):
+        response = math.sqrt(scenario.response) * generator.standard_normal((items, 1))
+        values = context + response + noise * generator.standard_normal((items, aspects))
+        ratings = {aspect: cut(values[:, column], SHARES[aspect]) for column, aspect in enumerate(SHARES)}
+        for aspect, size in drops.items():
+            ratings[aspect] = lower(ratings[aspect], size, SHARES[aspect], generator)
+        yield ratings
+
+
+def cut(values: NDArray[np.float64], shares: Mapping[int, float]) -> NDArray[np.int64]:
+    """Standard normal values as levels, each as often as its share says."""
+    levels = np.array(list(shares))
+    bounds = [NormalDist().inv_cdf(share) for share in np.cumsum(list(shares.values()))[:-1]]
+    found: NDArray[np.int64] = levels[np.searchsorted(bounds, values)]
+    return found
+
+
+def lower(
+    ratings: NDArray[np.int64], size: float, shares: Mapping[int, float], generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Ratings lowered by one level, above the lowest, as often as lowers the expected mean by `size` points."""
+    lowest = min(shares)
+    chosen = generator.random(len(ratings)) < size / (1 - shares[lowest])
+    found: NDArray[np.int64] = ratings - (chosen & (ratings > lowest))
+    return found
+
+
+def judge(
+    scenario: Scenario, baseline: Mapping[str, NDArray[np.int64]], candidate: Mapping[str, NDArray[np.int64]]
+) -> GateReport:
+    """The gate's verdict on these ratings."""
+    return judge_gate(
+        make_run("candidate", candidate),
+        make_run("baseline", baseline),
+        scenario.rules,
+        test=scenario.test,
+        resamples=RESAMPLES,
+    )
+
+
+def make_run(name: str, ratings: Mapping[str, NDArray[np.int64]]) -> Run:
+    """The ratings as a complete run."""
+    columns = [column.tolist() for column in ratings.values()]
+    items = [
+        RunItem(str(number), None, name, None, dict(zip(ratings, row, strict=True)))
+        for number, row in enumerate(zip(*columns, strict=True))
+    ]
+    return Run(name, items, len(items), {SIGNATURE: len(items)}, SCALES, tuple(ratings))
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    print(f"gate at alpha 0.05, {args.runs:,} simulated CI runs a row, six aspects; max_drop 0")
+    print(f"{'scenario':46}{'items':>6}{'sd':>6}{'fail':>8}{'inconcl.':>10}{'pass':>8}{'ms/run':>8}")
+    for scenario in SCENARIOS:
+        found = simulate(scenario, args.runs, args.seed)
+        shares = [found.verdicts[verdict] / found.runs for verdict in ("fail", "inconclusive", "pass")]
+        told = f"{shares[0]:8.1%}{shares[1]:10.1%}{shares[2]:8.1%}"
+        print(f"{scenario.name:46}{scenario.items:6}{found.sd:6.2f}{told}{1000 * found.seconds / found.runs:8.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Runs that were scored in different ways are not compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.analysis.comparability import check_signatures, find_differences, read_pieces
+from app.domain.errors import SignatureMismatch
+from app.domain.signature import sign
+from tests.support.runs import make_run
+
+LINE = "saiten:1|model:judge-1:8b|weight:10"
+
+
+def signed(*signatures: str, name: str = "run"):
+    return make_run(name, {"warmth": [1, 2]}, signatures=dict.fromkeys(signatures, 1))
+
+
+def test_pieces_are_read_as_they_were_signed():
+    pieces = {"judge": "openai/http://host:8000/v1", "model": "a:b:c", "dropped": "-"}
+    assert read_pieces(sign(pieces)) == pieces
+
+
+def test_runs_of_one_signature_can_be_compared():
+    assert find_differences(signed(LINE), signed(LINE)) == {}
+
+
+def test_every_differing_piece_is_named_with_both_values():
+    other = "saiten:1|model:judge-2:8b|weight:10|path:both"
+    assert find_differences(signed(LINE), signed(other)) == {
+        "model": ("judge-1:8b", "judge-2:8b"),
+        "path": ("-", "both"),
+    }
+
+
+def test_a_run_that_mixes_signatures_is_not_one_run():
+    mixed = signed(LINE.replace(":10", ":9"), LINE)
+    assert find_differences(mixed, signed(LINE)) == {"weight": ("10, 9", "10")}
+    # The same mix on both sides is a mix still.
+    assert find_differences(mixed, mixed) == {"weight": ("10, 9", "10, 9")}
+
+
+def test_an_unsigned_run_is_not_taken_for_one_scored_alike():
+    assert find_differences(signed(), signed(LINE)) == {"signature": ("-", LINE)}
+    assert find_differences(signed(), signed()) == {}
+
+
+def test_a_run_without_results_differs_from_nothing():
+    empty = make_run("empty", {"warmth": []})
+    assert find_differences(empty, signed(LINE)) == {}
+    assert find_differences(signed(LINE, LINE + "0"), empty) == {"weight": ("10, 100", "-")}
+
+
+def test_a_mismatch_is_refused_unless_it_is_allowed():
+    other = signed(LINE.replace("10", "5"))
+    with pytest.raises(SignatureMismatch) as refused:
+        check_signatures(signed(LINE), other, allow_mismatch=False)
+    assert refused.value.pieces == {"weight": ("10", "5")}
+    assert "weight differs" in refused.value.detail
+    assert check_signatures(signed(LINE), other, allow_mismatch=True) == {"weight": ("10", "5")}

@@ -1,0 +1,303 @@
+"""The verdict of the gate, rule by rule."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from app.analysis.gate import judge_gate
+from app.analysis.gate_plan import plan
+from app.domain.comparison import GateReport, GateRule
+from app.domain.errors import InvalidRequest, SignatureMismatch, UnknownAspect
+from app.domain.judge_check import AnchorRatings, JudgeCheck
+from tests.support.runs import make_run
+
+choose = random.Random(7)
+BEFORE = [choose.randint(2, 5) for _ in range(80)]
+LOWER = [rating - (number % 2) for number, rating in enumerate(BEFORE)]
+HIGHER = [rating + (number % 2) for number, rating in enumerate(BEFORE)]
+SHUFFLED = [rating + (number % 7 == 0) - (number % 7 == 1) for number, rating in enumerate(BEFORE)]
+
+
+def judge(before: Any, after: Any, *rules: dict[str, Any], **settings: Any) -> GateReport:
+    """The gate on one aspect, `warmth`, on a scale of 1–5."""
+    asked = [GateRule(**{"aspect": "warmth", **rule}) for rule in rules]
+    baseline = None if before is None else make_run("old", {"warmth": before})
+    return judge_gate(make_run("new", {"warmth": after}), baseline, asked, resamples=200, **settings)
+
+
+def codes(report: GateReport) -> list[tuple[str, str]]:
+    return [(reason.about, reason.code) for reason in report.reasons]
+
+
+def reason_of(report: GateReport) -> Any:
+    (found,) = [reason for reason in report.reasons if reason.rule == 0]
+    return found
+
+
+# Drops
+
+
+def test_a_real_drop_fails_with_its_figures():
+    report = judge(BEFORE, LOWER)
+    assert report.verdict == "fail"
+    assert codes(report) == [("rule", "drop"), ("coverage", "held")]
+    assert report.rules == (GateRule(aspect="warmth", max_drop=0.0),)
+    detail = report.reasons[0].detail
+    assert detail.startswith("fell by 0.500 (from ")
+    assert "p < 0.0001 after Holm over 1; 80 pairs): more than the 0 tolerated" in detail
+
+
+def test_a_real_drop_within_tolerance_holds_and_says_so():
+    report = judge(BEFORE, LOWER, {"max_drop": 0.5})
+    assert report.verdict == "pass"
+    assert "significant, but within the 0.5 tolerated" in reason_of(report).detail
+
+
+def test_a_rise_holds_however_few_the_items():
+    report = judge(BEFORE, HIGHER, {"max_drop": 0, "must_detect": 0.001})
+    assert report.verdict == "pass"
+    assert reason_of(report).detail.endswith(": better")
+
+
+@pytest.mark.parametrize("count", [1, 2, 80])
+def test_runs_without_any_difference_hold(count):
+    report = judge(BEFORE[:count], BEFORE[:count])
+    assert report.verdict == "pass"
+    assert reason_of(report).detail.startswith("no value differs between the runs")
+
+
+def test_no_significant_drop_holds_where_one_that_matters_would_have_been_seen():
+    # 24 of 80 differences are ±1: s = √(24/79) = 0.551, and 2.802 · 0.551 / √80 = 0.173; a quarter of 1–5 is 1.
+    report = judge(BEFORE, SHUFFLED)
+    assert report.verdict == "pass"
+    assert "one of 0.173 would have been seen" in reason_of(report).detail
+
+
+def test_no_significant_drop_tells_nothing_where_the_data_could_not_show_one():
+    report = judge(BEFORE, SHUFFLED, {"max_drop": 0.05, "must_detect": 0.1})
+    assert (report.verdict, reason_of(report).code) == ("inconclusive", "not-enough-data")
+    # 80 · (0.1726 / 0.1)² = 238.5
+    assert "and 0.1 must be: about 239 items would do" in reason_of(report).detail
+
+
+def test_what_must_be_detected_is_a_quarter_of_the_scale_or_the_tolerance():
+    scales = {"warmth": (0.0, 0.4)}
+    narrow, candidate = (make_run("run", {"warmth": column}, scales=scales) for column in (BEFORE, SHUFFLED))
+    asked = [GateRule(aspect="warmth", max_drop=0)]
+    assert "and 0.1 must be" in judge_gate(candidate, narrow, asked).reasons[0].detail
+    assert judge_gate(candidate, narrow, [GateRule(aspect="warmth", max_drop=0.2)]).verdict == "pass"
+    # With the best value inside, the way from the worst to it is the scale: 0.1 of 0.4 becomes 0.05 of 0.2.
+    assert plan(asked, dataclasses.replace(candidate, best={"warmth": 0.2}), narrow)[0].must_detect == 0.05
+
+
+def test_three_pairs_cannot_fail_nor_pass():
+    report = judge([5, 5, 5], [1, 2, 1])
+    assert (report.verdict, reason_of(report).code) == ("inconclusive", "not-enough-data")
+    # 2 / 2^n is below 0.05 from n = 6 on; a drop of 1 on a scale of 1–5 changes every pair.
+    assert "about 6 items are the fewest" in reason_of(report).detail
+    unpaired = judge([5, 5, 5], [1, 2, 1], test="unpaired")
+    assert (unpaired.verdict, reason_of(unpaired).code) == ("inconclusive", "not-enough-data")
+    assert judge([5] * 6, [4] * 6).verdict == "fail"
+
+
+def test_runs_that_hardly_differ_do_not_show_that_a_drop_would_be_seen():
+    # One of 20 binary ratings changed: its spread promises that a drop of 0.137 is seen. One of 0.25 would change five
+    # pairs, of which all may fall: 2 / 2^5 = 0.0625. Six are needed: 6 / 0.25 = 24 items.
+    before, after = [1.0] * 20, [0.0] + [1.0] * 19
+    runs = [make_run("run", {"warmth": column}, scales={"warmth": (0.0, 1.0)}) for column in (before, after)]
+    report = judge_gate(runs[1], runs[0])
+    assert (report.verdict, report.reasons[0].code) == ("inconclusive", "not-enough-data")
+    assert "about 24 items are the fewest" in report.reasons[0].detail
+
+
+def test_a_drop_larger_than_what_must_be_seen_does_not_pass_because_ranks_miss_it():
+    # Nine tenths rise a little, one tenth falls by far: the mean falls by 0.9 · 0.1 − 0.1 · 4 = −0.31.
+    report = judge([5.0] * 500, [5.1] * 450 + [1.0] * 50, {"max_drop": 0, "must_detect": 0.3})
+    assert (report.verdict, reason_of(report).code) == ("inconclusive", "not-enough-data")
+    assert "not significant by ranks, though more than the 0.3 that must be seen" in reason_of(report).detail
+
+
+def test_holm_counts_the_measures_of_the_rules_alone():
+    few = [rating - (number < 7) for number, rating in enumerate(BEFORE)]  # p = 2 / 2^7 = 0.0156
+    old = make_run("old", {"warmth": BEFORE, **{f"a{number}": BEFORE for number in range(5)}})
+    new = make_run("new", {"warmth": few, **{f"a{number}": BEFORE for number in range(5)}})
+    assert judge_gate(new, old, [GateRule(aspect="warmth", max_drop=0)]).verdict == "fail"
+    # With all six Holm asks for 0.05 / 6 = 0.0083.
+    assert judge_gate(new, old).verdict == "pass"
+
+
+def test_a_mean_and_ranks_at_odds_do_not_fail():
+    # The mean fell by (40 · 1 − 4 · 41) / 44 = −2.8, the ranks favour the candidate: no regression is shown.
+    report = judge([50.0] * 44, [51.0] * 40 + [9.0] * 4)
+    assert (report.verdict, reason_of(report).code) == ("inconclusive", "not-enough-data")
+
+
+def test_a_report_survives_being_sent():
+    other = make_run("old", {"Warmth, 暖かさ": BEFORE}, signatures={"model:two": 80})
+    report = judge_gate(make_run("new", {"Warmth, 暖かさ": LOWER}), other, allow_signature_mismatch=True)
+    assert report.verdict == "fail"
+    assert GateReport.model_validate(json.loads(report.model_dump_json())) == report
+
+
+# Minima
+
+
+@pytest.mark.parametrize(
+    ("values", "minimum", "verdict", "code"),
+    [
+        ([4, 4, 5], 4.2, "pass", "held"),
+        # mean 13/3, s = 0.577, t(0.975; 2) = 4.303: the interval reaches 4.333 + 1.434 = 5.768
+        ([4, 4, 5], 5.7, "inconclusive", "not-enough-data"),
+        ([4, 4, 5], 5.8, "fail", "below-minimum"),
+        ([3, 3], 3.5, "fail", "below-minimum"),
+        ([3], 3.5, "inconclusive", "not-enough-data"),
+        ([3], 3, "pass", "held"),
+        ([None, None], 3, "inconclusive", "no-values"),
+    ],
+)
+def test_a_mean_below_the_minimum_fails_only_beyond_chance(values, minimum, verdict, code):
+    found = reason_of(judge(None, values, {"min_mean": minimum}, min_coverage=0.0))
+    assert (found.verdict, found.code) == (verdict, code)
+
+
+def test_a_rule_with_both_leaves_one_reason_by_the_worse():
+    report = judge(BEFORE, BEFORE, {"max_drop": 0, "min_mean": 4.9})
+    assert (report.verdict, reason_of(report).code) == ("fail", "below-minimum")
+    assert "; no value differs between the runs" in reason_of(report).detail
+
+
+# Coverage
+
+
+def test_too_little_coverage_comes_before_a_rule_that_fails():
+    report = judge(BEFORE, [*LOWER[:-2], None, None])
+    assert report.verdict == "inconclusive"
+    assert codes(report) == [("coverage", "coverage"), ("rule", "drop")]
+    assert "78 of 80 verdicts of the candidate run (97.50 %)" in report.reasons[0].detail
+    assert report.coverage.model_dump() == {"candidates": 80, "rated": 78, "expected": 80, "share": 0.975}
+    assert judge(BEFORE, [*LOWER[:-2], None, None], min_coverage=0.975).verdict == "fail"
+
+
+def test_candidates_without_a_result_are_expected_too():
+    candidate = make_run("new", {"warmth": BEFORE}, expected=100)
+    report = judge_gate(candidate, None, [GateRule(aspect="warmth", min_mean=1)])
+    assert (report.verdict, report.coverage.share) == ("inconclusive", 0.8)
+
+
+def test_items_without_a_partner_are_not_covered():
+    report = judge(BEFORE, LOWER[:70])
+    assert (report.verdict, report.reasons[0].code) == ("inconclusive", "coverage")
+    assert "70 of 80 items in pairs (87.50 %)" in report.reasons[0].detail
+    assert judge(BEFORE, LOWER[:70], test="unpaired").reasons[0].code != "coverage"
+
+
+def test_the_baseline_must_be_covered_where_it_is_compared_with():
+    before = [*BEFORE[:-4], None, None, None, None]
+    assert judge(before, BEFORE).reasons[0].code == "coverage"
+    assert judge(before, BEFORE, {"min_mean": 1}).verdict == "pass"
+
+
+def test_only_what_rules_name_must_be_covered():
+    candidate = make_run("new", {"warmth": BEFORE, "clarity": [None] * 80})
+    assert judge_gate(candidate, None, [GateRule(aspect="warmth", min_mean=1)]).verdict == "pass"
+    clarity = judge_gate(candidate, None, [GateRule(aspect="clarity", min_mean=1)])
+    assert [reason.code for reason in clarity.reasons] == ["coverage", "no-values"]
+
+
+def test_a_run_of_nothing_is_inconclusive():
+    assert judge([], []).verdict == "inconclusive"
+    assert "0 of 0 verdicts of the candidate run" in judge([], []).reasons[0].detail
+
+
+# What rules may name
+
+
+def test_rules_name_composites_and_blended_aspects():
+    run = make_run("new", {"warmth": BEFORE})
+    items = [
+        dataclasses.replace(item, composites={"sum": 1.0}, blended={"warmth": -3.0 + number % 2})
+        for number, item in enumerate(run.items)
+    ]
+    run = dataclasses.replace(run, items=items, scales={**run.scales, "sum": (0.0, 2.0)})
+    rules = [GateRule(aspect="sum", min_mean=1), GateRule(aspect="warmth.blended", max_drop=0, min_mean=-2.5)]
+    report = judge_gate(run, run, rules)
+    assert report.verdict == "pass"
+    assert report.coverage.expected == 160
+
+
+def test_a_measure_that_is_declared_but_nowhere_there_has_no_values():
+    run = make_run("new", {"warmth": BEFORE}, scales={"warmth": (1.0, 5.0), "warmth.blended": (1.0, 5.0)})
+    report = judge_gate(run, run, [GateRule(aspect="warmth.blended", max_drop=0)])
+    assert [reason.code for reason in report.reasons] == ["coverage", "no-values"]
+
+
+@pytest.mark.parametrize(
+    ("before", "rule", "error", "pointer"),
+    [
+        (None, {"max_drop": 0.1}, InvalidRequest, "/rules/0/max_drop"),
+        (BEFORE, {"aspect": "wamrth", "max_drop": 0.1}, UnknownAspect, "/rules/0/aspect"),
+        (None, {"aspect": "warmth.blended", "min_mean": 0.1}, UnknownAspect, "/rules/0/aspect"),
+    ],
+)
+def test_a_rule_that_cannot_be_applied_is_pointed_at(before, rule, error, pointer):
+    with pytest.raises(error) as refused:
+        judge(before, BEFORE, rule)
+    assert refused.value.pointer == pointer
+
+
+def test_a_drop_on_an_unknown_scale_needs_to_be_told_what_matters():
+    run = make_run("new", {"warmth": BEFORE}, scales={})
+    with pytest.raises(InvalidRequest) as refused:
+        judge_gate(run, run, [GateRule(aspect="warmth", max_drop=0)])
+    assert refused.value.pointer == "/rules/0/must_detect"
+    assert judge_gate(run, run, [GateRule(aspect="warmth", max_drop=0, must_detect=1)]).verdict == "pass"
+
+
+def test_there_must_be_something_to_judge_by():
+    with pytest.raises(InvalidRequest) as refused:
+        judge(None, BEFORE)
+    assert refused.value.pointer == "/rules"
+
+
+def test_runs_that_were_scored_differently_are_not_judged():
+    other = make_run("old", {"warmth": BEFORE}, signatures={"model:two": 80})
+    with pytest.raises(SignatureMismatch):
+        judge_gate(make_run("new", {"warmth": BEFORE}), other)
+
+
+# The judge
+
+
+def make_check(verdict: Any, detail: str) -> JudgeCheck:
+    now = AnchorRatings(
+        rubric="small", anchors="0", signature="model:one", at=datetime(2026, 1, 2, tzinfo=UTC), ratings={}
+    )
+    return JudgeCheck(
+        verdict=verdict,
+        detail=detail,
+        rubric="small",
+        judge="one",
+        anchors=30,
+        unrated=0,
+        alpha=0.01,
+        aspects={},
+        ratings=now,
+    )
+
+
+@pytest.mark.parametrize("verdict", ["moved", "steady", "recorded"])
+def test_a_judge_that_moved_is_no_regression(verdict):
+    check = make_check(verdict, "warmth shifted by -0.40")
+    report = judge(BEFORE, LOWER, judge=check)
+    if verdict == "moved":
+        assert (report.verdict, report.reasons[0].code) == ("inconclusive", "judge-moved")
+        assert report.reasons[0].detail == "judge moved: warmth shifted by -0.40"
+    else:
+        assert (report.verdict, report.reasons[0].code) == ("fail", "drop")
+        assert ("judge", "held") in codes(report)

@@ -1,0 +1,94 @@
+"""The gate's report as Markdown."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.analysis.gate import judge_gate
+from app.analysis.markdown import escape, write_markdown
+from app.domain.comparison import GateRule
+from tests.support.gates import FAILED, INCONCLUSIVE, make_report
+from tests.support.runs import make_run
+
+GOLDEN = """\
+### Saiten gate: fail
+
+Candidate run **pr-17** against **main**, alpha 0.05; paired\\: 12 of the smaller run's 12 items are in the other run too.
+
+- **fail** warmth (max\\_drop 0): fell by 0.833 (from 4.000 to 3.167; 95 % interval of the difference -1.000 to -0.583; \
+p = 0.0039 after Holm over 2; 12 pairs)\\: more than the 0 tolerated
+- **pass** coverage: 24 of 24 verdicts of the candidate run (100.00 %), 24 of 24 verdicts of the baseline run \
+(100.00 %), 12 of 12 items in pairs (100.00 %); at least 98 % of each must be there
+- **pass** clarity (max\\_drop 0, min\\_mean 2): no value differs between the runs (12 pairs); the mean is 3.000 \
+(12 values), at least 2 is asked for
+
+| measure | baseline | candidate | difference [95 %] | p adj. | n | won / tied / lost | verdict |
+|:--|--:|--:|:--|--:|--:|--:|:--|
+| warmth | 4.000 | 3.167 | -0.833 [-1.000, -0.583] | 0.0039 | 12 | 0 / 2 / 10 | worse |
+| clarity | 3.000 | 3.000 | +0.000 [+0.000, +0.000] | 1 | 12 | 0 / 12 / 0 | inconclusive |
+
+<details><summary>How this was scored</summary>
+
+```
+saiten:1|rubric:small@1|model:judge-1:8b
+```
+
+</details>
+"""
+
+
+def test_a_report_becomes_a_comment():
+    assert write_markdown(make_report(FAILED)) == GOLDEN
+
+
+def test_what_made_the_rules_void_comes_first():
+    lines = write_markdown(make_report(INCONCLUSIVE)).splitlines()
+    assert lines[0] == "### Saiten gate: inconclusive"
+    assert [line.split(":")[0] for line in lines if line.startswith("- ")] == [
+        "- **inconclusive** coverage",
+        "- **inconclusive** warmth (max\\_drop 0)",
+        "- **pass** clarity (max\\_drop 0, min\\_mean 2)",
+    ]
+
+
+def test_without_a_baseline_there_is_no_table():
+    report = judge_gate(make_run("new", {"warmth": [1, 2, 3]}), None, [GateRule(aspect="warmth", min_mean=1)])
+    text = write_markdown(report)
+    assert "Candidate run **new**, alpha 0.05." in text
+    assert "|:--" not in text
+
+
+def test_what_is_not_known_is_a_dash_in_the_table():
+    runs = make_run("new", {"warmth": [1, 2]}), make_run("old", {"warmth": [2, None]})
+    row = "| warmth | 2.000 | 1.000 | -1.000 | – | 1 | 0 / 0 / 1 | inconclusive |"
+    assert row in write_markdown(judge_gate(*runs))
+    row = "| warmth | 2.000 | 1.500 | -0.500 | – | 1 / 2 | – | inconclusive |"
+    assert row in write_markdown(judge_gate(*runs, test="unpaired"))
+
+
+def test_differing_pieces_and_notes_are_shown():
+    new = make_run("new", {"warmth": [1, 2, 3]}, signatures={"model:a ```` b|weight:1": 3})
+    old = make_run("old", {"warmth": [1, 2, 3]}, signatures={"model:c|weight:1": 3}, best={"warmth": 2.0})
+    text = write_markdown(judge_gate(new, old, allow_signature_mismatch=True))
+    # The fence is longer than any that the text could close it with.
+    assert "`````\nmodel:a ```` b|weight:1\nmodel: c -> a ```` b\n`````" in text
+    assert "Warmth is best at 2\\: it is compared by minus its distance from that." in text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a|b `c` <b> [x](y) *_~", "a\\|b \\`c\\` \\<b\\> \\[x\\](y) \\*\\_\\~"),
+        ("one\n\n# two", "one # two"),
+        ("@alice fixes #12", "@\u2060alice fixes #\u206012"),
+        ("back\\|slash", "back\\\\\\|slash"),
+    ],
+)
+def test_a_callers_text_cannot_be_markup(text, shown):
+    assert escape(text) == shown
+
+
+def test_a_name_cannot_break_the_table_nor_notify_anybody():
+    text = write_markdown(make_report(FAILED, candidate="x | y\n| z |", baseline="@team `"))
+    assert "**x \\| y \\| z \\|** against **@\u2060team \\`**" in text
+    assert "@team" not in text

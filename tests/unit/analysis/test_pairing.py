@@ -1,0 +1,74 @@
+"""Which items belong together."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from app.analysis.pairing import Columns, pair_up, tabulate
+from app.domain.comparison import RunItem
+from app.domain.errors import InvalidRequest
+from tests.support.runs import make_run
+
+
+def columns(keys, contexts=None) -> Columns:
+    return Columns(tuple((key, None) for key in keys), tuple(contexts or [None] * len(keys)), {}, 0)
+
+
+def test_items_pair_by_id_in_any_order():
+    pairing, left, right = pair_up(columns("abcd"), columns("dbx"), asked="auto", numbered=False)
+    assert (left.tolist(), right.tolist()) == ([1, 3], [1, 0])
+    assert (pairing.test, pairing.pairs, pairing.only_baseline, pairing.only_candidate) == ("paired", 2, 2, 1)
+    assert pairing.reason == "paired: 2 of the smaller run's 3 items are in the other run too"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "test"),
+    [("abcd", "abxy", "paired"), ("abcd", "awxy", "unpaired"), ("ab", "xy", "unpaired"), ("", "ab", "unpaired")],
+)
+def test_at_least_half_of_the_smaller_run_must_find_a_partner(left, right, test):
+    assert pair_up(columns(left), columns(right), asked="auto", numbered=False)[0].test == test
+
+
+def test_the_caller_may_say_which_test():
+    assert pair_up(columns("abcd"), columns("awxy"), asked="paired", numbered=False)[0].test == "paired"
+    unpaired = pair_up(columns("ab"), columns("ab"), asked="unpaired", numbered=False)[0]
+    assert (unpaired.test, unpaired.pairs) == ("unpaired", 2)
+    with pytest.raises(InvalidRequest, match="cannot be paired") as refused:
+        pair_up(columns("ab"), columns("xy"), asked="paired", numbered=False)
+    assert refused.value.pointer == "/test"
+
+
+def test_other_contexts_under_one_id_are_counted_where_known():
+    left, right = columns("abc", ["1", "2", None]), columns("abc", ["1", "9", "3"])
+    pairing = pair_up(left, right, asked="auto", numbered=False)[0]
+    assert (pairing.pairs, pairing.contexts_differ) == (3, 1)
+
+
+def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
+    left, right = columns("0123", ["1", "2", None, "4"]), columns("0123", ["1", "9", None, "4"])
+    pairing, rows, _ = pair_up(left, right, asked="auto", numbered=True)
+    assert rows.tolist() == [0, 3]
+    assert (pairing.pairs, pairing.only_baseline, pairing.contexts_differ) == (2, 2, 0)
+    assert "by number and context" in pairing.reason
+
+
+def test_candidates_of_an_item_are_their_own_rows_and_repetitions_are_averaged():
+    values = [("a", 0, 1.0), ("a", 1, 5.0), ("a", 0, 2.0), ("b", 0, None), ("b", 0, 4.0), ("c", 0, None)]
+    items = [RunItem(item, number, None, None, {"warmth": value}) for item, number, value in values]
+    found = tabulate(make_run("run", {"warmth": []}, items=items))
+    assert found.keys == (("a", 0), ("a", 1), ("b", 0), ("c", 0))
+    assert found.column(("aspect", "warmth")).tolist()[:3] == [1.5, 5.0, 4.0]
+    assert np.isnan(found.column(("aspect", "warmth"))[3])
+    assert np.isnan(found.column(("composite", "none"))).all()
+    assert found.repeated == 2
+
+
+def test_an_aspect_whose_best_lies_inside_counts_by_its_distance():
+    run = make_run("run", {"formality": [-1, 0, 1, None]}, best={"formality": 0.0})
+    item = dataclasses.replace(run.items[0], composites={"formality": -3.0})
+    found = tabulate(dataclasses.replace(run, items=[item, *run.items[1:]]))
+    assert found.column(("aspect", "formality")).tolist()[:3] == [-1.0, 0.0, -1.0]
+    assert found.column(("composite", "formality")).tolist()[0] == -3.0
