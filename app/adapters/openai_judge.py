@@ -21,8 +21,8 @@ from app.adapters.openai.reply import Reply
 from app.call_cache import CachedCalls
 from app.concurrency import run_together
 from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered
-from app.domain.prompt import enclose
-from app.domain.rubric import Aspect, Rubric
+from app.domain.prompt import enclose, group_aspects
+from app.domain.rubric import Aspect
 from app.domain.verdict import Reading, rate_nothing, read_verdict
 from app.flow.control import FlowControl, open_local_flow
 from app.flow.state import Bounds
@@ -192,11 +192,6 @@ class OpenAIJudge:
             accept=partial(is_sound, question, key),
             cost_usd=cost_usd,
         )
-
-
-def group_aspects(rubric: Rubric) -> list[tuple[Aspect, ...]]:
-    """The aspects that are asked about together, a question each."""
-    return [rubric.aspects] if rubric.calls == "joint" else [(aspect,) for aspect in rubric.aspects]
 
 
 def read_reply(reply: Reply, question: Question) -> Reading:

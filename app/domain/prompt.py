@@ -54,6 +54,11 @@ class Prefix:
         return Prompt(system=self.system, user=user, schema=self.schema, prefix_digest=self.digest)
 
 
+def group_aspects(rubric: Rubric) -> list[tuple[Aspect, ...]]:
+    """The aspects that the judge is asked about together, a call each."""
+    return [rubric.aspects] if rubric.calls == "joint" else [(aspect,) for aspect in rubric.aspects]
+
+
 def build_prompt(
     rubric: Rubric,
     language: str,

@@ -1,0 +1,292 @@
+"""`saiten export-finetune`: human ratings and a rubric in, chat JSONL to fine-tune a judge on out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import click
+
+from app.analysis.formats import read_array, read_csv, read_ndjson
+from app.analysis.observations import Observations
+from app.analysis.reading import ObservationReader, Unfit, name_of
+from app.cli.items import MOST_SHOWN, InvalidItems, read_bytes, split
+from app.cli.output import printable
+from app.domain.dialogue import Limits
+from app.domain.errors import InvalidRequest, UnknownRubric
+from app.domain.evaluation import EvaluationRequest
+from app.domain.lines import InvalidLines
+from app.domain.rubric import Rubric
+from app.domain.strict_json import StrictJSONError
+from app.domain.validation import InvalidDocument, clip, validate
+from app.finetuning import (
+    Candidate,
+    Curriculum,
+    Label,
+    Matching,
+    build_curriculum,
+    check_levels,
+    hold_out,
+    match,
+)
+from app.openers import open_rubrics
+from app.scores import SYSTEM
+from app.settings import Settings, read_settings
+
+SHARE = 0.1
+ITEM = "item"
+"""Where an item's metadata may name it."""
+
+TARGET = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("export-finetune")
+@click.argument("items", metavar="ITEMS|-")
+@click.argument("ratings", metavar="RATINGS|-")
+@click.option("--rubric", "rubric_id", required=True, help="What the people rated by, and the judge will be asked.")
+@click.option("--language", help="Language that the judge will be asked in (the rubric's own).")
+@click.option(
+    "--format",
+    "form",
+    default="structured",
+    show_default=True,
+    type=click.Choice(["structured", "text"]),
+    help="The reply that is taught: JSON, which Saiten asks for wherever it can, or text.",
+)
+@click.option(
+    "--label",
+    default="median",
+    show_default=True,
+    type=click.Choice(["median", "each"]),
+    help="One lower median over an item's raters, or one line for each of them.",
+)
+@click.option("--validation", metavar="FILE", type=TARGET, help="Hold out whole items, and write them there.")
+@click.option(
+    "--validation-items",
+    metavar="FILE",
+    type=TARGET,
+    help="Write the held-out responses there, as `saiten score` takes them.",
+)
+@click.option(
+    "--validation-share",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help=f"How much of the responses to hold out ({SHARE}).",
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Draws what is held out.")
+@click.option("--output", metavar="FILE|-", default="-", help="Where the lines to train on go (standard output).")
+def command(
+    items: str,
+    ratings: str,
+    rubric_id: str,
+    language: str | None,
+    form: str,
+    label: str,
+    validation: Path | None,
+    validation_items: Path | None,
+    validation_share: float | None,
+    seed: int,
+    output: str,
+) -> None:
+    """Write what a judge learns from people: one conversation a line, as Saiten will ask it.
+
+    ITEMS are responses as `saiten score` takes them, each with an "id". RATINGS are NDJSON, a JSON array or CSV: item,
+    rater, system where an item has several responses, and the rating of each aspect, which must be a level of it.
+    Exit 0: written; 2: bad usage or input; 3: could not run.
+    """
+    settings = read_settings()
+    rubric = find_rubric(settings, rubric_id)
+    language = check_language(rubric, language)
+    if validation is None and (validation_share is not None or validation_items is not None):
+        raise click.UsageError("nothing is held out without --validation FILE")
+    check_files([items, ratings], [output, validation, validation_items])
+    candidates = read_candidates(items, rubric, settings.limits)
+    observations, matching = read_ratings(ratings, rubric, candidates)
+    made = build_curriculum(
+        candidates,
+        observations,
+        matching,
+        rubric,
+        language,
+        structured=form == "structured",
+        label=cast(Label, label),  # click let no other in
+    )
+    if not made.conversations:
+        raise InvalidItems(f"{name_input(ratings)}: no rating belongs to an item ({describe_left_out(made, matching)})")
+    held = choose_held(candidates, made, validation, validation_share, seed)
+    write(output, (one.line for one in made.conversations if one.candidate not in held))
+    if validation is not None:
+        write(validation, (one.line for one in made.conversations if one.candidate in held))
+    if validation_items is not None:
+        write(validation_items, (dump(candidates[one].request(rubric)) for one in sorted(held)))
+    report(made, matching, rubric, held)
+
+
+def find_rubric(settings: Settings, rubric_id: str) -> Rubric:
+    """The rubric of that id; a usage error where there is none."""
+    try:
+        return open_rubrics(settings).get(rubric_id)
+    except UnknownRubric as error:
+        raise click.BadParameter(error.detail, param_hint="--rubric") from None
+
+
+def check_language(rubric: Rubric, language: str | None) -> str:
+    """The language to ask in; a usage error where the rubric lacks it."""
+    if language is None:
+        return rubric.source_language
+    if language not in rubric.languages:
+        raise click.BadParameter(f"{rubric.id} exists in {', '.join(rubric.languages)}", param_hint="--language")
+    return language
+
+
+def check_files(inputs: list[str], outputs: list[str | Path | None]) -> None:
+    """Raises a usage error where standard input or a file would be used twice."""
+    if inputs.count("-") > 1:
+        raise click.UsageError("ITEMS and RATINGS cannot both be standard input")
+    read = {Path(one).resolve() for one in inputs if one != "-"}
+    written = [Path(one).resolve() for one in outputs if one is not None and one != "-"]
+    if read & set(written) or len(set(written)) < len(written):
+        raise click.UsageError("what is read and what is written must all be different files")
+
+
+def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[Candidate]:
+    """All items of the file; raises InvalidItems that names line and field of what does not fit."""
+    candidates: list[Candidate] = []
+    faults: list[str] = []
+    seen: dict[tuple[str, str], str] = {}
+    for where, value in split(name_input(path), read_bytes(path)):
+        try:
+            candidate = read_candidate(value, rubric, limits)
+        except InvalidDocument as error:
+            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
+            continue
+        except Unfit as unfit:
+            faults.append(f"{where}: {unfit}")
+            continue
+        key = candidate.item, candidate.system
+        if key in seen:
+            faults.append(f"{where}: item {clip(candidate.item)!r} of the same system stands at {seen[key]} too")
+        seen.setdefault(key, where)
+        candidates.append(candidate)
+    if faults:
+        refuse(faults)
+    if not candidates:
+        raise InvalidItems(f"{name_input(path)}: no items; expected a JSON array or one JSON object a line")
+    return candidates
+
+
+def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> Candidate:
+    """One item; raises InvalidDocument, or Unfit for what is wrong with its id."""
+    if not isinstance(value, dict):
+        raise Unfit("an item is a JSON object with id, context and response")
+    ids = {name_of(value, field) for field in ("id", "item")} - {None}
+    fields = {name: given for name, given in value.items() if name not in {"id", "item"}}
+    request = validate(EvaluationRequest, {"rubric": rubric.id, **fields}, limits)
+    if request.rubric != rubric.id:
+        raise Unfit(f"names the rubric {request.rubric}, and {rubric.id} is being exported")
+    ids |= {request.metadata[ITEM]} if ITEM in request.metadata else set()
+    if len(ids) != 1 or "" in ids:
+        raise Unfit("has two ids" if len(ids) > 1 else 'needs an "id", by which the ratings name it')
+    system = request.metadata.get(SYSTEM, "")
+    return Candidate(str(ids.pop()), system, request.dialogue, request.references)
+
+
+def read_ratings(path: str, rubric: Rubric, candidates: list[Candidate]) -> tuple[Observations, Matching]:
+    """The ratings, every one a level of its aspect, and whose they are; raises InvalidItems that names the line."""
+    name, body = name_input(path), read_bytes(path)
+    read, noun = choose_reader(body)
+    reader = ObservationReader(aspects=[aspect.id for aspect in rubric.aspects])
+    try:
+        observations = read(body, reader)
+        check_levels(observations, rubric)
+        return observations, match(candidates, observations)
+    except StrictJSONError as error:
+        raise InvalidItems(f"{name}: {error}") from None
+    except InvalidLines as error:
+        places = [f"{name}{noun}{line}: {what}" for line, what in error.faults]
+        refuse(places, error.total)
+
+
+def choose_reader(body: bytes) -> tuple[Callable[[bytes, ObservationReader], Observations], str]:
+    """What reads a file that begins like this, and what stands between its name and a number in messages."""
+    start = body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if start == b"[":
+        return read_array, ": element "
+    if start == b"{":
+        return lambda text, reader: read_ndjson(BytesIO(text), reader), ":"
+    return lambda text, reader: read_csv(BytesIO(text), reader), ":"
+
+
+def refuse(faults: list[str], total: int | None = None) -> NoReturn:
+    """Raises InvalidItems with the first few faults and how many more there are."""
+    more = (len(faults) if total is None else total) - MOST_SHOWN
+    shown = [*faults[:MOST_SHOWN], *([f"… and {more} more"] if more > 0 else [])]
+    raise InvalidItems("\n".join(map(printable, shown)))
+
+
+def name_input(path: str) -> str:
+    """What messages call the input."""
+    return "standard input" if path == "-" else path
+
+
+def choose_held(
+    candidates: list[Candidate], made: Curriculum, validation: Path | None, share: float | None, seed: int
+) -> Collection[int]:
+    """The positions of the candidates that are held out; none without a file for them."""
+    if validation is None:
+        return frozenset()
+    positions = list(dict.fromkeys(one.candidate for one in made.conversations))
+    try:
+        return hold_out(candidates, positions, SHARE if share is None else share, seed)
+    except InvalidRequest as error:
+        raise InvalidItems(error.detail) from None
+
+
+def dump(value: dict[str, Any]) -> str:
+    """One line of NDJSON."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def write(path: str | Path, lines: Iterable[str]) -> None:
+    """The lines, to the file or standard output; raises InvalidRequest where the file cannot be written."""
+    if path == "-":
+        for line in lines:
+            click.echo(line)
+        return
+    try:
+        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from None
+
+
+def report(made: Curriculum, matching: Matching, rubric: Rubric, held: Collection[int]) -> None:
+    """Says on standard error what was written, what was left out, and what the model will not have seen."""
+    kept = [one for one in made.conversations if one.candidate not in held]
+    rest = len(made.conversations) - len(kept)
+    responses = len({one.candidate for one in kept})
+    more = f"; {rest} of {len(held)} held out" if rest else ""
+    click.echo(f"{len(kept)} conversations about {responses} responses to train on{more}", err=True)
+    if left_out := describe_left_out(made, matching):
+        click.echo(printable(left_out), err=True)
+    for name, levels in Curriculum(kept).unseen(rubric).items():
+        values = ", ".join(map(str, levels))
+        click.echo(f"{name}: nothing to train on is rated {values}; such a judge will hardly give it", err=True)
+
+
+def describe_left_out(made: Curriculum, matching: Matching) -> str:
+    """What could not be used and why, in one line; empty where all was used."""
+    parts = []
+    if made.unrated:
+        parts.append(f"responses without ratings: {made.unrated}")
+    if matching.strangers:
+        line, item = min(matching.strangers)
+        parts.append(
+            f"rated responses that ITEMS lacks: {len(matching.strangers)}, the first {clip(item)!r} on line {line}"
+        )
+    if made.incomplete:
+        parts.append(f"ratings that lack some aspect of a call about all: {made.incomplete}")
+    return f"left out: {'; '.join(parts)}" if parts else ""

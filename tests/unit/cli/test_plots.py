@@ -1,0 +1,471 @@
+"""Drawings: what the axes hold, the files, and what becomes of names and of reports that hold nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("networkx")
+
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.text import Text
+
+from app.analysis.agreement import measure_agreement
+from app.analysis.correlation import correlate
+from app.analysis.formats import read_ndjson
+from app.analysis.hierarchy import find_hierarchy
+from app.analysis.observations import Observations
+from app.analysis.reading import ObservationReader
+from app.analysis.win_rates import rate_wins
+from app.cli.plots import plot, plot_agreement, require_drawing
+from app.domain.errors import InvalidRequest
+from app.domain.model import Value
+from app.domain.reports import (
+    AspectPairs,
+    BlendFit,
+    CompositeFit,
+    Correlations,
+    Decorrelated,
+    Dependency,
+    HierarchyReport,
+)
+from app.plots.agreement import build_agreement
+from app.plots.correlation import build_correlation
+from app.plots.fits import build_blend_fit, build_composite_fit
+from app.plots.graph import NODE_HEIGHT, arrange
+from app.plots.hierarchy import build_hierarchy
+from app.plots.lettering import BOX, PLAIN, Face, letter
+from app.plots.win_rates import build_win_rates
+
+MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
+LATIN = Face(PLAIN, frozenset(range(32, 256)) | {ord(BOX), ord("…"), 0xFFFD})
+
+
+def observe(aspects: Sequence[str], systems: int = 2, items: int = 20, raters: int = 3, seed: int = 0) -> Observations:
+    """Ratings from 1 to 5 with better systems towards the end, and scores that follow them."""
+    generator = np.random.default_rng(seed)
+    system = np.repeat(np.arange(systems), items * raters)
+    item = np.tile(np.repeat(np.arange(items), raters), systems)
+    quality = np.linspace(-1, 1, systems)[system] + generator.normal(size=(systems, items))[system, item]
+    noise = {name: generator.normal(size=len(system)) for name in aspects}
+    return Observations(
+        systems=tuple(f"system {number}" for number in range(systems)),
+        items=tuple(f"i{number}" for number in range(items)),
+        raters=tuple(f"r{number}" for number in range(raters)),
+        system=system,
+        item=item,
+        rater=np.tile(np.arange(raters), systems * items),
+        ratings={name: np.clip(np.round(3 + quality + noise[name]), 1, 5) for name in aspects},
+        scores=dict.fromkeys(aspects, quality),
+    )
+
+
+def empty(aspects: Sequence[str] = ()) -> Observations:
+    """One item of one system, not rated at all."""
+    one = np.zeros(1, dtype=np.int64)
+    columns = {name: np.full(1, np.nan) for name in aspects}
+    return Observations(("a",), ("i",), (), one, one, one - 1, columns, dict(columns))
+
+
+def texts(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def dots(axes: Any, marker: str) -> list[tuple[float, float]]:
+    """The places of single markers, from the top."""
+    found = [line.get_xydata()[0] for line in axes.lines if line.get_marker() == marker and len(line.get_xydata()) == 1]
+    return sorted(((float(x), float(y)) for x, y in found), key=lambda place: place[1])
+
+
+def spans(axes: Any) -> list[tuple[float, float]]:
+    """The ends of all horizontal strokes."""
+    found = [segment[:, 0] for lines in axes.collections for segment in lines.get_segments()]
+    return [(float(ends[0]), float(ends[1])) for ends in found]
+
+
+def arrows(figure: Any) -> list[Any]:
+    return list(figure.findobj(FancyArrowPatch))
+
+
+def depends(lower: str, higher: str, common: int = 1, higher_only: int = 1, change: int | None = 0) -> Dependency:
+    new = None if change is None else abs(change)
+    left = Decorrelated(method="residual", n=9, left_out=0, common_change=change, higher_only_change=change, new=new)
+    return Dependency(lower=lower, higher=higher, common=common, higher_only=higher_only, decorrelated=left)
+
+
+def hierarchy(names: Sequence[str], edges: Sequence[Dependency] = (), **more: Any) -> HierarchyReport:
+    pairs = {name: AspectPairs(pairs=2, tested=3, n=9, left_out=0, significant=()) for name in names}
+    return HierarchyReport(alpha=0.01, systems=3, items=9, aspects=pairs, dependencies=tuple(edges), **more)
+
+
+COMPOSITE = CompositeFit(
+    composite="mate",
+    target="acceptability",
+    n=50,
+    left_out=1,
+    train=40,
+    test=10,
+    seed=0,
+    weights={"formality": 0.3, "factuality": 2.0},
+    intervals={"formality": (0.2, 0.4), "factuality": (1.9, 2.1)},
+    declared={"formality": 0.335, "factuality": 2.048},
+    pearson=0.853,
+    declared_pearson=0.84,
+)
+BLEND = BlendFit(
+    aspect="relevance",
+    n=50,
+    left_out=0,
+    folds=5,
+    seed=0,
+    statistic="spearman",
+    weight=7.5,
+    interval=(3.0, 14.0),
+    correlation=0.44,
+    unblended=0.38,
+    default=0.43,
+)
+
+
+def every_report(observations: Observations) -> list[Value]:
+    return [
+        measure_agreement(observations),
+        correlate(observations, resamples=100),
+        find_hierarchy(observations),
+        rate_wins(observations),
+        COMPOSITE,
+        BLEND,
+    ]
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_every_report_becomes_a_file_of_the_named_type(tmp_path: Path, suffix: str):
+    observations = observe(["natural", "overall"])
+    for report in every_report(observations):
+        path = tmp_path / f"{type(report).__name__}{suffix}"
+        assert plot(report, observations, path) == []
+        assert path.read_bytes().startswith(MAGIC[suffix])
+
+
+def test_every_report_can_be_drawn_without_observations(tmp_path: Path):
+    for report in every_report(observe(["natural", "overall"])):
+        path = tmp_path / f"{type(report).__name__}.png"
+        plot(report, None, path)
+        assert path.read_bytes().startswith(MAGIC[".png"])
+
+
+@pytest.mark.parametrize("aspects", [[], ["alone"], ["a", "b"]])
+def test_data_without_any_rating_is_drawn_and_says_so(tmp_path: Path, aspects: list[str]):
+    nothing = empty(aspects)
+    for report in every_report(nothing)[:4]:
+        plot(report, nothing, tmp_path / "drawn.png")
+    assert "no correlations: there is one aspect" in texts(build_agreement(measure_agreement(observe(["x"])), None)[0])
+    said = texts(build_correlation(correlate(empty(), resamples=100), empty())[0])
+    assert "ratings and scores have no aspect in common" in said
+    assert any("no aspect has a rating" in text for text in texts(build_hierarchy(find_hierarchy(empty()), empty())[0]))
+    assert any(text.startswith("no context") for text in texts(build_win_rates(rate_wins(nothing))[0]))
+
+
+def test_many_aspects_and_systems_are_drawn_without_a_warning(tmp_path: Path):
+    observations = observe([f"aspect {number}" for number in range(20)], systems=30, items=8, raters=2)
+    for report in every_report(observations)[:4]:
+        plot(report, observations, tmp_path / "drawn.svg")
+
+
+@pytest.mark.parametrize("name", ["drawn", "drawn.jpeg", "drawn.png.txt"])
+def test_another_file_type_is_refused_with_those_that_there_are(name: str):
+    with pytest.raises(InvalidRequest, match=r"must end in \.png, \.svg, \.pdf"):
+        plot(BLEND, None, name)
+
+
+def test_what_is_no_analysis_has_no_drawing():
+    with pytest.raises(InvalidRequest, match="has no drawing"):
+        plot(depends("a", "b"), None, "drawn.png")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path):
+    with pytest.raises(InvalidRequest, match=r"drawn\.png cannot be written: No such file or directory$"):
+        plot(BLEND, None, tmp_path / "absent" / "drawn.png")
+
+
+def test_without_the_extra_it_says_how_to_install_it():
+    with pytest.raises(InvalidRequest, match=r"pip install 'saiten\[plot\]'"):
+        require_drawing("drawn.png", find=lambda name: None)
+
+
+def test_the_way_in_imports_no_library_and_drawing_no_pyplot(tmp_path: Path):
+    code = (
+        "import sys; from tests.unit.cli.test_plots import BLEND, depends, hierarchy, plot\n"
+        f"plot(BLEND, None, {str(tmp_path / 'blend.png')!r})\n"
+        f"plot(hierarchy('ab', [depends('a', 'b')]), None, {str(tmp_path / 'graph.png')!r})\n"
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    lazy = "import sys; import app.cli.plots; sys.exit(bool({'matplotlib', 'networkx'} & set(sys.modules)))"
+    root = Path(__file__).resolve().parents[3]
+    for line in (lazy, code):
+        assert subprocess.run([sys.executable, "-c", line], cwd=root, check=False).returncode == 0
+
+
+def test_agreement_shows_both_matrices_and_how_raters_agree():
+    report = measure_agreement(observe(["natural", "overall"]))
+    matrices = Correlations(
+        spearman={"natural": {"natural": 1.0, "overall": 0.123}, "overall": {"natural": 0.123, "overall": 1.0}},
+        pearson={"natural": {"natural": 1.0, "overall": None}, "overall": {"natural": None, "overall": 1.0}},
+        n={},
+        undefined={"natural~overall": "made up"},
+    )
+    figure, notes = build_agreement(
+        report.model_copy(update={"correlations": matrices}), observe(["natural", "overall"])
+    )
+    matrix = next(axes for axes in figure.findobj() if getattr(axes, "images", None))
+    cells = {text.get_position(): (text.get_text(), text.get_color()) for text in matrix.texts}
+    # (column, row): below the diagonal Spearman's, above it Pearson's, which is undefined and grey.
+    assert cells[0, 1][0] == ".12"
+    assert cells[1, 0] == ("–", "#767676")
+    assert len(cells) == 2
+    assert matrix.images[0].get_array().mask.tolist() == [[True, True], [False, True]]
+    found = report.aspects["natural"]
+    assert found.krippendorff_alpha is not None
+    assert any(f"α {found.krippendorff_alpha:.2f}".replace("0.", ".") in text for text in texts(figure))
+    assert notes == []
+
+
+def test_distributions_hold_every_item_and_its_mean():
+    observations = observe(["natural"], raters=1)
+    figure, _ = build_agreement(measure_agreement(observations), observations)
+    (axes,) = [one for one in figure.findobj() if getattr(one, "containers", None)]
+    bars = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axes.containers[0]}
+    values, counts = np.unique(observations.ratings["natural"], return_counts=True)
+    assert bars == dict(zip(values.astype(int).tolist(), counts.tolist(), strict=True))
+    (mean,) = [line.get_xdata()[0] for line in axes.lines]
+    assert mean == pytest.approx(observations.ratings["natural"].mean())
+
+
+def test_the_forest_shows_rho_interval_and_ceiling():
+    observations = observe(["natural", "overall"])
+    report = correlate(observations, resamples=200)
+    figure, _ = build_correlation(report, None)
+    (axes,) = figure.axes
+    found = list(report.aspects.values())
+    assert [x for x, _ in dots(axes, "o")] == [pytest.approx(one.spearman) for one in found]
+    assert [x for x, _ in dots(axes, "D")] == [pytest.approx(one.ceiling.spearman) for one in found if one.ceiling]
+    assert spans(axes) == [pytest.approx(one.spearman_interval) for one in found]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["natural", "overall"]
+
+
+def test_the_scatter_has_a_dot_an_item_near_its_values():
+    observations = observe(["natural"], systems=3)
+    figure, _ = build_correlation(correlate(observations, resamples=100), observations)
+    clouds = [line for axes in figure.findobj() for line in getattr(axes, "lines", ()) if len(line.get_xdata()) == 60]
+    (cloud,) = clouds
+    means = observations.means(observations.ratings["natural"])
+    # Three raters make means a third apart, and a dot moves by a quarter of that at most.
+    assert np.abs(cloud.get_ydata() - means).max() <= 1 / 12 + 1e-9
+    assert cloud.get_xdata() == pytest.approx(observations.means(observations.scores["natural"]))
+
+
+def test_an_undefined_correlation_says_why_and_what_is_unmatched_is_noted():
+    observations = observe(["natural"])
+    constant = np.ones_like(observations.ratings["natural"])
+    report = correlate(
+        Observations(**{**vars_of(observations), "scores": {"natural": constant, "other": constant}}), resamples=100
+    )
+    figure, notes = build_correlation(report, None)
+    assert f"– {report.aspects['natural'].undefined['spearman']}" in texts(figure)
+    assert notes == [f"other is not drawn: {report.unmatched['other']}"]
+
+
+def vars_of(observations: Observations) -> dict[str, Any]:
+    names = ("systems", "items", "raters", "system", "item", "rater", "ratings")
+    return {name: getattr(observations, name) for name in names}
+
+
+def test_the_graph_of_topical_chat(shared: Path):
+    with (shared / "data" / "topical_chat_usr.jsonl").open("rb") as lines:
+        observations = read_ndjson(lines, ObservationReader())
+    figure, notes = build_hierarchy(find_hierarchy(observations), observations)
+    labels = [text for text in texts(figure) if " / +" in text and "common" not in text]
+    # method.md, section 6: four up to the middle layer, four from there, and the one that follows, which is dashed.
+    assert sorted(labels) == ["8 / +1"] * 4 + ["8 / +2"] + ["9 / +1"] * 4
+    assert [arrow.get_linestyle() for arrow in arrows(figure)].count("solid") == 8
+    assert "10 of 15 pairs" in texts(figure)
+    assert notes == []
+
+
+def test_what_follows_is_dashed_and_decorrelation_is_told_where_it_changes_anything():
+    chain = hierarchy("abc", [depends("a", "b", 5, 2, -1), depends("b", "c"), depends("a", "c", change=None)])
+    figure, notes = build_hierarchy(chain, None)
+    said = texts(figure)
+    assert "5 / +2" in said
+    assert "decorrelated −1 / −1, 1 new" in said
+    assert said.count("decorrelated –") == 1
+    assert [arrow.get_linestyle() == "solid" for arrow in arrows(figure)] == [True, True, False]
+    assert notes == []
+
+
+def test_layers_follow_the_dependencies_and_the_rest_stands_below():
+    report = hierarchy("abcd", [depends("a", "b"), depends("b", "c"), depends("a", "c")])
+    places = arrange(report, letter("abcd", faces=[LATIN])).places
+    assert places["a"][0] < places["b"][0] < places["c"][0]
+    assert places["d"][1] < min(places[name][1] for name in "abc")
+
+
+def test_no_dependency_is_said_with_its_reason():
+    figure, _ = build_hierarchy(hierarchy("ab", undefined={"dependencies": "no aspect tells any two apart"}), None)
+    assert "No aspect depends on another: no aspect tells any two apart" in texts(figure)
+    assert arrows(figure) == []
+
+
+def test_a_graph_too_dense_for_counts_says_so():
+    lower, higher = [f"l{number}" for number in range(5)], [f"h{number}" for number in range(4)]
+    dense = hierarchy([*lower, *higher], [depends(one, other) for one in lower for other in higher])
+    figure, notes = build_hierarchy(dense, None)
+    assert len(arrows(figure)) == 20
+    assert not [text for text in texts(figure) if text.startswith("1 / +1")]
+    assert notes == ["the graph has no counts: 20 edges leave no room for them"]
+
+
+@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda edge: edge[0] < edge[1]), max_size=14))
+@settings(deadline=None)
+def test_boxes_never_lie_on_each_other_and_edges_pass_between_them(edges: set[tuple[int, int]]):
+    names = [f"aspect {number}" for number in range(10)]
+    report = hierarchy(names, [depends(names[lower], names[higher]) for lower, higher in sorted(edges)])
+    layout = arrange(report, letter(names, faces=[LATIN]))
+    boxes = list(layout.places.values())
+    assert len(boxes) == 10
+    for number, (x, y) in enumerate(boxes):
+        for other_x, other_y in boxes[:number]:
+            assert abs(x - other_x) >= layout.node_width or abs(y - other_y) >= NODE_HEIGHT
+        for stop_x, stop_y in (stop for stops in layout.detours.values() for stop in stops):
+            # An edge goes through a stop along its layer's depth, as deep as a box.
+            width, height = (0.5, 1.0) if layout.upward else (1.0, 0.5)
+            aside = abs(x - stop_x) >= width * layout.node_width
+            assert aside or abs(y - stop_y) >= height * NODE_HEIGHT
+
+
+def test_a_deep_graph_grows_upwards():
+    names = [f"aspect {number}" for number in range(12)]
+    layout = arrange(hierarchy(names, [depends(*pair) for pair in pairwise(names)]), letter(names, faces=[LATIN]))
+    assert layout.upward
+    assert layout.places["aspect 0"][1] < layout.places["aspect 11"][1]
+
+
+def test_systems_stand_in_one_order_the_best_first():
+    observations = observe(["natural", "overall"], systems=4, items=80)
+    figure, _ = build_hierarchy(find_hierarchy(observations), observations)
+    panels = [
+        axes
+        for axes in figure.findobj()
+        if hasattr(axes, "get_yticklabels") and "system 3" in [label.get_text() for label in axes.get_yticklabels()]
+    ]
+    assert [label.get_text() for label in panels[0].get_yticklabels()] == [
+        f"system {number}" for number in (3, 2, 1, 0)
+    ]
+    means = observations.means(observations.ratings["natural"])
+    wanted = [means[observations.unit_system == system].mean() for system in (3, 2, 1, 0)]
+    assert [x for x, _ in dots(panels[0], "o")] == pytest.approx(wanted)
+
+
+def test_wins_and_ties_fill_the_bar_and_have_their_intervals():
+    report = rate_wins(observe(["natural"], systems=3))
+    figure, _ = build_win_rates(report)
+    stacks, shares = figure.axes
+    widths = [bar.get_width() for bar in stacks.patches if isinstance(bar, Rectangle)]
+    found = report.aspects["natural"]
+    everyone = [*found.systems.values(), found.ties]
+    assert sum(widths) == pytest.approx(1)
+    assert sorted(widths) == pytest.approx(sorted(one.share or 0.0 for one in everyone))
+    assert [x for x, _ in dots(shares, "o")] == pytest.approx([one.share for one in everyone])
+    assert spans(shares) == [pytest.approx(one.interval) for one in everyone]
+
+
+def test_more_systems_than_colours_are_one_piece_of_the_bar():
+    figure, notes = build_win_rates(rate_wins(observe([f"a{number}" for number in range(10)], systems=20, items=30)))
+    assert len(figure.axes[0].patches) == 10 * (7 + 2)
+    assert "other systems" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert notes == ["intervals are drawn for the 7 systems that win most, of 20"]
+
+
+def test_a_composite_fit_shows_fitted_and_declared_weights():
+    figure, _ = build_composite_fit(COMPOSITE)
+    weights, correlations = figure.axes
+    assert [x for x, _ in dots(weights, "o")] == [0.3, 2.0]
+    assert [x for x, _ in dots(weights, "D")] == [0.335, 2.048]
+    assert spans(weights) == [(0.2, 0.4), (1.9, 2.1)]
+    assert [bar.get_height() for bar in correlations.patches] == [0.853, 0.84]
+
+
+def test_a_blend_fit_shows_the_weight_on_what_was_tried():
+    figure, _ = build_blend_fit(BLEND)
+    weight, correlations = figure.axes
+    assert dots(weight, "o") == [(7.5, 0.0)]
+    assert dots(weight, "D") == [(10.0, 0.0)]
+    assert spans(weight) == [(3.0, 14.0)]
+    assert [bar.get_height() for bar in correlations.patches] == [0.38, 0.43, 0.44]
+
+
+def test_fits_that_could_not_be_made_say_why():
+    nothing: dict[str, Any] = {
+        "correlation": None,
+        "unblended": None,
+        "default": None,
+        "interval": None,
+        "weight": None,
+    }
+    blend = BLEND.model_copy(update=nothing | {"undefined": {"weight": "too few items"}})
+    assert "no weight could be fitted\ntoo few items" in texts(build_blend_fit(blend)[0])
+    gone = {"weights": {"formality": None}, "intervals": {"formality": None}, "pearson": None, "declared_pearson": None}
+    composite = COMPOSITE.model_copy(update=gone | {"undefined": {"weights": "too few items"}})
+    said = texts(build_composite_fit(composite)[0])
+    assert "too few items" in said
+    assert any(text.startswith("no correlation\n") for text in said)
+
+
+def test_names_without_a_glyph_are_numbered_boxes_and_one_note(tmp_path: Path):
+    names = ["natural", "odd \U00013000", "\U00013001"]  # hieroglyphs, which no Japanese or Korean font has
+    observations = observe(names)
+    notes = plot_agreement(measure_agreement(observations), observations, tmp_path / "drawn.png")
+    (note,) = notes
+    assert note.endswith("Drawn as □ are #1 odd \U00013000, #2 \U00013001")
+
+
+def test_fonts_are_taken_as_they_are_needed():
+    japanese = Face("Japanese", frozenset(map(ord, "自然さ")))
+    korean = Face("Korean", frozenset(map(ord, "공감성自")))
+    assert letter(["plain"], faces=[LATIN, japanese, korean]).families == (PLAIN,)
+    assert letter(["自然さ"], faces=[LATIN, japanese, korean]).families == (PLAIN, "Japanese")
+    both = letter(["自然さ", "공감성"], faces=[LATIN, japanese, korean])
+    assert both.families == (PLAIN, "Japanese", "Korean")
+    assert (both.missing, both.notes) == (frozenset(), [])
+
+
+def test_what_no_font_has_is_a_numbered_box():
+    letters = letter(["plain", "自然さ", "bot 甲"], faces=[LATIN])
+    assert [letters.show(name) for name in ("plain", "自然さ", "bot 甲")] == ["plain", "#1 □□□", "#2 bot □"]
+    assert letters.notes == [
+        "no font here has さ 然 甲 自: install one such as Noto Sans CJK. Drawn as □ are #1 自然さ, #2 bot 甲"
+    ]
+
+
+def test_names_stay_short_and_harmless():
+    letters = letter([], faces=[LATIN])
+    assert letters.show("$x^2$") == r"\$x^2\$"
+    assert letters.show("two\nlines\x07") == "two lines\ufffd"
+    assert letters.show("") == "–"
+    assert letters.show("a" * 20 + "b" * 20) == "a" * 14 + "…" + "b" * 14
+
+
+def test_a_name_with_dollars_is_drawn_as_it_is_written(tmp_path: Path):
+    observations = observe(["$\\frac{1$", "a$b$c"])
+    for report in every_report(observations)[:4]:
+        plot(report, observations, tmp_path / "drawn.svg")
