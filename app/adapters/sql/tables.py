@@ -213,6 +213,49 @@ erased_calls = Table(
     Column("key", String(128), primary_key=True),
 )
 
+# `key` is the digest of project, target and rater, which may be null in part and whose lengths only the operator
+# bounds. `batch_id` is the batch that the rating goes with: the one that it names, with an `item`, or its
+# `evaluation`'s. The number of a rating that was removed is not given again: somebody may stand there who reads in
+# pages.
+human_ratings = Table(
+    "human_ratings",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("project", String(64), nullable=False),
+    Column("key", String(64), nullable=False, unique=True),
+    batch_id(),
+    Column("item", Text, nullable=True),
+    Column("evaluation", String(64), nullable=True),
+    Column("candidate", Integer, nullable=True),
+    Column("system", Text, nullable=True),
+    Column("rater", Text, nullable=False),
+    Column("ratings", Text, nullable=False),
+    Column("comment", Text, nullable=True),
+    Column("created_at", Instant, nullable=False),
+    Index(None, "project", "number"),
+    Index(None, "batch_id", "project", "number"),
+    sqlite_autoincrement=True,
+)
+
+# `key` is the digest of `judge`, a JudgeKey as JSON.
+validations = Table(
+    "validations",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("judge", Text, nullable=False),
+    Column("validation", Text, nullable=False),
+)
+
+# `key` is the digest of the caller's.
+anchor_ratings = Table(
+    "anchor_ratings",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("ratings", Text, nullable=False),
+)
+
 
 def can_hold(*texts: str) -> bool:
     """Whether a column can hold the texts. What it cannot is in no row: PostgreSQL refuses NUL, both a surrogate."""

@@ -1,0 +1,1 @@
+"""What meta-evaluation keeps, in SQL: one module for each port, and a class that is all of them."""

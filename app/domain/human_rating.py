@@ -1,0 +1,62 @@
+"""What people said of responses."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from app.domain.batch import ItemId
+from app.domain.dialogue import MetadataValue
+from app.domain.faults import Location, refuse
+from app.domain.model import Finite, Id, Value
+
+RaterId = ItemId
+Comment = Annotated[str, Field(max_length=2000)]
+Rated = Annotated[Finite, Field(ge=-1e15, le=1e15)]
+"""As far as the analyses reckon: one rating beyond would make its batch one that cannot be analysed."""
+
+
+class HumanRating(Value):
+    """One rater's ratings of one response.
+
+    The response is an `evaluation`, or an `item` by its id: of one `batch`, else of every batch that has an item of
+    that id. Where an item has several candidates, `candidate` counts them from 0; where several systems answered it,
+    `system` says which.
+    """
+
+    item: ItemId | None = None
+    evaluation: ItemId | None = None
+    batch: ItemId | None = None
+    candidate: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    system: MetadataValue | None = None
+    rater: RaterId
+    ratings: Annotated[dict[Id, Rated], Field(min_length=1, max_length=64)]
+    comment: Comment | None = None
+
+    @model_validator(mode="after")
+    def _check_target(self) -> HumanRating:
+        faults: list[tuple[Location, str]] = []
+        if (self.item is None) == (self.evaluation is None):
+            faults.append(((), "needs an item or an evaluation, and not both"))
+        if self.evaluation is not None:
+            extra = [name for name in ("batch", "candidate", "system") if getattr(self, name) is not None]
+            faults += [((name,), "goes with an item only; an evaluation says it by itself") for name in extra]
+        refuse("HumanRating", faults)
+        return self
+
+
+class StoredRating(HumanRating):
+    """A rating with the time at which it came in."""
+
+    created_at: Annotated[datetime, Field(strict=False)]
+
+
+class RatingFilter(Value):
+    """Which ratings; None means any."""
+
+    item: str | None = None
+    evaluation: str | None = None
+    batch: str | None = None
+    rater: str | None = None

@@ -1,0 +1,140 @@
+"""Human ratings, validations and anchor ratings in memory, held to the same contract as the real store."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import count
+
+from app.adapters.sql.tables import can_hold
+from app.domain.errors import InvalidRequest, NotFound
+from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.judge_check import AnchorRatings
+from app.domain.model import digest
+from app.domain.reliability import JudgeKey, Validation
+from app.meta_ports import RatingsKept
+from tests.support.fake_batch_store import FakeBatchStore, Kept
+from tests.support.fake_store import FakeStore
+
+Named = tuple[str, str]
+"""A project, and whose rating of what."""
+
+
+class FakeMetaStore:
+    """`batches` and `store` say which evaluations there are. Nothing in it awaits, so every call is atomic."""
+
+    def __init__(self, batches: FakeBatchStore | None = None, store: FakeStore | None = None) -> None:
+        self._batches = batches or FakeBatchStore()
+        self._store = store or FakeStore()
+        self._numbers = count(1)
+        self._ratings: dict[Named, tuple[int, StoredRating, str | None]] = {}
+        self._known: dict[str, set[tuple[str, int | None]]] = {}
+        self._validations: dict[tuple[str, JudgeKey], Validation] = {}
+        self._anchors: dict[tuple[str, str], AnchorRatings] = {}
+
+    async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsKept:
+        rows = dict[Named, tuple[HumanRating, str | None]]()
+        for number, rating in enumerate(ratings):
+            given = rating.model_dump(exclude_none=True, exclude={"ratings", "candidate"})
+            if not can_hold(*given.values()):
+                raise InvalidRequest("the rating holds what cannot be kept", pointer=str(number))
+            key = (project, digest(rating.model_dump(exclude={"ratings", "comment"})))
+            rows.pop(key, None)
+            rows[key] = (rating, self._owner_of(project, rating, number))
+        replaced = len(rows.keys() & dict(self._living()).keys())
+        for key, (rating, owner) in rows.items():
+            self._ratings.pop(key, None)
+            stored = StoredRating(**rating.model_dump(), created_at=now)
+            self._ratings[key] = (next(self._numbers), stored, owner)
+        return RatingsKept(added=len(rows) - replaced, replaced=replaced)
+
+    async def of_batch(
+        self, project: str, batch_id: str, *, after: int, limit: int
+    ) -> Sequence[tuple[int, StoredRating]]:
+        kept = self._find_batch(project, batch_id)
+        items = {entry.item for entry, _ in kept.items.values()} if kept else set[str]()
+        found = [
+            (number, rating)
+            for (owning, _), (number, rating, owner) in self._living()
+            if owning == project and (owner == batch_id or (owner is None and rating.item in items))
+        ]
+        return [one for one in found if one[0] > after][:limit]
+
+    async def remove(self, project: str, wanted: RatingFilter) -> int:
+        if wanted == RatingFilter():
+            raise InvalidRequest("say which ratings")
+        gone = [key for key, (_, rating, _) in self._living() if key[0] == project and fits(rating, wanted)]
+        for key in gone:
+            del self._ratings[key]
+        return len(gone)
+
+    async def keep_validation(self, project: str, key: JudgeKey, found: Validation) -> None:
+        if not can_hold(key.model):
+            raise InvalidRequest("the judge's name holds what cannot be kept")
+        self._validations[project, key] = found
+
+    async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
+        return {key: found for (owner, key), found in self._validations.items() if owner == project}
+
+    async def find_anchor_ratings(self, project: str, key: str) -> AnchorRatings | None:
+        return self._anchors.get((project, key))
+
+    async def keep_anchor_ratings(self, project: str, key: str, ratings: AnchorRatings) -> None:
+        if not can_hold(key):
+            raise InvalidRequest("the key holds what cannot be kept")
+        self._anchors[project, key] = ratings
+
+    def _living(self) -> Iterator[tuple[Named, tuple[int, StoredRating, str | None]]]:
+        """In the order of their numbers; those of a batch that was erased went with it."""
+        for key, row in [*self._ratings.items()]:
+            if row[2] is None or row[2] in self._batches.batches:
+                yield key, row
+
+    def _find_batch(self, project: str, batch_id: str) -> Kept | None:
+        kept = self._batches.batches.get(batch_id)
+        return kept if kept and kept.project == project and kept.status != "receiving" else None
+
+    def _owner_of(self, project: str, rating: HumanRating, number: int) -> str | None:
+        if rating.evaluation is not None:
+            return self._owner_of_evaluation(project, rating.evaluation, number)
+        if rating.batch is None:
+            return None
+        if (rating.item, rating.candidate) not in self._places(project, rating.batch):
+            raise NotFound("there is no such item of a batch in this project", pointer=str(number))
+        return rating.batch
+
+    def _places(self, project: str, batch_id: str) -> set[tuple[str, int | None]]:
+        """The batch's items, as (item, None), and their candidates."""
+        kept = self._find_batch(project, batch_id)
+        if kept is None:
+            return set()
+        if batch_id not in self._known:  # an accepted batch stays as it is
+            entries = [entry for entry, _ in kept.items.values()]
+            self._known[batch_id] = {(entry.item, place) for entry in entries for place in (None, entry.candidate)}
+        return self._known[batch_id]
+
+    def _owner_of_evaluation(self, project: str, evaluation: str, number: int) -> str | None:
+        if (project, evaluation) in self._store.records:
+            return None
+        for kept in self._batches.batches.values():
+            ids = {one.record.evaluation.id for one in kept.results.values() if one.record}
+            if kept.project == project and evaluation in ids:
+                return kept.id
+        raise NotFound("there is no such evaluation in this project", pointer=str(number))
+
+    # Last, for its name hides the type's from whatever stands below
+
+    async def list(
+        self, project: str, wanted: RatingFilter, *, after: int, limit: int
+    ) -> builtins.list[tuple[int, StoredRating]]:
+        found = [
+            (number, rating)
+            for (owner, _), (number, rating, _) in self._living()
+            if owner == project and number > after and fits(rating, wanted)
+        ]
+        return found[:limit]
+
+
+def fits(rating: StoredRating, wanted: RatingFilter) -> bool:
+    return all(getattr(rating, name) == value for name, value in wanted.model_dump(exclude_none=True).items())
