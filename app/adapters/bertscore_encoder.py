@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
 
-from app.adapters.bertscore.loading import EncoderChoice, choose_default, load_encoder, require_installed
-from app.adapters.bertscore.sharing import GRACE_SECONDS, PairComparer, SharedEncoder
-from app.adapters.bertscore.worker import Worker
+from app.adapters.bertscore.loading import ENCODER, EncoderChoice, choose_default, load_encoder
+from app.adapters.bertscore.sharing import PairComparer, SharedEncoder
+from app.adapters.huggingface.worker import Worker
 from app.ports import EncoderUnavailable, Similarity
 
 
@@ -83,7 +83,7 @@ class BertScoreEncoder:
     async def close(self) -> None:
         self._closed = True
         closing = [shared.close() for shared in self._shared.values()]
-        await asyncio.gather(self._chooser.stop(GRACE_SECONDS), *closing)
+        await asyncio.gather(self._chooser.stop(), *closing)
 
     async def _find(self, language: str) -> SharedEncoder:
         if self._closed:
@@ -99,7 +99,7 @@ class BertScoreEncoder:
         if name is not None:
             return name
         if language not in self._defaults:
-            require_installed()
+            ENCODER.require_installed()
             # Importing bert-score takes seconds.
             self._defaults[language] = await self._chooser.submit(partial(choose_default, language))
         return self._defaults[language]

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from app.adapters.bertscore.worker import Worker
 from app.adapters.causallm.loading import ModelChoice, load_model
+from app.adapters.huggingface.worker import Worker
 from app.metric_ports import Likelihood, MetricUnavailable, Passage
 
-GRACE_SECONDS = 5.0
 CLOSED = "the language model is closed"
 
 
@@ -65,7 +64,7 @@ class CausalLM:
 
     async def close(self) -> None:
         self._closed = True
-        await self._worker.stop(GRACE_SECONDS)
+        await self._worker.stop()
 
     def _refuse_closed(self) -> None:
         if self._closed:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from app.adapters.bertscore.worker import Worker
+from app.adapters.huggingface.worker import Worker
 from app.ports import EncoderUnavailable, Similarity
 
 Pair = tuple[str, str]
-GRACE_SECONDS = 5.0
 
 
 class PairComparer(Protocol):
@@ -81,7 +80,7 @@ class SharedEncoder:
             call = self._waiting.popleft()
             if not call.answer.done():
                 call.answer.set_exception(EncoderUnavailable("the encoder is closed"))
-        await self._worker.stop(GRACE_SECONDS)
+        await self._worker.stop()
 
     def _refuse_early(self) -> None:
         if self._closed:

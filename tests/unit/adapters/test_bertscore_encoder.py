@@ -245,6 +245,24 @@ async def test_explains_what_is_wrong_with_a_folder(folders: Folders, tmp_path: 
         await encoder.close()
 
 
+async def test_code_that_comes_with_an_encoder_is_not_run(folders: Folders, tmp_path: Path) -> None:
+    folder, ran = shutil.copytree(folders["wordpiece"], tmp_path / "coded"), tmp_path / "ran"
+    (folder / "own.py").write_text(f"open({str(ran)!r}, 'w')", encoding="utf-8")
+    edit_config(folder, "config.json", model_type="own", auto_map={"AutoConfig": "own.A", "AutoModel": "own.B"})
+    encoder = build(folder)
+    with pytest.raises(EncoderUnavailable, match="encoder coded could not be loaded"):
+        await encoder.identify("ja")
+    assert not ran.exists()
+    await encoder.close()
+
+
+async def test_refuses_a_name_that_is_none() -> None:
+    encoder = build(Path("no name!"))
+    with pytest.raises(EncoderUnavailable, match=r"^encoder no name! is neither a folder nor a Hugging Face name$"):
+        await encoder.identify("ja")
+    await encoder.close()
+
+
 async def test_weights_that_lie_after_the_layer_may_be_missing(folders: Folders, tmp_path: Path) -> None:
     more_layers = shutil.copytree(folders["wordpiece"], tmp_path / "more-layers")
     edit_config(more_layers, "config.json", num_hidden_layers=4)

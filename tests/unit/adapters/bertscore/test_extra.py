@@ -14,12 +14,13 @@ import asyncio
 import importlib
 import pkgutil
 
-import app.adapters.bertscore
+from app.adapters import bertscore, huggingface
 from app.adapters.bertscore_encoder import BertScoreEncoder
 from app.ports import EncoderUnavailable
 
-for module in pkgutil.iter_modules(app.adapters.bertscore.__path__, "app.adapters.bertscore."):
-    importlib.import_module(module.name)
+for package in (bertscore, huggingface):
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
 
 
 async def ask(encoder):

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+GRACE_SECONDS = 5.0
 
 
 class Worker:
@@ -34,7 +35,7 @@ class Worker:
             self._thread.start()
         return asyncio.wrap_future(answer)
 
-    async def stop(self, grace_seconds: float) -> None:
+    async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Ends the thread after the job it is at, and waits for that no longer than `grace_seconds`."""
         self._jobs.put(None)
         if self._thread is not None:

@@ -1,0 +1,68 @@
+"""One thread, jobs in order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+
+import pytest
+
+from app.adapters.huggingface.worker import Worker
+
+
+async def test_runs_jobs_in_order_in_one_daemon_thread() -> None:
+    worker = Worker("of-this-test")
+    order: list[int] = []
+
+    def note(number: int) -> threading.Thread:
+        order.append(number)
+        return threading.current_thread()
+
+    threads = await asyncio.gather(*(worker.submit(partial(note, number)) for number in range(5)))
+    assert order == [0, 1, 2, 3, 4]
+    (thread,) = set(threads)
+    assert (thread.name, thread.daemon) == ("of-this-test", True)
+    await worker.stop()
+    thread.join()
+
+
+async def test_what_a_job_raises_belongs_to_who_waits_for_it() -> None:
+    worker = Worker("of-this-test")
+
+    def fail() -> None:
+        raise KeyError("bug")
+
+    failing, serving = worker.submit(fail), worker.submit(lambda: "served")
+    with pytest.raises(KeyError, match="bug"):
+        await failing
+    assert await serving == "served"
+    await worker.stop()
+
+
+async def test_a_cancelled_job_that_waits_is_not_run() -> None:
+    worker, go_on, ran = Worker("of-this-test"), threading.Event(), []
+    first = worker.submit(go_on.wait)
+    dropped, last = worker.submit(lambda: ran.append("dropped")), worker.submit(lambda: ran.append("last"))
+    dropped.cancel()
+    await asyncio.sleep(0)  # the cancellation reaches the thread's side in the loop's next turn
+    go_on.set()
+    await asyncio.gather(first, last)
+    assert ran == ["last"]
+    await worker.stop()
+
+
+async def test_stopping_lets_the_job_at_hand_finish_within_the_grace() -> None:
+    worker, go_on = Worker("of-this-test"), threading.Event()
+    job = worker.submit(go_on.wait)
+    await worker.stop(0.01)
+    assert not job.done()
+    go_on.set()
+    assert await job
+    await worker.stop()
+
+
+async def test_a_worker_that_never_worked_stops_at_once() -> None:
+    before = threading.active_count()
+    await Worker("of-this-test").stop(grace_seconds=600)
+    assert threading.active_count() == before
