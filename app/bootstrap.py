@@ -12,18 +12,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry
-from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app import openers
+from app.adapters.memory_cache import NoCallCache
+from app.adapters.speech_check import SpeechChecks
 from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.meta.store import SQLMetaStore
 from app.adapters.sql.store import SQLStore
 from app.adapters.telemetry import PrometheusTelemetry
 from app.batches.desk import BatchDesk
 from app.batches.worker import BatchWorker, window_of
 from app.call_cache import CachedCalls
 from app.cancellation import end_tasks
+from app.flow.control import FlowControl
+from app.meta.anchors import AnchorCheck
+from app.meta.desk import MetaDesk
+from app.meta.reliabilities import Reliabilities
 from app.pipeline import Instruments
 from app.ports import CallCache, Keyring, Store, Telemetry
 from app.relevance import Relevance
@@ -47,6 +53,8 @@ class Service:
     instruments: Instruments
     store: Store
     desk: BatchDesk
+    meta: MetaDesk
+    reliabilities: Reliabilities
     worker: BatchWorker
     keyring: Keyring
     telemetry: PrometheusTelemetry
@@ -65,13 +73,19 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         store, telemetry = SQLStore(engine), PrometheusTelemetry(CollectorRegistry())
         cache = openers.open_cache(settings, engine, redis)
         stack.push_async_callback(cache.close)
-        instruments = open_instruments(settings, stack, redis=redis, store=store, cache=cache, telemetry=telemetry)
+        flow = openers.open_flow(settings, redis)
+        stack.push_async_callback(flow.close)
+        telemetry.flow(flow.figures)
+        instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
+        meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
         yield Service(
             settings,
             instruments,
             store,
             desk,
+            meta,
+            reliabilities,
             worker,
             SQLKeyring(engine),
             telemetry,
@@ -83,7 +97,7 @@ def open_instruments(
     settings: Settings,
     stack: AsyncExitStack,
     *,
-    redis: Redis | None,
+    flow: FlowControl,
     store: Store,
     cache: CallCache,
     telemetry: Telemetry,
@@ -91,9 +105,6 @@ def open_instruments(
     """What an evaluation is made with."""
     rubrics = openers.open_rubrics(settings)
     calls = CachedCalls(cache, telemetry)
-    flow = openers.open_flow(settings, redis)
-    stack.push_async_callback(flow.close)
-    telemetry.flow(flow.figures)
     judge = openers.open_judge(settings, calls, flow)
     stack.push_async_callback(judge.close)
     translator = openers.open_translator(settings, cache, telemetry)
@@ -108,6 +119,7 @@ def open_instruments(
         translator=translator,
         relevance=relevance,
         telemetry=telemetry,
+        speech=SpeechChecks(),
         now=lambda: datetime.now(UTC),
         new_id=lambda: new_id("ev_"),
     )
@@ -145,6 +157,26 @@ def open_batches(
         provider=provider,
     )
     return desk, worker
+
+
+def open_meta(
+    settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: Instruments
+) -> tuple[MetaDesk, Reliabilities]:
+    """Where callers ask what scores mean."""
+    store = SQLMetaStore(engine)
+    reliabilities = Reliabilities(store)
+    # Anchors are asked past the cache, which would answer as the judge did when it was filled.
+    judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
+    stack.push_async_callback(judge.close)
+    desk = MetaDesk(
+        batches=SQLBatchStore(engine),
+        ratings=store,
+        rubrics=instruments.rubrics,
+        reliabilities=reliabilities,
+        anchors=AnchorCheck(replace(instruments, judge=judge, lane="batch"), store, now=instruments.now),
+        now=instruments.now,
+    )
+    return desk, reliabilities
 
 
 def new_id(prefix: str) -> str:

@@ -68,7 +68,7 @@ class Table:
             *self._composites,
             *("relevance.score", *(["translation_sensitive"] if self._both else []), "warnings", "cached"),
             *("judge_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
-            *("evaluation", "signature", "failure.code", "failure.detail", "metadata"),
+            *("evaluation", "signature", "failure.code", "failure.detail", "metadata", "reliability"),
         ]
 
     def row(self, result: ItemResult) -> list[Cell]:
@@ -80,6 +80,7 @@ class Table:
         cells += self._circumstances(evaluation)
         cells += (failure.code, failure.detail) if failure else (None, None)
         cells.append(COMPACT.encode(evaluation.metadata) if evaluation and evaluation.metadata else None)
+        cells.append(evaluation.reliability.detail if evaluation and evaluation.reliability else None)
         return cells
 
     def _parts(self, name: str) -> list[str]:

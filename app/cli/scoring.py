@@ -40,7 +40,7 @@ async def score_here(settings: Settings) -> AsyncIterator[Scorer]:
                 await service.store.save("default", record)
             except SaitenError as error:
                 return failed(request, error.code, error.detail)
-            return record.evaluation.model_dump(mode="json")
+            return (await service.reliabilities.mark("default", record.evaluation)).model_dump(mode="json")
 
         yield score
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from app.domain.dialogue import Context, Dialogue, MetadataKey, MetadataValue, Text, limits_of
 from app.domain.model import Finite, Id, Value, listed
+from app.domain.reliability import Reliability
 
 Path = Literal["source", "english"]
 PathChoice = Literal["source", "english", "both"]
@@ -246,6 +247,9 @@ class Evaluation(Value):
     cached: bool
     created_at: Annotated[datetime, Field(strict=False)]
     metadata: dict[str, str]
+    reliability: Reliability | None = Field(
+        default=None, description="how the judge's ratings correlated with people's; told when a result is read"
+    )
 
 
 class Record(Value):

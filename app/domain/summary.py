@@ -9,6 +9,7 @@ from pydantic import Field
 from app.domain.batch import BatchStatus, Counts
 from app.domain.evaluation import Usage
 from app.domain.model import Value
+from app.domain.reliability import Reliability
 
 
 class Spread(Value):
@@ -65,3 +66,4 @@ class Summary(Value):
     usage: Usage
     signature: str | None
     signatures: dict[str, int]
+    reliability: Reliability | None = None

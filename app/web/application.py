@@ -12,18 +12,22 @@ from app import __version__
 from app.bootstrap import Service, announce, open_service, working
 from app.settings import Settings
 from app.web import (
+    analyses,
     batch_events,
     batch_results,
     batches,
+    comparisons,
     docs,
     estimates,
     evaluations,
     openapi,
     operations,
     problems,
+    ratings,
     rubrics,
 )
 from app.web.batch_openapi import DOCUMENTED
+from app.web.meta_openapi import META_DOCUMENTED
 from app.web.middleware import Gatekeeper, RequestFrame
 
 DESCRIPTION = """Scores what dialogue systems say in Japanese and Korean: rubric aspects by a judge, BERTScore relevance
@@ -53,9 +57,10 @@ def create_application(settings: Settings) -> FastAPI:
     )
     application.state.limits = settings.limits
     application.state.body_timeout_seconds = settings.body_timeout_seconds
-    application.openapi = lambda: openapi.describe(application, DOCUMENTED)  # type: ignore[method-assign]
+    application.openapi = lambda: openapi.describe(application, (*DOCUMENTED, *META_DOCUMENTED))  # type: ignore[method-assign]
     application.state.draining = False
-    for resource in (evaluations, batches, batch_results, batch_events, estimates, rubrics, operations, docs):
+    batching = (batches, batch_results, batch_events, estimates)
+    for resource in (evaluations, *batching, comparisons, analyses, ratings, rubrics, operations, docs):
         application.include_router(resource.router)
     application.include_router(operations.probes)
     docs.mount_assets(application)

@@ -45,7 +45,8 @@ async def read_results(
     """
     project: str = request.state.project
     batch = await service.desk.find(project, batch_id)
-    pages = service.desk.results(project, batch_id, after=after, limit=limit)
+    found = service.desk.results(project, batch_id, after=after, limit=limit)
+    pages = service.reliabilities.mark_pages(project, found)
     headers: dict[str, str] = {"X-Batch-Status": batch.status}
     if written_as == "ndjson":
         return StreamingResponse(stream_ndjson(pages), headers=headers, media_type=NDJSON)
@@ -62,5 +63,6 @@ async def sum_batch(request: Request, service: Serving, batch_id: str) -> Respon
 
     Beside it composites, coverage, usage and cost; all over the results that there are now.
     """
-    summary = await service.desk.summarize(request.state.project, batch_id)
+    project: str = request.state.project
+    summary = await service.reliabilities.mark_summary(project, await service.desk.summarize(project, batch_id))
     return Response(summary.model_dump_json(), media_type=JSON)

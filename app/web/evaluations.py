@@ -42,8 +42,10 @@ async def create_evaluation(
 
     async def make() -> Response:
         record = await evaluate(body, service.instruments)
-        await service.store.save(request.state.project, record)
-        return Response(record.evaluation.model_dump_json(), media_type="application/json")
+        project: str = request.state.project
+        await service.store.save(project, record)
+        evaluation = await service.reliabilities.mark(project, record.evaluation)
+        return Response(evaluation.model_dump_json(), media_type="application/json")
 
     return await once(request, service.store, make)
 
@@ -53,14 +55,16 @@ async def read_evaluation(
     request: Request, service: Serving, evaluation_id: str, include: Annotated[list[Include] | None, Query()] = None
 ) -> Response:
     """The stored result; `include=trace` adds the judge's raw replies, `include=request` what was asked."""
-    record = await service.store.find(request.state.project, evaluation_id)
+    project: str = request.state.project
+    record = await service.store.find(project, evaluation_id)
     if record is None:
         raise NotFound("there is no such evaluation in this project")
+    evaluation = await service.reliabilities.mark(project, record.evaluation)
     more: dict[str, Any] = {}
     if include and "trace" in include:
         more["trace"] = [call.model_dump(mode="json") for call in record.trace]
     if include and "request" in include:
         more["request"] = record.request.model_dump(mode="json")
     if not more:
-        return Response(record.evaluation.model_dump_json(), media_type="application/json")
-    return JSONResponse(record.evaluation.model_dump(mode="json") | more)
+        return Response(evaluation.model_dump_json(), media_type="application/json")
+    return JSONResponse(evaluation.model_dump(mode="json") | more)

@@ -21,6 +21,9 @@ from app.web.problems import Refused, answer_error, problem
 logger = logging.getLogger("saiten.web")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/")
+"""POST that reads: the body holds the question."""
+
 LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 MOST_HEADER_BYTES = 32 * 1024
 SAFE_HEADERS = {
@@ -90,23 +93,25 @@ class Gatekeeper:
             refuse_smuggling(request.headers)
             # The router's own path: `request.url` is put together from the Host header, which the caller writes.
             if scope["path"] == "/v1" or scope["path"].startswith("/v1/"):
-                scope.setdefault("state", {})["project"] = await self._admit(request)
+                project, granted = await self._admit(request)
+                scope.setdefault("state", {}).update(project=project, scope=granted)
         except SaitenError as error:
             await answer_error(request, error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _admit(self, request: Request) -> str:
+    async def _admit(self, request: Request) -> tuple[str, str]:
+        """The caller's project, and what it may do there."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         keyring = self._keyring()
         if scheme.lower() == "bearer" and token:
             key = await keyring.find(token.strip())
             if key is not None:
-                require_scope(key, request.method)
-                return key.project
+                require_scope(key, request.method, scope_path(request))
+                return key.project, key.scope
         if not await keyring.any():
             self._require_loopback(request)
-            return "default"
+            return "default", "admin"
         detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
         raise Refused(
             401, "unauthorized", "A valid key is needed", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'}
@@ -139,9 +144,16 @@ def refuse_smuggling(headers: Headers) -> None:
         raise Refused(400, "ambiguous-framing", "The request's length is ambiguous", detail, {"Connection": "close"})
 
 
-def require_scope(key: APIKey, method: str) -> None:
+def scope_path(request: Request) -> str:
+    """The path as the router sees it."""
+    path: str = request.scope["path"]
+    return path
+
+
+def require_scope(key: APIKey, method: str, path: str) -> None:
     """Raises Refused (403) where the key may only read and the request would write."""
-    if key.scope == "read" and method not in {"GET", "HEAD", "OPTIONS"}:
+    reads = method in {"GET", "HEAD", "OPTIONS"} or (method == "POST" and path.startswith(ASKING))
+    if key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope", "method": method})
         detail = "this key may only read; make one with `saiten keys create --scope write`"
         raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)

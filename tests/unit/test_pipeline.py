@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from app.batches.summary import SummaryTally
 from app.call_cache import CachedCalls
+from app.domain.batch import Batch, Counts
 from app.domain.errors import (
     JudgeReplyInvalid,
     JudgeUnavailable,
@@ -16,10 +18,11 @@ from app.domain.errors import (
     TranslatorNotConfigured,
     TranslatorUnavailable,
 )
-from app.domain.evaluation import Unrated
+from app.domain.evaluation import JudgeOptions, Unrated, Usage, Warned
 from app.pipeline import Instruments, evaluate
 from app.ports import JudgingTask, RubricSource
 from app.relevance import Relevance
+from app.scores import scores_of
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
@@ -43,6 +46,7 @@ class Bench:
         self.translator = changes.get("translator", FakeTranslator())
         self.encoder = changes.get("encoder") or FakeEncoder()
         self.telemetry = FakeTelemetry()
+        self.speech = changes.get("speech") or FakeSpeech()
         rubrics: RubricSource = changes.get("rubrics") or FakeRubrics([RUBRIC])
         calls = CachedCalls(DictCache(), self.telemetry)
         self.instruments = Instruments(
@@ -51,7 +55,7 @@ class Bench:
             translator=self.translator,
             relevance=Relevance(self.encoder, FakeStore(), calls),
             telemetry=self.telemetry,
-            speech=FakeSpeech(),
+            speech=self.speech,
             now=lambda: NOW,
             new_id=lambda: "ev_test",
         )
@@ -232,6 +236,50 @@ async def test_it_is_counted_without_texts() -> None:
     assert "('evaluated', " in told
     assert "('warned', 'suspected-injection')" in told
     assert "満点" not in told
+
+
+async def test_what_strikes_in_language_and_register_is_a_warning_and_counted() -> None:
+    warned = (
+        Warned(code="register-shift", where="response", detail="polite so far, plain now"),
+        Warned(code="other-language", where="response", detail="not in Japanese"),
+        Warned(code="register-shift", where="response", detail="once more"),
+    )
+    bench = Bench(speech=FakeSpeech(*warned))
+    # Of a translation the register would be the translator's: what is looked at is the dialogue as it was given.
+    evaluation = (await bench.run(path="english")).evaluation
+    assert bench.speech.asked == [("おはよう、よく眠れた？", "ja")]
+    assert [one for one in evaluation.warnings if one in warned] == list(warned)
+    assert evaluation.status == "scored"
+    assert ("warned", "register-shift") in bench.telemetry.told
+    # In a batch's summary each result counts once with a code.
+    tally = SummaryTally(RUBRIC)
+    quiet = (await Bench().run()).evaluation
+    for result in (evaluation, quiet, evaluation):
+        tally.add(scores_of(result, None))
+    counted = tally.summary(make_batch()).warnings
+    assert (counted["register-shift"], counted["other-language"]) == (2, 2)
+
+
+def make_batch() -> Batch:
+    """A batch of three, as far as a summary asks."""
+    return Batch(
+        id="ba_1",
+        name=None,
+        status="completed",
+        rubric=RUBRIC.id,
+        path="english",
+        relevance=None,
+        judge=JudgeOptions(),
+        budget_usd=None,
+        counts=Counts(total=3, queued=0, scored=3, partial=0, failed=0),
+        progress=1.0,
+        rate_per_second=None,
+        estimated_end=None,
+        usage=Usage(),
+        signature=None,
+        metadata={},
+        created_at=NOW,
+    )
 
 
 async def test_the_trace_leads_back_to_the_prompt() -> None:

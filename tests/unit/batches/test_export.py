@@ -23,6 +23,7 @@ from app.domain.evaluation import (
     Usage,
     Warned,
 )
+from app.domain.reliability import NOT_VALIDATED, UNVALIDATED, Reliability
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 
@@ -102,7 +103,7 @@ async def test_nothing_gives_no_line_but_a_header():
     assert next(csv.reader([header.decode()])) == [
         *("item", "position", "candidate", "status", "warmth", "warmth.unrated", "clarity", "clarity.unrated", "both"),
         *("relevance.score", "warnings", "cached", "judge_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
-        *("evaluation", "signature", "failure.code", "failure.detail", "metadata"),
+        *("evaluation", "signature", "failure.code", "failure.detail", "metadata", "reliability"),
     ]
 
 
@@ -131,7 +132,16 @@ async def test_a_row_tells_the_evaluation():
         "failure.code": "",
         "failure.detail": "",
         "metadata": '{"system":"甲"}',
+        "reliability": "",
     }
+
+
+async def test_a_row_ends_with_what_its_judge_was_found_to_be_worth():
+    badge = Reliability(validated=True, detail="Spearman with humans, n = 60, 2026-11-21: warmth 0.74")
+    marked = [scored(reliability=UNVALIDATED), scored(reliability=badge), failed()]
+    rows = await read_table(marked)
+    assert [list(row)[-1] for row in rows] == ["reliability"] * 3
+    assert [row["reliability"] for row in rows] == [NOT_VALIDATED, badge.detail, ""]
 
 
 async def test_a_failed_candidate_has_its_place_and_its_reason():

@@ -1,0 +1,133 @@
+"""What callers ask of the analyses, of a comparison and of a gate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from app.domain.comparison import Alpha, ChosenTest, GateRule
+from app.domain.faults import refuse
+from app.domain.judge_check import JudgeCheck
+from app.domain.model import Finite, Id, Value, listed
+from app.domain.reports import Decorrelation
+
+BatchId = Annotated[str, Field(min_length=1, max_length=64)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Values = Literal["ratings", "scores"]
+"""Humans' ratings, or what the judge or a metric gave."""
+
+
+class AnalysisRequest(Value):
+    """Where the values come from: `data`, one record each as in NDJSON, or the results and human ratings of a batch, or
+    of several.
+
+    `rubric` checks aspects and scales; `aspects` allows only these; `scores_field` is the records' field with the
+    values of a metric or a judge. Of a batch the rubric is its own, and `aspects` chooses from what was rated.
+    """
+
+    data: Annotated[tuple[Any, ...], listed(minimum=1)] | None = None
+    batch: BatchId | None = None
+    batches: Annotated[tuple[BatchId, ...], listed(minimum=1, maximum=64)] | None = None
+    rubric: Id | None = None
+    aspects: Annotated[tuple[str, ...], listed(minimum=1, maximum=256)] | None = None
+    scores_field: Annotated[str, Field(min_length=1, max_length=64)] = "scores"
+    labels: dict[Annotated[str, Field(min_length=1, max_length=1)], Finite] | None = Field(
+        default=None, description="ratings that the letters of a record's `labels` stand for, one letter a rater"
+    )
+    label_aspect: Id = "label"
+
+    @property
+    def batch_ids(self) -> tuple[str, ...]:
+        """The batches that are named, in order."""
+        return self.batches or ((self.batch,) if self.batch is not None else ())
+
+    @model_validator(mode="after")
+    def _check_source(self) -> AnalysisRequest:
+        given = [name for name in ("data", "batch", "batches") if getattr(self, name) is not None]
+        refuse("AnalysisRequest", [((name,), f"stands beside {given[0]}; give one of them") for name in given[1:]])
+        return self
+
+
+class AgreementRequest(AnalysisRequest):
+    """How far raters agree."""
+
+
+class CorrelationRequest(AnalysisRequest):
+    """How far scores follow people."""
+
+    resamples: Annotated[int, Field(ge=100, le=20_000)] = 2000
+    seed: Seed = 0
+
+
+class HierarchyRequest(AnalysisRequest):
+    """Which aspect merely follows another."""
+
+    alpha: Alpha = 0.01
+    method: Decorrelation = "principal-axis"
+    values: Values = "ratings"
+
+
+class CompositeFitRequest(AnalysisRequest):
+    """The weights of a linear composite. `composite` is by default the rubric's first linear one."""
+
+    rubric: Id | None = "lfqa"
+    composite: Id | None = None
+    target: Id = "acceptability"
+    seed: Seed = 0
+
+
+class BlendFitRequest(AnalysisRequest):
+    """The weight w of the blend."""
+
+    aspect: Id = "relevance"
+    folds: Annotated[int, Field(ge=2, le=20)] = 5
+    statistic: Literal["spearman", "pearson"] = "spearman"
+    seed: Seed = 0
+
+
+class WinRatesRequest(AnalysisRequest):
+    """How often each system answers a context best. `values` default to the judge's for batches, else to ratings."""
+
+    values: Values | None = None
+
+
+REQUESTS: dict[str, type[AnalysisRequest]] = {
+    "agreement": AgreementRequest,
+    "correlation": CorrelationRequest,
+    "hierarchy": HierarchyRequest,
+    "composite-fit": CompositeFitRequest,
+    "blend-fit": BlendFitRequest,
+    "win-rates": WinRatesRequest,
+}
+"""By the analysis's name in the path and on the command line."""
+
+
+class ComparisonRequest(Value):
+    """Two batches. `seed` is the bootstrap's."""
+
+    baseline: BatchId
+    candidate: BatchId
+    alpha: Alpha = 0.05
+    test: ChosenTest = "auto"
+    allow_signature_mismatch: bool = False
+    seed: Seed = 0
+
+
+class GateRequest(Value):
+    """A batch, and what is asked of it. Without rules, with a baseline run: no aspect may drop.
+
+    `check_judge` first scores the anchors, which costs a few dozen judge calls; `judge_check` is what such a check has
+    already found.
+    """
+
+    candidate: BatchId
+    baseline: BatchId | None = None
+    rules: Annotated[tuple[GateRule, ...], listed(maximum=64)] = ()
+    min_coverage: Annotated[Finite, Field(ge=0, le=1)] = 0.98
+    alpha: Alpha = 0.05
+    test: ChosenTest = "auto"
+    allow_signature_mismatch: bool = False
+    check_judge: bool = False
+    judge_check: JudgeCheck | None = None
+    seed: Seed = 0

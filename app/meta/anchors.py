@@ -1,0 +1,205 @@
+"""Asks the judge for the frozen anchors, past every cache, and holds the answer against what it said before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+
+from app.analysis.drift import compare_anchors
+from app.bundled import bundled_folder, read_objects, validate_objects
+from app.concurrency import run_together
+from app.domain.errors import InvalidRequest, JudgeReplyInvalid
+from app.domain.evaluation import Evaluation, EvaluationRequest
+from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeCheck, JudgeCheckRequest
+from app.domain.model import digest
+from app.domain.rubric import Rubric
+from app.domain.signature import differences
+from app.meta_ports import AnchorStore
+from app.pipeline import Instruments, evaluate
+
+AT_ONCE = 8
+"""Anchors that are asked together; the judge's flow control has the last word."""
+
+RECORDED_RUNS = 3
+"""So often each anchor is asked when its ratings are stored: the judge's own noise shows in between."""
+
+
+class AnchorCheck:
+    """Checks a judge against its own stored ratings.
+
+    `instruments` must ask the judge anew every time: a cache would answer as the judge did when it was filled. `check`
+    raises InvalidRequest for a rubric without anchors, JudgeReplyInvalid where there is not one rating to store, and
+    the errors of judge, translator and store.
+    """
+
+    def __init__(self, instruments: Instruments, store: AnchorStore, *, now: Callable[[], datetime]) -> None:
+        self._instruments = instruments
+        self._store = store
+        self._now = now
+
+    async def check(self, project: str, request: JudgeCheckRequest) -> JudgeCheck:
+        """What became of the judge."""
+        rubric = self._instruments.rubrics.get(request.rubric)
+        anchors = load_anchors(rubric.id)
+        key = self._key(rubric, request)
+        stored = request.reference or await self._store.find_anchor_ratings(project, key)
+        usable = stored is not None and stored.anchors == digest_anchors(rubric, anchors) and not request.record
+        now = await self._rate(rubric, anchors, request, runs=1 if usable else RECORDED_RUNS)
+        judge = self._judge(request)
+        if stored is not None and usable:
+            # In a thread: scipy is loaded here, and a caller's reference may be long.
+            return await asyncio.to_thread(compared, stored, now, anchors, request, judge=judge)
+        refuse_unrated(now)
+        if request.reference is None or request.record:  # else the measure is the caller's to keep
+            await self._store.keep_anchor_ratings(project, key, now)
+        return recorded(now, anchors, request, judge=judge, first=stored is None)
+
+    def _judge(self, request: JudgeCheckRequest) -> str:
+        judge = self._instruments.judge
+        return f"{judge.kind}/{request.judge.model or judge.default_model}"
+
+    def _key(self, rubric: Rubric, request: JudgeCheckRequest) -> str:
+        """Which judge is asked what: as it is asked for, since what the endpoint makes of that is what may move."""
+        options = request.judge.model_dump(exclude={"model"})
+        return digest([rubric.id, rubric.digest, request.path, self._judge(request), options])
+
+    async def _rate(
+        self, rubric: Rubric, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, runs: int
+    ) -> AnchorRatings:
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def ask(anchor: Anchor) -> Evaluation:
+            async with gate:
+                return (await evaluate(pose(anchor, request), self._instruments)).evaluation
+
+        found: list[list[Evaluation]] = []
+        for _ in range(runs):
+            found.append(await run_together(*(ask(anchor) for anchor in anchors)))
+        ratings = {
+            anchor.id: {
+                aspect.id: tuple(run[position].aspects[aspect.id].rating for run in found) for aspect in rubric.aspects
+            }
+            for position, anchor in enumerate(anchors)
+        }
+        return AnchorRatings(
+            rubric=rubric.id,
+            anchors=digest_anchors(rubric, anchors),
+            signature=found[0][0].signature,
+            at=self._now(),
+            ratings=ratings,
+        )
+
+
+@cache
+def load_anchors(rubric_id: str) -> tuple[Anchor, ...]:
+    """The anchors that ship for a rubric; raises InvalidRequest where none do."""
+    file = bundled_folder("anchors").joinpath(f"{rubric_id}.jsonl")
+    if not file.is_file():
+        raise InvalidRequest(f"there are no anchors for the rubric {rubric_id}", pointer="/rubric")
+    return tuple(validate_objects(file, read_objects(file), Anchor))
+
+
+def digest_anchors(rubric: Rubric, anchors: Sequence[Anchor]) -> str:
+    """What stored ratings must have been taken of: these texts, by this rubric."""
+    return digest([rubric.digest, [[anchor.id, anchor.model_dump(mode="json")] for anchor in anchors]])
+
+
+def pose(anchor: Anchor, request: JudgeCheckRequest) -> EvaluationRequest:
+    """The anchor as a request; without a blend, which is not the judge's."""
+    return EvaluationRequest(
+        rubric=request.rubric,
+        context=anchor.context,
+        response=anchor.response,
+        path=request.path,
+        judge=request.judge,
+        relevance=None,
+    )
+
+
+def refuse_unrated(ratings: AnchorRatings) -> None:
+    """Raises JudgeReplyInvalid where the judge rated nothing: as a measure of next time that would be none for ever."""
+    runs = (runs for aspects in ratings.ratings.values() for runs in aspects.values())
+    if not any(rating is not None for ratings_of_anchor in runs for rating in ratings_of_anchor):
+        raise JudgeReplyInvalid("the judge was asked for every anchor and rated none")
+
+
+def by_aspect(ratings: AnchorRatings) -> dict[str, dict[str, tuple[int | None, ...]]]:
+    """Anchor → aspect → runs, turned to aspect → anchor → runs."""
+    turned: dict[str, dict[str, tuple[int | None, ...]]] = {}
+    for anchor, aspects in ratings.ratings.items():
+        for aspect, runs in aspects.items():
+            turned.setdefault(aspect, {})[anchor] = runs
+    return turned
+
+
+def compared(
+    then: AnchorRatings, now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, judge: str
+) -> JudgeCheck:
+    """The verdict against the stored ratings."""
+    intended: dict[str, dict[str, int]] = {}
+    for anchor in anchors:
+        for aspect, rating in anchor.ratings.items():
+            intended.setdefault(aspect, {})[anchor.id] = rating
+    aspects = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
+    moved = [name for name, drift in aspects.items() if drift.moved]
+    detail = describe(aspects, moved, then)
+    return describe_check(
+        now, anchors, request, judge=judge, verdict="moved" if moved else "steady", detail=detail
+    ).model_copy(
+        update={
+            "aspects": aspects,
+            "signature_differences": differences(then.signature, now.signature),
+            "reference_at": then.at,
+        }
+    )
+
+
+def describe(aspects: Mapping[str, AspectDrift], moved: Sequence[str], then: AnchorRatings) -> str:
+    """The verdict in a sentence."""
+    if not moved:
+        changed = sum(drift.changed for drift in aspects.values())
+        total = sum(drift.n for drift in aspects.values())
+        return f"the judge rates the anchors as on {then.at:%Y-%m-%d}: {changed} of {total} ratings changed"
+    told = ", ".join(f"{name} ({describe_drift(aspects[name])})" for name in moved)
+    return f"the judge moved since {then.at:%Y-%m-%d}: {told}"
+
+
+def describe_drift(drift: AspectDrift) -> str:
+    """How far one aspect moved."""
+    mean = f"mean {drift.shift:+.2f}, " if drift.shift is not None else ""
+    lost = f", {drift.lost} of them no longer rated" if drift.lost else ""
+    return f"{mean}{drift.changed} of {drift.n} changed{lost}"
+
+
+def recorded(
+    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, judge: str, first: bool
+) -> JudgeCheck:
+    """There was nothing to compare with."""
+    if request.record:
+        detail = "the ratings of now are stored: as was asked"
+    elif request.reference is not None:
+        detail = "the reference is of other anchors: keep the ratings of now in its place"
+    else:
+        why = "there were none" if first else "the stored ones are of other anchors"
+        detail = f"the ratings of now are stored: {why}"
+    return describe_check(now, anchors, request, judge=judge, verdict="recorded", detail=detail)
+
+
+def describe_check(
+    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, **more: object
+) -> JudgeCheck:
+    """A report without drift."""
+    unrated = sum(None in runs for aspects in now.ratings.values() for runs in aspects.values())
+    return JudgeCheck.model_validate(
+        {
+            "rubric": now.rubric,
+            "anchors": len(anchors),
+            "unrated": unrated,
+            "alpha": request.alpha,
+            "aspects": {},
+            "ratings": now,
+            **more,
+        }
+    )

@@ -1,0 +1,278 @@
+"""Where callers ask what scores mean: ratings in, analyses, comparisons, gates and judge checks out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from app.analysis.formats import read_csv, read_ndjson
+from app.analysis.observations import Observations
+from app.analysis.reading import ObservationReader
+from app.batch_ports import BatchStore
+from app.domain.analysis_request import (
+    AnalysisRequest,
+    ComparisonRequest,
+    GateRequest,
+)
+from app.domain.batch import Batch
+from app.domain.comparison import Comparison, GateReport, Run
+from app.domain.errors import InvalidRequest, NotFound
+from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.reports import CorrelationReport
+from app.meta.analyses import Report, analyse, orient
+from app.meta.anchors import AnchorCheck
+from app.meta.records import (
+    adapt,
+    best_of,
+    choose_aspects,
+    compares_systems,
+    list_ratings,
+    list_scores,
+    read_records,
+    signatures_of,
+    uses_scores,
+)
+from app.meta.reliabilities import Reliabilities, key_in, validation_of
+from app.meta.runs import make_run, read_results
+from app.meta.scales import Scales, check_ratings, scales_to_rate
+from app.meta.table import AnswerTable
+from app.meta_ports import RatingsKept, RatingStore
+from app.ports import RubricSource
+
+Result = TypeVar("Result")
+
+RATINGS_PAGE = 1000
+
+MOST_BATCHES = 1000
+"""Whose items are rated at a time: each is looked up for its rubric."""
+
+AT_ONCE = 2
+"""Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
+
+
+class MetaDesk:
+    """Everything that a caller asks about scores, within the caller's project.
+
+    Methods raise NotFound for a batch that is not in the project, InvalidRequest, UnknownRubric, SignatureMismatch, and
+    StoreError.
+    """
+
+    def __init__(
+        self,
+        *,
+        batches: BatchStore,
+        ratings: RatingStore,
+        rubrics: RubricSource,
+        reliabilities: Reliabilities,
+        anchors: AnchorCheck,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._batches = batches
+        self._ratings = ratings
+        self._rubrics = rubrics
+        self._reliabilities = reliabilities
+        self._anchors = anchors
+        self._now = now
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    # Human ratings
+
+    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
+        """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch has an
+        aspect that the batch's rubric has not, or a value off its scale; NotFound as the store does."""
+        named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
+        if len(named) > MOST_BATCHES:
+            raise InvalidRequest(
+                f"these are ratings of {len(named):,} batches; send at most {MOST_BATCHES:,} at a time"
+            )
+        scales: dict[str | None, Scales] = {}
+        for batch_id in named:
+            batch = await self._batches.find(project, batch_id)
+            if batch is not None:  # else the store says which rating names none
+                scales[batch_id] = scales_to_rate(self._rubrics.get(batch.rubric))
+        await asyncio.to_thread(check_ratings, ratings, scales)
+        return await self._ratings.keep(project, ratings, self._now())
+
+    async def list_ratings(
+        self, project: str, wanted: RatingFilter, *, after: int, limit: int
+    ) -> Sequence[tuple[int, StoredRating]]:
+        """Ratings in the order in which they came in."""
+        return await self._ratings.list(project, wanted, after=after, limit=limit)
+
+    async def remove_ratings(self, project: str, wanted: RatingFilter) -> int:
+        """How many there were."""
+        return await self._ratings.remove(project, wanted)
+
+    # Analyses
+
+    async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
+        """The analysis of the request's data, or of its batches.
+
+        `remember`: a correlation of batches with humans becomes the badge of the judge that rated them.
+        """
+        if request.batch_ids:
+            report = await self._analyse_batches(project, request)
+            if remember and isinstance(report, CorrelationReport):
+                await self._remember(project, request.batch_ids, report)
+            return report
+        if request.data is None:
+            raise InvalidRequest("give data, or a batch", pointer="")
+        records = request.data
+        return await self.compute(lambda: analyse(request, self.read(request, records), self._rubrics))
+
+    async def compute(self, work: Callable[[], Result]) -> Result:
+        """The work's result; in a thread, and few at a time."""
+        async with self._gate:
+            return await asyncio.to_thread(work)
+
+    async def analyse_text(self, request: AnalysisRequest, body: bytes, *, csv: bool) -> Report:
+        """The analysis of records that come as CSV or as NDJSON."""
+        form = read_csv if csv else read_ndjson
+
+        def work() -> Report:
+            observations = form(body.splitlines(keepends=True), make_reader(request, self._rubrics))
+            return analyse(request, observations, self._rubrics)
+
+        return await self.compute(work)
+
+    def read(self, request: AnalysisRequest, records: Sequence[Any]) -> Observations:
+        """The records as columns; raises InvalidLines."""
+        reader = make_reader(request, self._rubrics, noun="record")
+        for number, record in enumerate(records, start=1):
+            reader.add(record, number)
+        return reader.finish()
+
+    async def _analyse_batches(self, project: str, request: AnalysisRequest) -> Report:
+        batches = [await self._find(project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
+        wanted = adapt(request, batches)
+        best: dict[str, float] = {}
+        for batch in batches:
+            best |= best_of(self._rubrics.get(batch.rubric))
+        results = [(batch, await read_results(self._batches, project, batch.id)) for batch in batches]
+        by_scores = uses_scores(wanted)
+        ratings = [] if by_scores else [rating async for rating in self._ratings_of(project, batches)]
+
+        def work() -> Report:
+            table = AnswerTable()
+            for batch, scored in results:
+                table.add(batch, scored)
+            records = list_scores(table) if by_scores else list_ratings(table, ratings)
+            observations = read_records(choose_aspects(records, wanted.aspects))
+            if compares_systems(wanted):
+                observations = orient(observations, best)
+            return analyse(wanted, observations, self._rubrics)
+
+        return await self.compute(work)
+
+    async def _ratings_of(self, project: str, batches: Sequence[Batch]) -> AsyncIterator[StoredRating]:
+        """The ratings that may concern the batches, each once."""
+        seen: set[int] = set()
+        for batch in batches:
+            after = -1
+            while page := await self._ratings.of_batch(project, batch.id, after=after, limit=RATINGS_PAGE):
+                after = page[-1][0]
+                for number, rating in page:
+                    if number not in seen:
+                        yield rating
+                seen.update(number for number, _ in page)
+
+    async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
+        """Keeps the correlation as the badge of the judge, where it was one judge."""
+        batches = [await self._find(project, batch_id) for batch_id in dict.fromkeys(ids)]
+        keys = {key_in(line) for batch in batches for line in signatures_of(batch)}
+        found = validation_of(report, batches[0].id if len(batches) == 1 else None, self._now())
+        if found is not None and len(keys) == 1:
+            await self._reliabilities.keep(project, keys.pop(), found)
+
+    # Comparison and gate
+
+    async def compare(self, project: str, request: ComparisonRequest) -> Comparison:
+        """The candidate batch against the baseline batch."""
+        from app.analysis.comparison import compare
+
+        baseline = await self._run(project, request.baseline)
+        candidate = await self._run(project, request.candidate)
+        return await self.compute(
+            lambda: compare(
+                baseline,
+                candidate,
+                alpha=request.alpha,
+                test=request.test,
+                allow_signature_mismatch=request.allow_signature_mismatch,
+                seed=request.seed,
+            )
+        )
+
+    async def gate(self, project: str, request: GateRequest) -> GateReport:
+        """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
+        not before all else is known to be in order: a refused gate costs no call."""
+        from app.analysis.gate import judge_gate
+
+        candidate = await self._run(project, request.candidate)
+        baseline = await self._run(project, request.baseline) if request.baseline else None
+
+        def work(check: JudgeCheck | None) -> GateReport:
+            return judge_gate(
+                candidate,
+                baseline,
+                request.rules,
+                alpha=request.alpha,
+                min_coverage=request.min_coverage,
+                test=request.test,
+                allow_signature_mismatch=request.allow_signature_mismatch,
+                seed=request.seed,
+                judge=check,
+            )
+
+        report = await self.compute(lambda: work(request.judge_check))
+        if request.judge_check is not None or not request.check_judge:
+            return report
+        check = await self._check_of(project, request.candidate)
+        return await self.compute(lambda: work(check))
+
+    async def check_judge(self, project: str, request: JudgeCheckRequest) -> JudgeCheck:
+        """Whether the judge moved."""
+        return await self._anchors.check(project, request)
+
+    async def _check_of(self, project: str, batch_id: str) -> JudgeCheck:
+        batch = await self._find(project, batch_id)
+        path = "source" if batch.path == "both" else batch.path
+        request = JudgeCheckRequest(rubric=batch.rubric, path=path, judge=batch.judge)
+        try:
+            return await self._anchors.check(project, request)
+        except InvalidRequest as error:
+            # What it points at is in a request that the caller never wrote.
+            raise InvalidRequest(error.detail, pointer="/check_judge") from None
+
+    async def _run(self, project: str, batch_id: str) -> Run:
+        batch = await self._find(project, batch_id)
+        results = await read_results(self._batches, project, batch_id)
+        rubric = self._rubrics.get(batch.rubric)
+        return await asyncio.to_thread(make_run, batch, results, rubric)
+
+    async def _find(self, project: str, batch_id: str) -> Batch:
+        found = await self._batches.find(project, batch_id)
+        if found is None:
+            raise NotFound(f"there is no batch {batch_id[:64]} in this project")
+        return found
+
+
+def make_reader(request: AnalysisRequest, rubrics: RubricSource, noun: str = "line") -> ObservationReader:
+    """A reader that knows the aspects and scales of the request's rubric, where it names one."""
+    scales: Mapping[str, tuple[float, float]] | None = None
+    aspects = request.aspects
+    if request.rubric is not None:
+        rubric = rubrics.get(request.rubric)
+        scales = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+        aspects = aspects or tuple(scales)
+    return ObservationReader(
+        labels=request.labels,
+        label_aspect=request.label_aspect,
+        scores_field=request.scores_field,
+        aspects=aspects,
+        scales=scales,
+        noun=noun,
+    )

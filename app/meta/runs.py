@@ -1,0 +1,71 @@
+"""A batch's results as a run that can be compared with another."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from app.batch_ports import BatchStore, Scored
+from app.domain.batch import Batch
+from app.domain.comparison import Run, RunItem
+from app.domain.composites import range_of
+from app.domain.rubric import Rubric
+from app.scores import SYSTEM
+
+PAGE = 1000
+
+
+async def read_results(store: BatchStore, project: str, batch_id: str) -> list[Scored]:
+    """Every result of the batch that there is now, in order."""
+    return [result async for page in pages(store, project, batch_id) for result in page]
+
+
+async def pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[Sequence[Scored]]:
+    """The batch's results, some at a time."""
+    after = -1
+    while page := await store.scores(project, batch_id, after=after, limit=PAGE):
+        yield page
+        after = page[-1].entry.position
+
+
+def make_run(batch: Batch, results: Sequence[Scored], rubric: Rubric) -> Run:
+    """The run of a batch: what it was to score, and what came of it."""
+    signed = sum(bool(result.scores.aspects) for result in results)  # a failure in a result's place is not
+    signatures = batch.signatures or ({batch.signature: signed} if batch.signature else {})
+    return Run(
+        name=f"{batch.name} ({batch.id})" if batch.name else batch.id,
+        items=[describe_result(result, batch) for result in results],
+        expected=batch.counts.total,
+        signatures=signatures,
+        scales=scales_of(rubric),
+        aspects=tuple(aspect.id for aspect in rubric.aspects),
+        numbered=are_numbered(result.entry.item for result in results),
+        best=rubric.best,
+    )
+
+
+def describe_result(result: Scored, batch: Batch) -> RunItem:
+    """One result's values; the system is the candidate's own, else the batch's."""
+    scores = result.scores
+    return RunItem(
+        item=result.entry.item,
+        candidate=result.entry.candidate,
+        system=scores.system or batch.metadata.get(SYSTEM),
+        context=scores.context,
+        ratings={name: figures[0] for name, figures in scores.aspects.items()},
+        composites=scores.composites,
+        blended={name: figures[1] for name, figures in scores.aspects.items() if figures[1] is not None},
+    )
+
+
+def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
+    """Lowest and highest value of every aspect, composite and blended aspect: a blend counts on its aspect's scale."""
+    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+    composites = {composite.id: range_of(composite, rubric) for composite in rubric.composites}
+    return {**aspects, **composites, **{f"{name}.blended": scale for name, scale in aspects.items()}}
+
+
+def are_numbered(items: Iterable[str]) -> bool:
+    """Whether the items have nothing but the numbers that Saiten gave them. Failed ones are results too, so in a whole
+    batch no number is left out."""
+    found = dict.fromkeys(items)
+    return list(found) == [str(number) for number in range(len(found))]

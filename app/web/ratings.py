@@ -1,0 +1,149 @@
+"""`/v1/ratings`: what people said of responses."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import JSONResponse
+
+from app.domain.dialogue import Limits
+from app.domain.errors import InvalidRequest, NotFound
+from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.lines import InvalidLines
+from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.validation import InvalidDocument, validate
+from app.web.analyses import read_apart
+from app.web.body import JSON, decode, receive, require_media_type
+from app.web.evaluations import Serving
+from app.web.idempotency import once
+from app.web.meta_openapi import KEEPS_RATINGS, RATINGS
+from app.web.openapi import PROBLEMS
+from app.web.upload import NDJSON
+
+router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
+
+MOST_NUMBER = 2**53
+
+
+@router.post("", summary="Keep human ratings", responses={200: RATINGS, **PROBLEMS}, openapi_extra=KEEPS_RATINGS)
+async def keep_ratings(request: Request, service: Serving) -> Response:
+    """Keeps all ratings of the body, or none where one is not valid.
+
+    One rater has one rating of a response: a later one takes the place of the earlier. Where a rating names a batch,
+    aspects and values are held against the rubric that the batch was scored by.
+    """
+    limits: Limits = request.app.state.limits
+    read = read_one if require_media_type(request.headers, NDJSON, JSON) == JSON else read_ratings
+    body = await receive(request, limits.analysis_bytes, request.app.state.body_timeout_seconds)
+    request.state.body = body
+    ratings, lines = await read_apart(body, lambda: read(body, limits))
+
+    async def make() -> Response:
+        try:
+            kept = await service.meta.keep_ratings(request.state.project, ratings)
+        except (NotFound, InvalidRequest) as error:
+            raise at_line(error, lines) from None
+        return JSONResponse({"added": kept.added, "replaced": kept.replaced})
+
+    return await once(request, service.store, make)
+
+
+@router.get("", summary="Read human ratings", responses={200: RATINGS, **PROBLEMS})
+async def list_ratings(
+    request: Request,
+    service: Serving,
+    *,
+    item: str | None = None,
+    evaluation: str | None = None,
+    batch: str | None = None,
+    rater: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    cursor: Annotated[int, Query(ge=0, le=MOST_NUMBER, description="from `X-Next-Cursor` of the page before")] = 0,
+) -> Response:
+    """NDJSON, in the order in which they came in. With more than `limit`, `X-Next-Cursor` says how to go on."""
+    refuse_other_queries(request, *RatingFilter.model_fields, "limit", "cursor")
+    wanted = RatingFilter(item=item, evaluation=evaluation, batch=batch, rater=rater)
+    found = await service.meta.list_ratings(request.state.project, wanted, after=cursor, limit=limit + 1)
+    headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
+    lines = "".join(write_rating(rating) for _, rating in found[:limit])
+    return Response(lines, headers=headers, media_type=NDJSON)
+
+
+@router.delete("", summary="Remove human ratings", responses=PROBLEMS)
+async def remove_ratings(
+    request: Request,
+    service: Serving,
+    *,
+    item: str | None = None,
+    evaluation: str | None = None,
+    batch: str | None = None,
+    rater: str | None = None,
+) -> dict[str, int]:
+    """Removes the ratings that the filter names, of which there must be one; says how many there were."""
+    refuse_other_queries(request, *RatingFilter.model_fields)
+    wanted = RatingFilter(item=item, evaluation=evaluation, batch=batch, rater=rater)
+    if wanted == RatingFilter():
+        raise InvalidRequest("name an item, an evaluation, a batch or a rater", pointer="/query")
+    return {"removed": await service.meta.remove_ratings(request.state.project, wanted)}
+
+
+def read_one(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
+    """The rating of a JSON document. Raises Refused (400) and InvalidDocument."""
+    return [validate(HumanRating, decode(body), limits)], [1]
+
+
+def read_ratings(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
+    """The ratings of NDJSON, each with its line. Raises InvalidLines."""
+    ratings: list[HumanRating] = []
+    lines: list[int] = []
+    faults: list[tuple[int, str]] = []
+    seen: dict[tuple[Any, ...], int] = {}
+    for number, line in enumerate(body.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rating = validate(HumanRating, parse_strict_json(line), limits)
+        except (StrictJSONError, InvalidDocument) as error:
+            faults.append((number, str(error)))
+            continue
+        before = seen.setdefault(target_of(rating), number)
+        if before != number:
+            faults.append((number, f"rates what line {before} rates, by the same rater"))
+        ratings.append(rating)
+        lines.append(number)
+    if faults:
+        raise InvalidLines(faults)
+    if not ratings:
+        raise InvalidRequest("the body holds no rating; send one JSON object a line")
+    return ratings, lines
+
+
+def target_of(rating: HumanRating) -> tuple[Any, ...]:
+    """Who rates what."""
+    return rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
+
+
+def at_line(error: NotFound | InvalidRequest, lines: list[int]) -> Exception:
+    """The faults of single ratings, at their lines; the error itself where it names none."""
+    if isinstance(error, InvalidLines):
+        return InvalidLines([(lines[number - 1], what) for number, what in error.faults], error.total)
+    if error.pointer is None or not error.pointer.isdigit():
+        return error
+    return InvalidLines([(lines[int(error.pointer)], error.detail)])
+
+
+def refuse_other_queries(request: Request, *known: str) -> None:
+    """Raises InvalidRequest for what is no filter, or given twice: passed over, it would mean more than was meant."""
+    for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
+        if name not in known:
+            raise InvalidRequest(f"is not known; known are {', '.join(known)}", pointer=f"/query/{name[:64]}")
+        if count > 1:
+            raise InvalidRequest("is given more than once", pointer=f"/query/{name}")
+
+
+def write_rating(rating: StoredRating) -> str:
+    """One line, without what is not there."""
+    return json.dumps(rating.model_dump(mode="json", exclude_none=True), ensure_ascii=False) + "\n"

@@ -1,0 +1,195 @@
+"""The judge's check: what is asked how often, what is held against what, and what is stored when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, UnknownRubric
+from app.domain.evaluation import Unrated
+from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
+from app.meta.anchors import AT_ONCE, RECORDED_RUNS, load_anchors
+from app.ports import Judgement, JudgingTask
+from tests.support.fake_judge import FakeJudge, hash_opinion
+from tests.unit.meta.conftest import KO, Bench
+
+ANCHORS = load_anchors("ko-comment")
+TEXTS = {anchor.response: number for number, anchor in enumerate(ANCHORS)}
+
+
+async def check(bench: Bench, project: str = "team", **options: Any) -> JudgeCheck:
+    request = JudgeCheckRequest.model_validate({"rubric": "ko-comment", **options})
+    return await bench.anchors.check(project, request)
+
+
+def shifted(share: float, by: Callable[[int], int | Unrated] = lambda rating: 1 - rating) -> Any:
+    """The opinion of before, but on the first anchors, as many as `share` says, changed by `by` on `sympathy`."""
+
+    def opinion(task: JudgingTask, aspect: Any, sample: int) -> int | Unrated:
+        rating = hash_opinion(task, aspect, sample)
+        if aspect.id != "sympathy" or TEXTS[task.dialogue.response] >= share * len(ANCHORS):
+            return rating
+        assert isinstance(rating, int)
+        return by(rating)
+
+    return opinion
+
+
+async def test_the_first_check_stores_several_runs(bench: Bench) -> None:
+    first = await check(bench)
+    assert (first.verdict, first.judge, first.anchors, first.unrated) == ("recorded", "fake/fake-1", len(ANCHORS), 0)
+    assert first.detail == "the ratings of now are stored: there were none"
+    assert (first.aspects, first.reference_at) == ({}, None)
+    assert len(bench.judge.tasks) == RECORDED_RUNS * len(ANCHORS)
+    assert {len(runs) for aspects in first.ratings.ratings.values() for runs in aspects.values()} == {RECORDED_RUNS}
+    assert list(first.ratings.ratings) == [anchor.id for anchor in ANCHORS]
+    for task in bench.judge.tasks:
+        assert (task.rubric.id, task.language, task.lane) == ("ko-comment", "ko", "batch")
+
+
+async def test_the_next_check_asks_once_and_finds_the_judge_steady(bench: Bench) -> None:
+    first = await check(bench)
+    bench.judge.tasks.clear()
+    bench.tomorrow()
+    second = await check(bench)
+    assert len(bench.judge.tasks) == len(ANCHORS)
+    assert (second.verdict, second.reference_at) == ("steady", first.ratings.at)
+    total = 3 * len(ANCHORS)
+    assert second.detail == f"the judge rates the anchors as on 2026-11-21: 0 of {total} ratings changed"
+    assert {drift.shift for drift in second.aspects.values()} == {0.0}
+    assert second.ratings.at > first.ratings.at
+    # What is stored stays: a judge that creeps must not take its measure along.
+    bench.tomorrow()
+    assert (await check(bench)).reference_at == first.ratings.at
+
+
+async def test_a_judge_that_moved_on_one_aspect_is_found_and_the_aspect_is_named(bench: Bench) -> None:
+    await check(bench)
+    bench.judge.opinion = shifted(0.5)
+    moved = await check(bench)
+    assert moved.verdict == "moved"
+    assert [name for name, drift in moved.aspects.items() if drift.moved] == ["sympathy"]
+    assert moved.detail.startswith("the judge moved since 2026-11-21: sympathy (mean ")
+    assert f"{len(ANCHORS) // 2} of {len(ANCHORS)} changed" in moved.detail
+    assert moved.aspects["sympathy"].changed == len(ANCHORS) // 2
+
+
+async def test_a_judge_that_rates_no_more_has_moved(bench: Bench) -> None:
+    await check(bench)
+    bench.judge.opinion = shifted(1, lambda _: Unrated(reason="refused", detail=""))
+    moved = await check(bench)
+    assert (moved.verdict, moved.unrated, moved.aspects["sympathy"].lost) == ("moved", len(ANCHORS), len(ANCHORS))
+    assert "no longer rated" in moved.detail
+    assert moved.aspects["sympathy"].undefined["shift"] == "no anchor was rated both then and now"
+
+
+async def test_nothing_rated_is_not_stored(bench: Bench) -> None:
+    opinion, bench.judge.opinion = bench.judge.opinion, lambda *_: Unrated(reason="refused", detail="")
+    with pytest.raises(JudgeReplyInvalid, match="rated none"):
+        await check(bench)
+    bench.judge.opinion = opinion
+    assert (await check(bench)).detail == "the ratings of now are stored: there were none"
+
+
+async def test_a_reference_in_the_request_is_used_rather_than_the_stored(bench: Bench) -> None:
+    own = (await check(bench, "rivals")).ratings
+    bench.judge.opinion = shifted(0.5)
+    await check(bench)
+    assert (await check(bench)).verdict == "steady"
+    against = await check(bench, reference=own.model_dump())
+    assert (against.verdict, against.reference_at) == ("moved", own.at)
+    bench.judge.opinion = hash_opinion
+    assert (await check(bench, reference=own.model_dump())).verdict == "steady"
+
+
+async def test_a_reference_of_other_anchors_is_answered_with_ratings_to_keep(bench: Bench) -> None:
+    stored = (await check(bench)).ratings
+    bench.tomorrow()
+    other = stored.model_copy(update={"anchors": "0" * 64}).model_dump()
+    answer = await check(bench, reference=other)
+    assert (answer.verdict, answer.aspects) == ("recorded", {})
+    assert answer.detail == "the reference is of other anchors: keep the ratings of now in its place"
+    assert (await check(bench, reference=answer.ratings.model_dump())).verdict == "steady"
+    # What the service has stored is not the caller's file.
+    assert (await check(bench)).reference_at == stored.at
+    record = await check(bench, reference=other, record=True)
+    assert (await check(bench)).reference_at == record.ratings.at
+
+
+async def test_stored_ratings_of_other_anchors_are_replaced(bench: Bench) -> None:
+    key = bench.anchors._key(KO, JudgeCheckRequest(rubric="ko-comment"))
+    first = (await check(bench)).ratings
+    old = AnchorRatings.model_validate({**first.model_dump(), "anchors": "0" * 64})
+    await bench.store.keep_anchor_ratings("team", key, old)
+    again = await check(bench)
+    assert (again.verdict, again.detail) == (
+        "recorded",
+        "the ratings of now are stored: the stored ones are of other anchors",
+    )
+    assert (await check(bench)).verdict == "steady"
+
+
+async def test_record_stores_anew_on_request(bench: Bench) -> None:
+    await check(bench)
+    bench.judge.opinion = shifted(0.5)
+    assert (await check(bench, record=True)).detail == "the ratings of now are stored: as was asked"
+    assert (await check(bench)).verdict == "steady"
+
+
+@pytest.mark.parametrize(
+    "options", [{"judge": {"model": "other"}}, {"judge": {"samples": 2}}, {"judge": {"explain": True}}]
+)
+async def test_a_judge_asked_in_another_way_is_another(bench: Bench, options: dict[str, Any]) -> None:
+    await check(bench)
+    assert (await check(bench, **options)).verdict == "recorded"
+    assert (await check(bench)).verdict == "steady"
+    assert (await check(bench, "rivals")).verdict == "recorded"
+
+
+async def test_the_default_model_by_its_name_is_the_same_judge(bench: Bench) -> None:
+    await check(bench)
+    assert (await check(bench, judge={"model": "fake-1"})).verdict == "steady"
+
+
+async def test_another_signature_is_told_beside_the_verdict(bench: Bench) -> None:
+    own = (await check(bench)).ratings
+    other = own.model_copy(update={"signature": own.signature.replace("model:fake-1", "model:fake-0")})
+    answer = await check(bench, reference=other.model_dump())
+    assert answer.signature_differences == {"model": ("fake-0", "fake-1")}
+
+
+async def test_the_judges_error_is_raised_as_it_is_and_nothing_is_stored(bench: Bench) -> None:
+    error = bench.judge.error = JudgeUnavailable("away", retry_after_seconds=7)
+    with pytest.raises(JudgeUnavailable) as caught:
+        await check(bench)
+    assert caught.value is error
+    bench.judge.error = None
+    assert (await check(bench)).verdict == "recorded"
+
+
+async def test_rubrics_without_anchors_or_unknown_are_the_callers_fault(bench: Bench) -> None:
+    with pytest.raises(InvalidRequest, match="no anchors for the rubric small") as caught:
+        await check(bench, rubric="small")
+    assert caught.value.pointer == "/rubric"
+    with pytest.raises(UnknownRubric):
+        await check(bench, rubric="nope")
+    assert bench.judge.tasks == []
+
+
+async def test_few_are_asked_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    running, peak, judge = 0, 0, FakeJudge.judge
+
+    async def watch(self: FakeJudge, task: JudgingTask) -> Judgement:
+        nonlocal running, peak
+        running += 1
+        peak = max(peak, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return await judge(self, task)
+
+    monkeypatch.setattr(FakeJudge, "judge", watch)
+    await check(bench)
+    assert peak == AT_ONCE

@@ -1,0 +1,184 @@
+"""The badge: on the results of the judge that was held against people, and on no other's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from app.analysis.correlation import correlate
+from app.domain.batch import Entry, Failure, ItemResult
+from app.domain.evaluation import Evaluation, JudgeProvenance, RubricReference
+from app.domain.reliability import NOT_VALIDATED, UNVALIDATED, AspectValidation, JudgeKey, Validation
+from app.meta.reliabilities import FRESH_SECONDS, Reliabilities, key_in, key_of, validation_of
+from tests.support.fake_meta_store import FakeMetaStore
+from tests.support.observed import observe
+from tests.support.records import make_record
+
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+KEY = JudgeKey(rubric="small", digest="d" * 12, kind="openai", model="judge-1:8b", path="source")
+SIGNATURE = f"saiten:1|rubric:small@3|digest:{'d' * 12}|judge:openai/v1|model:judge-1:8b|path:source"
+FOUND = Validation(
+    n=60,
+    batch="ba_1",
+    at=AT,
+    aspects={
+        "warmth": AspectValidation(n=60, raters=3, spearman=0.7449, pearson=0.77, spearman_interval=(0.61, 0.83)),
+        "clarity": AspectValidation(n=58, raters=2, spearman=-0.1, pearson=None),
+    },
+)
+
+
+class Counted(FakeMetaStore):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
+        self.asked += 1
+        return await super().validations(project)
+
+
+def evaluation(**changes: Any) -> Evaluation:
+    given = {
+        "rubric": RubricReference(id="small", version=3, digest="d" * 64),
+        "judge": JudgeProvenance(kind="openai", model="judge-1:8b"),
+        "signature": SIGNATURE,
+    }
+    return make_record(**{**given, **changes}).evaluation
+
+
+@pytest.fixture
+async def badges() -> Reliabilities:
+    store = FakeMetaStore()
+    await store.keep_validation("team", KEY, FOUND)
+    return Reliabilities(store, clock=lambda: 0.0)
+
+
+async def test_a_badge_says_figures_n_and_date(badges: Reliabilities) -> None:
+    badge = (await badges.mark("team", evaluation())).reliability
+    assert badge is not None
+    assert badge.detail == "Spearman with humans, n = 60, 2026-11-21: warmth 0.74, clarity -0.10"
+    assert (badge.validated, badge.n, badge.at, badge.aspects) == (True, 60, AT, FOUND.aspects)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"judge": JudgeProvenance(kind="openai", model="judge-2:8b")},
+        {"judge": JudgeProvenance(kind="lexical", model="judge-1:8b")},
+        {"rubric": RubricReference(id="small", version=3, digest="e" * 64)},
+        {"rubric": RubricReference(id="large", version=3, digest="d" * 64)},
+        {"path": "english"},
+    ],
+)
+async def test_another_judge_rubric_or_path_has_none(badges: Reliabilities, changes: dict[str, Any]) -> None:
+    assert (await badges.mark("team", evaluation(**changes))).reliability == UNVALIDATED
+    assert UNVALIDATED.detail == NOT_VALIDATED == "not validated against humans"
+
+
+async def test_another_project_has_none(badges: Reliabilities) -> None:
+    assert (await badges.mark("rivals", evaluation())).reliability == UNVALIDATED
+
+
+async def test_with_both_paths_the_aspects_are_the_source_paths(badges: Reliabilities) -> None:
+    badge = (await badges.mark("team", evaluation(path="both"))).reliability
+    assert badge is not None
+    assert badge.validated
+
+
+@pytest.mark.parametrize(("path", "other"), [("source", "source"), ("english", "english"), ("both", "source")])
+def test_a_signature_says_the_same_key_as_its_evaluation(path: Any, other: str) -> None:
+    signature = SIGNATURE.replace("path:source", f"path:{path}")
+    made = evaluation(path=path, signature=signature)
+    assert key_of(made) == key_in(signature)
+    assert key_in(signature).path == other
+
+
+async def test_pages_keep_failures_as_they_are(badges: Reliabilities) -> None:
+    entry = Entry(position=0, item="a", candidate=None)
+    failed = ItemResult(entry=entry, failure=Failure(code="x", detail="y"))
+
+    async def pages() -> AsyncIterator[Sequence[ItemResult]]:
+        yield [failed, ItemResult(entry=entry, evaluation=evaluation())]
+        yield []
+
+    first, second = [page async for page in badges.mark_pages("team", pages())]
+    assert (first[0], second) == (failed, [])
+    assert first[1].evaluation is not None
+    assert first[1].evaluation.reliability is not None
+    assert first[1].evaluation.reliability.validated
+
+
+async def test_what_another_process_found_is_seen_after_a_while_and_ones_own_at_once() -> None:
+    store, clock = Counted(), [0.0]
+    badges = Reliabilities(store, clock=lambda: clock[0])
+    assert await badges.of("team", KEY) == UNVALIDATED
+    await store.keep_validation("team", KEY, FOUND)
+    clock[0] = FRESH_SECONDS
+    assert not (await badges.of("team", KEY)).validated
+    assert store.asked == 1
+    clock[0] = FRESH_SECONDS + 0.1
+    assert (await badges.of("team", KEY)).validated
+    other = JudgeKey(rubric="r", digest="d", kind="k", model="m", path="english")
+    await badges.keep("team", other, FOUND)
+    assert (await badges.of("team", other)).validated
+    assert store.asked == 4  # once more to see whether what is known rests on more items
+
+
+@pytest.mark.parametrize(
+    ("n", "batch", "stays"),
+    [(59, "ba_2", True), (60, "ba_2", False), (200, "ba_2", False), (3, "ba_1", False)],
+)
+async def test_a_correlation_of_fewer_items_of_another_batch_takes_nothing_away(
+    n: int, batch: str, stays: bool
+) -> None:
+    badges = Reliabilities(FakeMetaStore(), clock=lambda: 0.0)
+    await badges.keep("team", KEY, FOUND)
+    await badges.keep("team", KEY, FOUND.model_copy(update={"n": n, "batch": batch}))
+    assert (await badges.of("team", KEY)).n == (60 if stays else n)
+
+
+@pytest.mark.parametrize(
+    ("n", "rho", "interval", "said"),
+    [
+        (19, 0.9, (0.7, 0.98), "(fewer than 20 items prove little)"),
+        (19, 0.9, None, "(fewer than 20 items prove little)"),
+        (60, 0.1, (-0.16, 0.34), "(no aspect goes with people's ratings)"),
+        (60, -0.8, (-0.9, -0.7), "(no aspect goes with people's ratings)"),
+    ],
+)
+async def test_a_correlation_that_proves_nothing_validates_nothing_and_is_shown(
+    n: int, rho: float, interval: tuple[float, float] | None, said: str
+) -> None:
+    aspect = AspectValidation(n=n, raters=1, spearman=rho, pearson=rho, spearman_interval=interval)
+    badges = Reliabilities(FakeMetaStore(), clock=lambda: 0.0)
+    await badges.keep("team", KEY, Validation(n=n, batch="ba_1", at=AT, aspects={"warmth": aspect}))
+    badge = await badges.of("team", KEY)
+    assert (badge.validated, badge.n) == (False, n)
+    assert badge.detail == f"Spearman with humans, n = {n}, 2026-11-21: warmth {rho:.2f} {said}"
+
+
+async def test_only_what_correlates_becomes_a_badge() -> None:
+    ratings = [(1, 1.0, 5), (2, 2.0, 5), (3, 4.0, 5), (4, 3.0, 5)]
+    observations = observe(
+        {
+            "item": str(number),
+            "rater": "r1",
+            "ratings": {"warmth": human, "warmth.blended": human, "clarity": constant, "mood": 1},
+            "scores": {"warmth": score, "warmth.blended": score, "clarity": score},
+        }
+        for number, (human, score, constant) in enumerate(ratings)
+    )
+    found = validation_of(correlate(observations, resamples=100, seed=0), "ba_1", AT)
+    assert found is not None
+    # Ranks 1 2 3 4 against 1 2 4 3: 1 − 6·(0 + 0 + 1 + 1)/(4·15) = 0.8. A constant has no correlation.
+    assert {name: aspect.spearman for name, aspect in found.aspects.items()} == {"warmth": pytest.approx(0.8)}
+    assert (found.n, found.batch, found.at, found.aspects["warmth"].raters) == (4, "ba_1", AT, 1)
+
+
+def test_no_correlation_is_no_badge() -> None:
+    constant = [{"item": str(n), "ratings": {"warmth": 1}, "scores": {"warmth": n}} for n in range(5)]
+    assert validation_of(correlate(observe(constant), resamples=100, seed=0), None, AT) is None

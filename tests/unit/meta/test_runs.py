@@ -1,0 +1,93 @@
+"""A batch as a run: every value where it belongs, whatever is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.domain.dialogue import digest_context
+from app.meta import runs
+from app.meta.runs import are_numbered, make_run, read_results, scales_of
+from tests.support.fake_rubrics import small_rubric
+from tests.support.records import make_record
+from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
+from tests.unit.meta.conftest import Bench
+
+
+async def run_of(bench: Bench, batch_id: str = "ba_1"):
+    batch = await bench.batches.find("team", batch_id)
+    assert batch is not None
+    return make_run(batch, await read_results(bench.batches, "team", batch_id), RUBRIC)
+
+
+async def test_a_run_has_the_batchs_values(bench: Bench) -> None:
+    await score_batch(
+        bench.batches, "ba_1", {"warmth": [0, 1], "clarity": [3, None]}, blend=0.25, name="夜間", systems=["甲", ""]
+    )
+    run = await run_of(bench)
+    assert (run.name, run.expected, run.signatures) == ("夜間 (ba_1)", 2, {SIGNATURE: 2})
+    assert (run.aspects, run.numbered, run.best) == (("warmth", "clarity"), False, {})
+    first, second = run.items
+    assert (first.item, first.candidate, first.system, second.system) == ("item-0", None, "甲", None)
+    assert (first.ratings, first.blended) == ({"warmth": 0, "clarity": 3}, {"warmth": 0.25, "clarity": 3.25})
+    assert (second.ratings, second.blended) == ({"warmth": 1, "clarity": None}, {"warmth": 1.25})
+    assert first.context == digest_context(make_record().request.context)
+
+
+async def test_the_system_is_the_candidates_own_else_the_batchs(bench: Bench) -> None:
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]}, systems=["甲", ""], metadata={"system": "乙"})
+    assert [item.system for item in (await run_of(bench)).items] == ["甲", "乙"]
+    await score_batch(bench.batches, "ba_2", {"warmth": [0, 1]}, metadata={"system": "乙"})
+    assert [item.system for item in (await run_of(bench, "ba_2")).items] == ["乙", "乙"]
+
+
+async def test_a_failed_candidate_is_expected_and_has_no_value(bench: Bench) -> None:
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, 1]}, fail=[1])
+    run = await run_of(bench)
+    assert (run.name, run.expected, run.signatures) == ("ba_1", 3, {SIGNATURE: 2})
+    assert [item.ratings for item in run.items] == [{"warmth": 0}, {}, {"warmth": 1}]
+
+
+async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]}, fail=[0, 1])
+    assert (await run_of(bench)).signatures == {}
+
+
+async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "PAGE", 3)
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1] * 4})
+    found = await read_results(bench.batches, "team", "ba_1")
+    assert [result.entry.position for result in found] == list(range(8))
+    assert await read_results(bench.batches, "rivals", "ba_1") == []
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        (["0", "1", "2"], True),
+        (["0", "0", "1"], True),  # two candidates of the first item
+        (["1", "2"], False),  # a caller's own
+        (["0", "2"], False),
+        (["0", "01"], False),
+        (["a"], False),
+        ([], True),
+    ],
+)
+def test_numbers_are_those_that_nobody_gave(items: list[str], expected: bool) -> None:
+    assert are_numbered(items) is expected
+
+
+def test_a_blend_counts_on_its_aspects_scale_and_a_composite_on_its_own() -> None:
+    rubric = small_rubric(
+        composites=[
+            {"id": "both", "kind": "mean", "of": ["warmth", "clarity"]},
+            {"id": "cold", "kind": "linear", "intercept": 5, "terms": [{"aspect": "clarity", "weight": -2}]},
+        ]
+    )
+    assert scales_of(rubric) == {
+        "warmth": (0.0, 1.0),
+        "clarity": (1.0, 3.0),
+        "both": (0.5, 2.0),  # (0 + 1)/2 and (1 + 3)/2
+        "cold": (-1.0, 3.0),  # 5 − 2·3 and 5 − 2·1
+        "warmth.blended": (0.0, 1.0),
+        "clarity.blended": (1.0, 3.0),
+    }
