@@ -32,6 +32,10 @@ class RatingStore(Protocol):
         `pointer` is the rating's number from 0."""
         ...
 
+    async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> Mapping[str, str]:
+        """The rubric of each evaluation that the project has, by the evaluation's id."""
+        ...
+
     async def list(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -81,20 +81,29 @@ class MetaDesk:
     # Human ratings
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
-        """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch has an
-        aspect that the batch's rubric has not, or a value off its scale; NotFound as the store does."""
+        """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
+        evaluation has an aspect that its rubric has not, or a value off its scale; NotFound as the store does."""
         named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
         if len(named) > MOST_BATCHES:
             raise InvalidRequest(
                 f"these are ratings of {len(named):,} batches; send at most {MOST_BATCHES:,} at a time"
             )
-        scales: dict[str | None, Scales] = {}
+        rubrics: dict[str, str] = {}
         for batch_id in named:
             batch = await self._batches.find(project, batch_id)
             if batch is not None:  # else the store says which rating names none
-                scales[batch_id] = scales_to_rate(self._rubrics.get(batch.rubric))
-        await asyncio.to_thread(check_ratings, ratings, scales)
+                rubrics[batch_id] = batch.rubric
+        scored = [rating.evaluation for rating in ratings if rating.evaluation is not None]
+        rubrics.update(await self._ratings.rubrics_of(project, scored))
+        scales = self._scales_of(set(rubrics.values()))
+        fitting = [scales.get(rubrics.get(rating.batch or rating.evaluation or "", "")) for rating in ratings]
+        await asyncio.to_thread(check_ratings, ratings, fitting)
         return await self._ratings.keep(project, ratings, self._now())
+
+    def _scales_of(self, rubrics: Collection[str]) -> dict[str, Scales]:
+        """What may be rated by each of the rubrics that are still there: of one that is gone, anything."""
+        known = {rubric.id: rubric for rubric in self._rubrics.list()}
+        return {name: scales_to_rate(known[name]) for name in rubrics if name in known}
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int

@@ -1,4 +1,4 @@
-"""Whether a human rating of a batch's response fits the rubric that the batch was scored by."""
+"""Whether a human rating fits the rubric by which the response was scored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.domain.validation import clip
 Scales = Mapping[str, tuple[float, float]]
 """Lowest and highest value by name."""
 
-UNKNOWN = "the batch's rubric has no such aspect"
+UNKNOWN = "the rubric has no such aspect"
 
 
 def scales_to_rate(rubric: Rubric) -> Scales:
@@ -23,17 +23,16 @@ def scales_to_rate(rubric: Rubric) -> Scales:
     return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
 
 
-def check_ratings(ratings: Sequence[HumanRating], scales: Mapping[str | None, Scales]) -> None:
-    """Raises InvalidLines, numbered from 1, where a rating does not fit its batch's scales; `scales` are by batch, and
-    ratings of no batch that is there fit anyway."""
+def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Scales | None]) -> None:
+    """Raises InvalidLines, numbered from 1, where a rating does not fit the scales beside it; without any it fits."""
     faults: list[tuple[int, str]] = []
     total = 0
-    for number, rating in enumerate(ratings, start=1):
-        if rating.batch in scales:
-            for name, what in misfits(rating, scales[rating.batch]):
+    for number, (rating, known) in enumerate(zip(ratings, scales, strict=True), start=1):
+        if known is not None:
+            for name, what in misfits(rating, known):
                 total += 1
                 if total <= MOST_FAULTS:  # to look for what was meant takes longer than all else
-                    near = hint(name, scales[rating.batch]) if what is UNKNOWN else ""
+                    near = hint(name, known) if what is UNKNOWN else ""
                     faults.append((number, f"/ratings/{clip(name)}: {what}{near}"))
     if faults:
         raise InvalidLines(faults, total, "rating")

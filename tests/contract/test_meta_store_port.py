@@ -121,6 +121,15 @@ async def test_ratings_come_back_as_they_were_kept_in_order(bench: Bench) -> Non
     assert await everything(bench.meta, "rivals") == []
 
 
+async def test_an_evaluation_tells_its_rubric_to_its_project_alone(bench: Bench) -> None:
+    await score(bench.batches)
+    await bench.records.save("team", make_record("ev_alone"))
+    ids = ["ev_ba_1_0", "ev_alone", "ev_none", "ev_\0", "ev_alone"]
+    assert await bench.meta.rubrics_of("team", ids) == {"ev_ba_1_0": "ja-dialogue", "ev_alone": "ja-dialogue"}
+    assert await bench.meta.rubrics_of("rivals", ids) == {}
+    assert await bench.meta.rubrics_of("team", []) == {}
+
+
 async def test_nothing_kept_is_nothing_added(meta: MetaStore) -> None:
     assert await keep(meta) == RatingsKept(added=0, replaced=0)
 

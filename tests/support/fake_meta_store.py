@@ -49,6 +49,18 @@ class FakeMetaStore:
             self._ratings[key] = (next(self._numbers), stored, owner)
         return RatingsKept(added=len(rows) - replaced, replaced=replaced)
 
+    async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
+        of_batches = {
+            one.record.evaluation.id: one.record
+            for kept in self._batches.batches.values()
+            if kept.project == project
+            for one in kept.results.values()
+            if one.record
+        }
+        alone = {name: record for (owner, name), record in self._store.records.items() if owner == project}
+        found = {**of_batches, **alone}
+        return {name: found[name].evaluation.rubric.id for name in evaluations if name in found}
+
     async def of_batch(
         self, project: str, batch_id: str, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:

@@ -62,8 +62,8 @@ async def test_ratings_go_in_and_out_within_a_project(bench: Bench) -> None:
     [
         ({"warmth": 2}, "/ratings/warmth: 2 is off its scale from 0 to 1"),
         ({"clarity": 0.5}, "/ratings/clarity: 0.5 is off its scale from 1 to 3"),
-        ({"charity": 1}, "/ratings/charity: the batch's rubric has no such aspect; did you mean 'clarity'?"),
-        ({"mood": 1}, "/ratings/mood: the batch's rubric has no such aspect"),
+        ({"charity": 1}, "/ratings/charity: the rubric has no such aspect; did you mean 'clarity'?"),
+        ({"mood": 1}, "/ratings/mood: the rubric has no such aspect"),
     ],
 )
 async def test_a_rating_of_a_batch_must_fit_its_rubric(bench: Bench, ratings: dict[str, float], expected: str) -> None:

@@ -139,7 +139,7 @@ async def test_what_does_not_fit_the_batch_is_told_at_its_line(client: httpx.Asy
     problem = (await post(client, *bad)).json()
     assert [(fault["pointer"], fault["detail"]) for fault in problem["errors"]] == [
         ("/1", "line 2: /ratings/overall: 6 is off its scale from 1 to 5"),
-        ("/2", "line 3: /ratings/overal: the batch's rubric has no such aspect; did you mean 'overall'?"),
+        ("/2", "line 3: /ratings/overal: the rubric has no such aspect; did you mean 'overall'?"),
     ]
     problem = (await post(client, rating("i0", batch=batch), rating("i9", batch=batch))).json()
     assert [(fault["pointer"], fault["detail"]) for fault in problem["errors"]] == [

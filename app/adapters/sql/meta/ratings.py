@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.part import RECEIVING, ROWS
 from app.adapters.sql.engine import change, file_of, read, scrub, write
-from app.adapters.sql.meta.targets import find_targets
+from app.adapters.sql.meta.targets import find_rubrics, find_targets
 from app.adapters.sql.tables import batch_items, batches, can_hold, human_ratings
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
@@ -60,6 +60,12 @@ class Ratings:
                 replaced += (await connection.execute(earlier)).rowcount
                 await connection.execute(insert(human_ratings), added[start : start + ROWS])
         return RatingsKept(added=len(rows) - replaced, replaced=replaced)
+
+    async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
+        if not can_hold(project, *evaluations):
+            evaluations = [each for each in evaluations if can_hold(project, each)]
+        async with read(self._engine) as connection:
+            return await find_rubrics(connection, project, evaluations)
 
     async def of_batch(
         self, project: str, batch_id: str, *, after: int, limit: int

@@ -78,6 +78,15 @@ async def _find_evaluations(connection: AsyncConnection, project: str, ids: Coll
     return found
 
 
+async def find_rubrics(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str]:
+    """The rubric of each evaluation of the project."""
+    table, found = evaluations.c, dict[str, str]()
+    for some in cut(dict.fromkeys(ids), ROWS):
+        query = select(table.id, table.rubric).where(table.id.in_(some), table.project == project)
+        found |= {row.id: row.rubric for row in await connection.execute(query)}
+    return found
+
+
 async def _hold_batches(connection: AsyncConnection, project: str, ids: Collection[str]) -> set[str]:
     """The accepted ones of the project, which stay until the end of the transaction."""
     table, found = batches.c, set[str]()
