@@ -1,0 +1,124 @@
+"""Files of ratings for `saiten analyze`, read line by line: a million need no more memory than their columns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import IO
+
+from app.analysis.formats import MARK, read_array, read_csv, read_ndjson
+from app.analysis.observations import Observations
+from app.analysis.reading import ObservationReader
+from app.cli.items import InvalidItems
+from app.cli.output import printable
+from app.domain.analysis_request import AnalysisRequest
+from app.domain.lines import InvalidLines
+from app.domain.strict_json import StrictJSONError
+from app.meta.desk import make_reader
+from app.ports import RubricSource
+
+MOST_SHOWN = 5
+
+FOREIGN = {
+    b"PK\x03\x04": "is a workbook or an archive; save the table as “CSV UTF-8”",
+    b"\xff\xfe": "is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "is UTF-16; save it as UTF-8",
+    b"\x1f\x8b": "is compressed; give it as `gzip -dc FILE | saiten analyze … -`",
+}
+"""How files begin that people hand in and that are no text in UTF-8."""
+
+
+def read_observations(path: str, form: str | None, request: AnalysisRequest, rubrics: RubricSource) -> Observations:
+    """The file's ratings, or those of standard input for `-`. Raises InvalidItems that names lines, and UnknownRubric.
+
+    A byte order mark is passed over: editors put it there, and it says nothing.
+    """
+    name = "standard input" if path == "-" else path
+    reader = make_reader(request, rubrics)
+    opening: list[bytes] = []
+    try:
+        with opened(path, name) as file:
+            opening = begin(file)
+            refuse_foreign(opening, name)
+            opening[:1] = [line.removeprefix(MARK) for line in opening[:1]]
+            return read(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
+    except InvalidLines as error:
+        shown = [f"{name}: {error.noun} {number}: {what}" for number, what in error.faults[:MOST_SHOWN]]
+        if error.total > MOST_SHOWN:
+            shown.append(f"… and {error.total - MOST_SHOWN} more")
+        shown += hints(error, request, rubrics, opening)
+        raise InvalidItems("\n".join(map(printable, shown))) from None
+    except StrictJSONError as error:
+        raise InvalidItems(f"{name}: {error}") from None
+
+
+def read(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:
+    """The lines in that form; raises InvalidLines, StrictJSONError."""
+    match form:
+        case "csv":
+            return read_csv(lines, reader)
+        case "json":
+            return read_array(b"".join(lines), reader)
+        case _:
+            return read_ndjson(lines, reader)
+
+
+@contextmanager
+def opened(path: str, name: str) -> Iterator[IO[bytes]]:
+    """The file to read from; raises InvalidItems where it cannot be read."""
+    if path == "-" and sys.stdin is None:
+        raise InvalidItems("standard input is closed; name a file, or give the ratings with `<`")
+    try:
+        if path == "-":
+            yield sys.stdin.buffer
+            return
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise InvalidItems(f"{name}: {error.strerror}") from None
+
+
+def begin(file: IO[bytes]) -> list[bytes]:
+    """The lines up to the first that is not blank."""
+    lines: list[bytes] = []
+    for line in file:
+        lines.append(line)
+        if line.removeprefix(MARK).strip():
+            break
+    return lines
+
+
+def refuse_foreign(opening: list[bytes], name: str) -> None:
+    """Raises InvalidItems for a file that is not even text in UTF-8, where its first bytes say what it is."""
+    for start, what in FOREIGN.items():
+        if opening and opening[0].startswith(start):
+            raise InvalidItems(f"{name}: {what}")
+
+
+def guess(path: str, first: bytes) -> str:
+    """The form of a file by its name, else by how its first line that is not blank begins."""
+    if path.lower().endswith(".csv"):
+        return "csv"
+    start = first.lstrip()[:1]
+    return "json" if start == b"[" else "ndjson" if start in {b"{", b""} else "csv"
+
+
+def hints(error: InvalidLines, request: AnalysisRequest, rubrics: RubricSource, opening: list[bytes]) -> list[str]:
+    """What would help whoever made one of the mistakes that newcomers make."""
+    faults = [what for _, what in error.faults]
+    first = opening[-1].strip() if opening else b""
+    if first == b"{":
+        return ["a record stands on one line of its own; over several lines only in an array: [{…}, {…}]"]
+    if first.startswith(b'{"data"'):
+        return ["a file holds the records alone, not the body of a request"]
+    if any(what.startswith("'aspect' is not a number") for what in faults):
+        return ["a table has a column for each aspect: item,rater,fluency,relevance"]
+    if any(what.startswith("unknown aspect") for what in faults):
+        if request.aspects is not None:
+            return [f"--aspects knows only {', '.join(request.aspects)}"]
+        if request.rubric is not None:
+            known = [aspect.id for aspect in rubrics.get(request.rubric).aspects]
+            return [f"the rubric {request.rubric} knows only {', '.join(known)}; --rubric or --aspects names others"]
+    return []

@@ -1,0 +1,194 @@
+"""`saiten gate`: pass or fail a build by its scores."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.progress import Progress as Bar
+from rich.progress import TaskID
+
+from app.cli.gate_file import NAME, GateSettings, make_settings, read_gate_file, read_rules
+from app.cli.items import InvalidItems
+from app.cli.output import console, printable
+from app.domain.batch import Batch
+from app.domain.comparison import GateReport
+from app.domain.errors import SignatureMismatch
+
+if TYPE_CHECKING:
+    from app.cli.gating import Job
+
+EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
+COULD_NOT_RUN = 3
+
+TELL_SECONDS = 30.0
+"""Between two lines on a run's progress, where standard error is no terminal."""
+
+
+class GateUsage(click.UsageError):
+    exit_code = COULD_NOT_RUN
+
+
+class GateInput(InvalidItems):
+    exit_code = COULD_NOT_RUN
+
+
+class GateCommand(click.Command):
+    """Bad usage ends with 3, could not run: 2 says that the figures were looked at and did not do."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise GateUsage(error.format_message(), ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise GateUsage(error.format_message(), ctx) from None
+        except InvalidItems as error:
+            raise GateInput(error.message) from None
+
+
+@click.command("gate", cls=GateCommand)
+@click.option("--config", help=f"Settings (default: {NAME}, where there is one).")
+@click.option("--candidate", help="What is tried: ba_…, latest:NAME, or a file of items or of results.")
+@click.option("--baseline", help="What it is compared with, likewise.")
+@click.option("--url", help="A running service; its key comes from SAITEN_API_KEY. Without it this process scores.")
+@click.option("--name", help="Name of the batch that a file of items becomes.")
+@click.option("--rubric", help="Rubric of a file of items (ja-dialogue).")
+@click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
+@click.option("--max-drop", multiple=True, metavar="ASPECT=D", help="Fail on a real drop of more than D.")
+@click.option("--min-mean", multiple=True, metavar="ASPECT=M", help="Fail on a mean that is really below M.")
+@click.option("--min-coverage", type=float, help="Share of verdicts that there must be (0.98).")
+@click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")
+@click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give scoring up after so long.")
+@click.option("--budget", "budget_usd", type=float, metavar="USD", help="Most that the judge may cost, each batch.")
+@click.option("--test", type=click.Choice(["auto", "paired", "unpaired"]), help="Pair by item id (auto).")
+@click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
+@click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
+@click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
+@click.option("--junit", metavar="FILE", help="Write JUnit XML.")
+@click.option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
+@click.option("--save", metavar="FILE", help="Write the candidate's results too, to be a baseline.")
+@click.option("--record", metavar="FILE", help="Only score the candidate, and write its results to be a baseline.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer of POST /v1/gates.")
+def command(
+    config: str | None,
+    max_drop: tuple[str, ...],
+    min_mean: tuple[str, ...],
+    junit: str | None,
+    markdown: str | None,
+    save: str | None,
+    record: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Compare a candidate with a baseline, and say whether the build may go out.
+
+    Exit 0: pass; 1: fail, a rule is broken beyond doubt; 2: inconclusive, or not enough coverage, or the judge moved;
+    3: could not run; 130: interrupted.
+    """
+    from app.adapters.telemetry import configure_logging
+    from app.cli.gating import Job
+
+    configure_logging("warning")
+    given = {key: value for key, value in options.items() if value is not None}
+    if rules := read_rules(min_mean, max_drop):
+        given["rules"] = rules
+    settings = make_settings(read_gate_file(config), given, NAME if config is None else config)
+    require_use(settings, junit, markdown, save, record)
+    report = run(Job(settings, save=save, record=record))
+    try:
+        # First: what a CI picks up must be there, even if nobody reads what is shown.
+        write_reports(report, junit, markdown)
+    finally:
+        show(report, as_json=as_json)
+    raise click.exceptions.Exit(EXITS[report.verdict])
+
+
+def require_use(
+    settings: GateSettings, junit: str | None, markdown: str | None, save: str | None, record: str | None
+) -> None:
+    """Raises UsageError or InvalidItems for what would be found out only after everything is scored and paid for."""
+    if settings.candidate is None:
+        raise click.UsageError(f"name a --candidate, here or as `candidate` in {NAME}")
+    if save is not None and record is not None:
+        raise click.UsageError("--record writes the results and compares nothing: leave --save out")
+    for path in (junit, markdown, save, record, settings.judge_reference):
+        if path is not None and not Path(path).absolute().parent.is_dir():
+            raise InvalidItems(f"{path}: there is no such folder")
+        if path is not None and Path(path).is_dir():
+            raise InvalidItems(f"{path or 'the file to be written'}: Is a directory")
+
+
+def run(job: Job) -> GateReport:
+    """The report. Says on standard error in what two runs' signatures differ, and then exits with 3."""
+    from app.cli.gating import run_gate
+
+    try:
+        with progress() as bar:
+            return asyncio.run(run_gate(job, telling(bar)))
+    except SignatureMismatch as error:
+        click.echo(f"saiten: {error.detail}", err=True)
+        for piece, (baseline, candidate) in error.pieces.items():
+            click.echo(printable(f"  {piece}: baseline {baseline}, candidate {candidate}"), err=True)
+        raise click.exceptions.Exit(COULD_NOT_RUN) from None
+
+
+def progress() -> Bar:
+    """A bar on standard error, if that is a terminal."""
+    target = console(error=True)
+    return Bar(console=target, transient=True, disable=not target.is_terminal, redirect_stdout=False)
+
+
+def telling(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
+    """Shows how far a batch is in a line of its own; where nobody watches a bar, in one line now and then, so that a
+    CI's log tells a slow run from one that hangs."""
+    lines: dict[str, TaskID] = {}
+    told_at: dict[str, float] = {}
+
+    def told(batch: Batch) -> None:
+        name, total = batch.name or batch.id, batch.counts.total
+        done = total - batch.counts.queued
+        if batch.id not in lines:
+            lines[batch.id] = bar.add_task(f"scoring {name}", total=total)
+        bar.update(lines[batch.id], completed=done)
+        now = clock()
+        last = told_at.get(batch.id)
+        due = batch.status != "completed" if last is None else now - last >= TELL_SECONDS
+        if bar.disable and due:
+            told_at[batch.id] = now
+            click.echo(f"scoring {name}: {done} of {total}", err=True)
+
+    return told
+
+
+def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
+    """Writes what a CI picks up; raises InvalidItems where a file cannot be written."""
+    from app.analysis.junit import write_junit
+    from app.analysis.markdown import write_markdown
+
+    wanted: Sequence[tuple[str | None, Any]] = ((junit, write_junit), (markdown, write_markdown))
+    for path, write in wanted:
+        if path is None:
+            continue
+        try:
+            Path(path).write_text(write(report), encoding="utf-8")
+        except OSError as error:
+            raise InvalidItems(f"{path}: {error.strerror}") from None
+
+
+def show(report: GateReport, *, as_json: bool) -> None:
+    """Prints the report."""
+    if as_json:
+        click.echo(report.model_dump_json(indent=2))
+        return
+    from app.cli.gate_table import print_gate
+
+    print_gate(report)

@@ -1,0 +1,173 @@
+"""What `saiten gate` does, once it knows what is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from app.analysis.comparison import cover_aspects
+from app.analysis.gate import conclude, judge_coverage, judge_gate, tell_judge
+from app.analysis.gate_plan import plan
+from app.cli.gate_file import GateSettings
+from app.cli.items import InvalidItems
+from app.cli.judge_reference import Reference
+from app.cli.places import Place, open_place
+from app.cli.runs import Found, Items, Progress, find, options_of, run_of, save_results, score
+from app.domain.analysis_request import GateRequest
+from app.domain.batch import Batch
+from app.domain.comparison import GateReport, Run
+from app.domain.dialogue import DEFAULT_LIMITS
+from app.domain.errors import SaitenError
+from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.rubric import Rubric
+from app.domain.validation import validate
+from app.meta.runs import scales_of
+from app.settings import read_settings
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked. `save` and `record` are files for the candidate's results; with `record` nothing is compared."""
+
+    settings: GateSettings
+    save: str | None = None
+    record: str | None = None
+
+
+async def run_gate(job: Job, told: Progress) -> GateReport:
+    """The verdict. The judge is checked first: where it moved, scores that were taken afterwards say nothing."""
+    settings = job.settings
+    async with open_place(settings.url) as place:
+        # Both are looked up before anything is scored: `latest:` must not find the candidate itself, and a mistake
+        # should not cost a run.
+        candidate = await find(place, settings.candidate or "", "candidate", settings)
+        baseline = None
+        if settings.baseline is not None and job.record is None:
+            baseline = await find(place, settings.baseline, "baseline", settings)
+        await check_plan(place, job, candidate, baseline)
+        if isinstance(candidate, Items) or isinstance(baseline, Items):
+            name_judge(settings)
+        check = await check_judge(place, job, candidate) if settings.check_judge else None
+        try:
+            async with asyncio.timeout(settings.timeout_seconds):
+                tried = await score(place, candidate, settings, told)
+                before = await score(place, baseline, settings, told) if baseline is not None else None
+        except TimeoutError:
+            limit = f"{settings.timeout_seconds:g} s"
+            raise SaitenError(f"not everything was scored within {limit}; what was begun is cancelled") from None
+        return await judge(place, job, tried, before, check)
+
+
+def name_judge(settings: GateSettings) -> None:
+    """Says which judge will rate, where that is none to trust: a key may be missing from this job's secrets."""
+    if settings.url is None and read_settings().judge_kind == "lexical":
+        click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+
+
+async def judge(
+    place: Place, job: Job, candidate: Batch | Run, baseline: Batch | Run | None, check: JudgeCheck | None
+) -> GateReport:
+    """The verdict on what is scored; the candidate's results are written where that is asked for."""
+    if job.record is not None:
+        report = tell_coverage(await run_of(place, candidate), check, job.settings)
+        if report.verdict == "pass" and isinstance(candidate, Batch):
+            await save_results(place, candidate, job.record)
+        return report
+    if job.save is not None and isinstance(candidate, Batch):
+        await save_results(place, candidate, job.save)
+    return await gate(place, candidate, baseline, job.settings, check)
+
+
+async def gate(
+    place: Place,
+    candidate: Batch | Run,
+    baseline: Batch | Run | None,
+    settings: GateSettings,
+    check: JudgeCheck | None,
+) -> GateReport:
+    """The verdict on two batches, where they are; with a file of results among them, here."""
+    common = settings.model_dump(include={"min_coverage", "alpha", "test", "allow_signature_mismatch"})
+    if isinstance(candidate, Batch) and not isinstance(baseline, Run):
+        request = GateRequest(
+            candidate=candidate.id,
+            baseline=baseline.id if baseline is not None else None,
+            rules=settings.rules,
+            judge_check=check,
+            **common,
+        )
+        return await place.gate(request)
+    tried = await run_of(place, candidate)
+    before = await run_of(place, baseline) if baseline is not None else None
+    return judge_gate(tried, before, settings.rules, judge=check, **common)
+
+
+def tell_coverage(run: Run, check: JudgeCheck | None, settings: GateSettings) -> GateReport:
+    """A report without a comparison: whether enough is there to be a baseline."""
+    covered = cover_aspects(run)
+    shares = [(covered.rated, covered.expected, "verdicts of the candidate run")]
+    reasons = (*tell_judge(check), judge_coverage(shares, settings.min_coverage))
+    return GateReport(
+        verdict=conclude(reasons),
+        reasons=reasons,
+        alpha=settings.alpha,
+        min_coverage=settings.min_coverage,
+        coverage=covered,
+        rules=(),
+        comparison=None,
+        candidate=run.name,
+        signatures=dict(run.signatures),
+    )
+
+
+async def check_plan(place: Place, job: Job, candidate: Found, baseline: Found | None) -> None:
+    """Raises InvalidItems, or the error of a rule that cannot be judged, before anything is scored."""
+    if isinstance(candidate, Run) and (job.save or job.record):
+        raise InvalidItems(f"--{'save' if job.save else 'record'}: the candidate is a file of results already")
+    if isinstance(candidate, Batch) and isinstance(baseline, Batch) and candidate.id == baseline.id:
+        raise InvalidItems(f"candidate and baseline are the same batch, {candidate.id}")
+    if job.record is None:
+        tried = await outline(place, candidate, job.settings)
+        before = await outline(place, baseline, job.settings) if baseline is not None else None
+        plan(job.settings.rules, tried, before)
+
+
+async def outline(place: Place, found: Found, settings: GateSettings) -> Run:
+    """The run without its items, where it is not scored yet."""
+    if isinstance(found, Run):
+        return found
+    rubric = await place.rubric(str(options_for(found, settings)["rubric"]))
+    return blank_run(rubric)
+
+
+def blank_run(rubric: Rubric) -> Run:
+    """A run of this rubric in which there is nothing yet."""
+    aspects = tuple(aspect.id for aspect in rubric.aspects)
+    return Run("", (), 0, {}, scales_of(rubric), aspects, best=rubric.best)
+
+
+def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
+    """`rubric`, `path` and `judge` by which this was scored or will be."""
+    own: Mapping[str, Any] = {}
+    if isinstance(found, Items):
+        own = options_of(found, settings)
+    elif isinstance(found, Batch):
+        own = found.model_dump()
+    return {name: own.get(name, default) for name, default in settings.model_dump(include=ASKED).items()}
+
+
+ASKED = {"rubric", "path", "judge"}
+
+
+async def check_judge(place: Place, job: Job, candidate: Found) -> JudgeCheck:
+    """Whether the judge that rates the candidate moved, against the stored ratings in the file where there is one."""
+    asked = options_for(candidate, job.settings)
+    path = "source" if asked["path"] == "both" else asked["path"]
+    request = validate(JudgeCheckRequest, {**asked, "path": path}, DEFAULT_LIMITS)
+    reference = Reference(job.settings.judge_reference)
+    if job.record is None:
+        return await reference.check(place, request)
+    return await reference.renew(place, request)

@@ -1,0 +1,180 @@
+"""Where a gate's batches are scored, kept and compared: a running service, or this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import httpx
+
+from app.batch_ports import BatchFilter
+from app.batches.spool import Spool
+from app.bootstrap import Service, open_service, working
+from app.cli.items import InvalidItems
+from app.cli.meta_calls import PROJECT, ServiceRefused, ask, calling, post, refusal, understand
+from app.domain.analysis_request import GateRequest
+from app.domain.batch import Batch
+from app.domain.comparison import GateReport
+from app.domain.errors import SettingsInvalid
+from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.rubric import Rubric
+from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.validation import InvalidDocument
+from app.settings import read_settings
+
+
+class Place(Protocol):
+    """Where batches are scored, kept and gated: a service, or this process.
+
+    Methods raise NotFound or ServiceRefused for what is not there, and other SaitenErrors.
+    """
+
+    async def submit(self, body: bytes) -> Batch:
+        """Takes a batch as NDJSON. Raises InvalidDocument that names what does not fit."""
+        ...
+
+    async def look(self, batch_id: str) -> Batch: ...
+
+    async def cancel(self, batch_id: str) -> None: ...
+
+    async def latest(self, name: str) -> Batch | None:
+        """The newest completed batch of that name."""
+        ...
+
+    async def rubric(self, rubric_id: str) -> Rubric: ...
+
+    def results(self, batch_id: str) -> AsyncIterator[str]:
+        """The results as lines of JSON."""
+        ...
+
+    async def gate(self, request: GateRequest) -> GateReport: ...
+
+    async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck: ...
+
+
+@dataclass
+class Here:
+    """This process, over the configured database. Its worker begins when a batch is seen that waits for one: what else
+    lies unfinished in the database is not touched by a gate that scores nothing. `stack` ends it."""
+
+    service: Service
+    stack: AsyncExitStack
+    works: bool = False
+
+    async def submit(self, body: bytes) -> Batch:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield body
+
+        async with Spool() as spool:
+            try:
+                intake = await self.service.desk.take_in(pieces(), spool, ndjson=True)
+            except StrictJSONError as error:
+                raise InvalidItems(f"the items are not valid JSON: {error}") from None
+            return await self.service.desk.accept(PROJECT, intake, None)
+
+    async def look(self, batch_id: str) -> Batch:
+        batch = await self.service.desk.find(PROJECT, batch_id)
+        if batch.status in {"queued", "running"} and not self.works:
+            self.works = True
+            await self.stack.enter_async_context(working(self.service, asyncio.Event()))
+        return batch
+
+    async def cancel(self, batch_id: str) -> None:
+        await self.service.desk.cancel(PROJECT, batch_id)
+
+    async def latest(self, name: str) -> Batch | None:
+        wanted = BatchFilter(name=name, status="completed")
+        found = await self.service.desk.list(PROJECT, wanted, after=None, limit=1)
+        return found[0] if found else None
+
+    async def rubric(self, rubric_id: str) -> Rubric:
+        return self.service.instruments.rubrics.get(rubric_id)
+
+    async def results(self, batch_id: str) -> AsyncIterator[str]:
+        async for page in self.service.desk.results(PROJECT, batch_id, after=-1, limit=None):
+            for result in page:
+                yield json.dumps(result.line(), ensure_ascii=False)
+
+    async def gate(self, request: GateRequest) -> GateReport:
+        return await self.service.meta.gate(PROJECT, request)
+
+    async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
+        return await self.service.meta.check_judge(PROJECT, request)
+
+
+@dataclass(frozen=True)
+class There:
+    """A running service."""
+
+    client: httpx.AsyncClient
+
+    async def submit(self, body: bytes) -> Batch:
+        # With a key of its own the batch is taken once, however often it is sent.
+        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": secrets.token_hex(16)}
+        try:
+            response = await ask(self.client, "POST", "/v1/batches", content=body, headers=headers)
+        except ServiceRefused as error:
+            faults = read_faults(error.answer)
+            raise (InvalidDocument(faults) if faults else error) from None
+        return understand(Batch, response.content)
+
+    async def look(self, batch_id: str) -> Batch:
+        return understand(Batch, (await ask(self.client, "GET", f"/v1/batches/{batch_id}")).content)
+
+    async def cancel(self, batch_id: str) -> None:
+        await ask(self.client, "POST", f"/v1/batches/{batch_id}/cancel", again=False)
+
+    async def latest(self, name: str) -> Batch | None:
+        query = {"name": name, "status": "completed", "limit": "1"}
+        found = self._object(await ask(self.client, "GET", "/v1/batches", params=query)).get("items")
+        return understand(Batch, json.dumps(found[0]).encode()) if found else None
+
+    async def rubric(self, rubric_id: str) -> Rubric:
+        found = self._object(await ask(self.client, "GET", f"/v1/rubrics/{quote(rubric_id, safe='')}"))
+        found.pop("digest", None)
+        return understand(Rubric, json.dumps(found).encode())
+
+    async def results(self, batch_id: str) -> AsyncIterator[str]:
+        try:
+            async with self.client.stream("GET", f"/v1/batches/{batch_id}/results") as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise refusal(response)
+                async for line in response.aiter_lines():
+                    yield line
+        except httpx.HTTPError as error:
+            raise SettingsInvalid(f"the results of {batch_id} broke off ({type(error).__name__})") from None
+
+    async def gate(self, request: GateRequest) -> GateReport:
+        return understand(GateReport, await post(self.client, "/v1/gates", request))
+
+    async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
+        return understand(JudgeCheck, await post(self.client, "/v1/judge-checks", request, again=False))
+
+    def _object(self, response: httpx.Response) -> dict[str, Any]:
+        found = parse_strict_json(response.content)
+        return found if isinstance(found, dict) else {}
+
+
+def read_faults(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    """(JSON pointer, what is wrong) of each fault that a problem document names."""
+    errors = answer.get("errors")
+    listed = [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
+    return [(str(error.get("pointer", "")), str(error.get("detail", ""))) for error in listed]
+
+
+@asynccontextmanager
+async def open_place(url: str | None) -> AsyncIterator[Place]:
+    """A service, or this process."""
+    if url is not None:
+        async with calling(url) as client:
+            yield There(client)
+        return
+    async with open_service(read_settings()) as service, AsyncExitStack() as stack:
+        yield Here(service, stack)

@@ -1,0 +1,351 @@
+"""Analyses as tables for eyes. What has no value is a dash, and the reason stands below the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+
+from rich.console import Console
+from rich.text import Text
+
+from app.cli.layout import Sheet, drop_noughts, print_sheet, tabulate
+from app.cli.output import DASH, console, printable
+from app.domain.model import Value
+from app.domain.reports import (
+    AgreementReport,
+    AspectCorrelation,
+    BlendFit,
+    CompositeFit,
+    CorrelationReport,
+    Correlations,
+    HierarchyReport,
+    Matrix,
+    WinReport,
+    WinShare,
+)
+
+__all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
+
+Interval = tuple[float, float] | None
+Part = Sheet | Text
+
+LEFT_OUT = "left out"
+"""Head of a column that stands only where something was."""
+
+UNNAMED = "(no name)"
+MOST_PAIRS = 30
+"""Rows of pairs of systems that are printed; more of them say less than the JSON does."""
+MOST_IN_SQUARE = 40
+"""Aspects up to which their correlations are printed."""
+MOST_PLACES = 12
+"""Named in one note; of more it is said how many there are."""
+
+SHOWN_AS = {"krippendorff_alpha": "krippendorff α", "kendall": "τ-b", "kendall_interval": "τ-b interval"}
+
+
+def print_report(report: Value, *, on: Console | None = None) -> None:
+    """The report as tables, with notes."""
+    target = on or console()
+    for part in render(report):
+        if isinstance(part, Sheet):
+            print_sheet(part, target)
+        else:
+            target.print(part)
+
+
+@singledispatch
+def render(report: Value) -> list[Part]:
+    """The parts of a report, in order."""
+    raise NotImplementedError(type(report).__name__)
+
+
+@render.register
+def _(report: AgreementReport) -> list[Part]:
+    title = f"agreement: {sizes(report.items, report.systems)}, {count(report.raters, 'named rater')}"
+    rows = [
+        (
+            name,
+            f"{found.n:,}",
+            f"{found.left_out:,}",
+            f"{found.raters:,}",
+            figure(found.mean),
+            figure(found.sd),
+            figure(found.spearman),
+            figure(found.pearson),
+            figure(found.krippendorff_alpha),
+        )
+        for name, found in report.aspects.items()
+    ]
+    heads = ("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "krippendorff α")
+    parts: list[Part] = [drop_noughts(Sheet(title, heads, rows), LEFT_OUT)]
+    parts += squares_of(report.correlations)
+    parts += [
+        Text(printable(f"{name}: spearman and pearson are of {found.compared} of {found.raters} raters"))
+        for name, found in report.aspects.items()
+        if 0 < found.compared < found.raters
+    ]
+    # What stands in the diagonal says nothing that the aspect's own notes do not.
+    pairs = {pair: why for pair, why in report.correlations.undefined.items() if len(set(pair.split("~"))) > 1}
+    undefined = {name: found.undefined for name, found in report.aspects.items()}
+    return [*parts, *notes({**undefined, "": pairs})]
+
+
+@render.register
+def _(report: CorrelationReport) -> list[Part]:
+    unmatched = {name: {"": why} for name, why in report.unmatched.items()}
+    title = f"correlation with humans: {sizes(report.items, report.systems)}"
+    if not report.aspects:
+        return [Text(title, style="bold"), Text("no aspect has both ratings and scores"), *notes(unmatched)]
+    rows = [
+        (
+            name,
+            f"{found.n:,}",
+            f"{found.left_out:,}",
+            spanned(found.spearman, found.spearman_interval),
+            spanned(found.pearson, found.pearson_interval),
+            spanned(found.kendall, found.kendall_interval),
+            figure(found.ceiling.spearman if found.ceiling else None),
+        )
+        for name, found in report.aspects.items()
+    ]
+    heads = ("aspect", "n", LEFT_OUT, "spearman", "pearson", "τ-b", "ceiling")
+    parts: list[Part] = [drop_noughts(Sheet(title, heads, rows), LEFT_OUT)]
+    if any(found.ceiling for found in report.aspects.values()):
+        parts.append(Text("ceiling: each rater against the mean of the others, Spearman"))
+    undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
+    return [*parts, *means_of(report), *notes({**undefined, **unmatched})]
+
+
+def means_of(report: CorrelationReport) -> list[Part]:
+    """The bias, and where there are systems enough the correlation of their means."""
+    rows = [
+        (name, figure(found.score_mean), figure(found.rating_mean), spanned(found.bias, found.bias_interval, "+.3f"))
+        for name, found in report.aspects.items()
+    ]
+    parts: list[Part] = [Sheet("bias: mean score less mean rating", ("aspect", "scores", "ratings", "bias"), rows)]
+    systems = [
+        (name, level.n, *map(figure, (level.spearman, level.pearson, level.kendall)))
+        for name, found in report.aspects.items()
+        if (level := found.system_level) is not None
+    ]
+    if systems:
+        heads = ("aspect", "systems", "spearman", "pearson", "τ-b")
+        parts.append(Sheet("correlation of the systems' means", heads, systems))
+    return parts
+
+
+def deeper(found: AspectCorrelation) -> dict[str, str]:
+    """Why figures of the ceiling and of the systems' means are missing."""
+    reasons = {f"ceiling {name}": why for name, why in (found.ceiling.undefined if found.ceiling else {}).items()}
+    level = found.system_level.undefined if found.system_level else {}
+    return {**reasons, **{f"systems' means {name}": why for name, why in level.items()}}
+
+
+@render.register
+def _(report: HierarchyReport) -> list[Part]:
+    title = f"significant pairs of systems at α = {report.alpha:g}: {sizes(report.items, report.systems)}"
+    rows = [
+        (name, f"{found.n:,}", f"{found.left_out:,}", f"{found.pairs} of {found.tested}")
+        for name, found in report.aspects.items()
+    ]
+    reasons = {name: found.undefined for name, found in report.aspects.items()}
+    for each in report.dependencies:
+        reasons[f"{each.lower} → {each.higher}"] = each.decorrelated.undefined
+    pairs = drop_noughts(Sheet(title, ("aspect", "n", LEFT_OUT, "pairs"), rows), LEFT_OUT)
+    return [pairs, *dependencies_of(report), *notes(reasons)]
+
+
+def dependencies_of(report: HierarchyReport) -> list[Part]:
+    """What depends on what, or that nothing does and why that had to be so."""
+    if not report.dependencies:
+        why = report.undefined.get("dependencies")
+        return [Text(printable("no aspect depends on another" if why is None else f"no dependencies: {why}"))]
+    rows = [
+        (
+            f"{each.lower} → {each.higher}",
+            f"{each.decorrelated.left_out:,}",
+            changed(each.common, each.decorrelated.common_change),
+            changed(each.higher_only, each.decorrelated.higher_only_change),
+            figure(each.decorrelated.new, "d"),
+        )
+        for each in report.dependencies
+    ]
+    method = report.dependencies[0].decorrelated.method
+    title = f"dependencies; in brackets, and new: the change by decorrelation ({method})"
+    return [
+        drop_noughts(Sheet(title, ("lower → higher", LEFT_OUT, "common", "higher only", "new"), rows), LEFT_OUT),
+        Text("common: pairs that both tell apart; higher only: those that the lower does not"),
+    ]
+
+
+@render.register
+def _(report: CompositeFit) -> list[Part]:
+    title = (
+        f"{report.composite} from {report.target}: {count(report.n, 'item')} "
+        f"({report.train:,} fitted, {report.test:,} held out, {report.left_out:,} left out)"
+    )
+    rows = [
+        (name, spanned(weight, report.intervals.get(name)), figure(report.declared.get(name)))
+        for name, weight in report.weights.items()
+    ]
+    held = f"held-out Pearson {figure(report.pearson)}; the rubric's own weights: {figure(report.declared_pearson)}"
+    return [Sheet(title, ("aspect", "weight", "in the rubric"), rows), Text(held), *notes({"": report.undefined})]
+
+
+@render.register
+def _(report: BlendFit) -> list[Part]:
+    title = (
+        f"weight of the blend of {report.aspect}: {count(report.n, 'item')} in {count(report.folds, 'fold')} "
+        f"({report.left_out:,} left out)"
+    )
+    rows = [
+        ("chosen", spanned(report.weight, report.interval, ".1f"), figure(report.correlation)),
+        ("none", "0.0", figure(report.unblended)),
+        ("default", "10.0", figure(report.default)),
+    ]
+    parts: list[Part] = [Sheet(title, ("", "weight", report.statistic), rows)]
+    if report.weight is not None:
+        parts.append(Text("chosen: each fold is judged with the weight that the others chose"))
+    if report.weight is not None and report.weight >= report.tried[1]:
+        parts.append(Text(f"{report.tried[1]:g} is the greatest weight tried: a greater one may do better"))
+    return [*parts, *notes({"": report.undefined})]
+
+
+@render.register
+def _(report: WinReport) -> list[Part]:
+    title = f"contexts won: {count(report.contexts, 'context')}, {count(len(report.systems), 'system')}"
+    parts: list[Part] = [Text(title, style="bold")]
+    for name, found in report.aspects.items():
+        if not found.contexts:
+            continue
+        shares = [(system or UNNAMED, found.systems.get(system)) for system in report.systems]
+        rows = [(system, *won(share)) for system, share in [*shares, ("(ties)", found.ties)]]
+        left_out = f" ({found.left_out:,} left out)" if found.left_out else ""
+        title = f"{name}: {count(found.contexts, 'context')} that every system answered{left_out}"
+        parts.append(Sheet(title, ("system", "won", "share", "95 %"), rows))
+    # Where nothing was contested every aspect says so at length.
+    reasons = {"": report.undefined} if report.undefined else {n: each.undefined for n, each in report.aspects.items()}
+    return [*parts, *pairs_of(report), *notes(reasons)]
+
+
+def pairs_of(report: WinReport) -> list[Part]:
+    """Each pair of more than two systems, where there are not too many; two are told by the first table."""
+    if len(report.systems) < 3:
+        return []
+    rows: list[tuple[object, ...]] = []
+    for name, found in report.aspects.items():
+        for pair in found.pairs:
+            shares = [won(share)[0] for share in (pair.a_wins, pair.b_wins, pair.ties)]
+            names = f"{pair.a or UNNAMED} : {pair.b or UNNAMED}"
+            span = percents(pair.preference_interval)
+            rows.append((f"{name}, {names}", f"{pair.contexts:,}", *shares, percent(pair.preference), span))
+    if len(rows) > MOST_PAIRS:
+        return [Text(f"{len(rows):,} comparisons of two systems stand in the output of --json")]
+    heads = ("a : b", "contexts", "a won", "b won", "ties", "a of decided", "95 %")
+    return [Sheet("systems in pairs", heads, rows)] if rows else []
+
+
+def squares_of(correlations: Correlations) -> list[Part]:
+    """The matrices between two aspects or more, where eyes can take them in."""
+    aspects = len(correlations.spearman)
+    if aspects > MOST_IN_SQUARE:
+        return [Text(f"correlations between {aspects} aspects stand in the output of --json")]
+    by_name = {"Spearman": correlations.spearman, "Pearson": correlations.pearson}
+    return [square(f"aspect correlations, {name}", matrix) for name, matrix in by_name.items() if aspects > 1]
+
+
+def square(title: str, matrix: Matrix) -> Sheet:
+    """A matrix by aspect. Where the names do not fit above it, numbers do."""
+    cells = [[figure(found.get(other), ".2f") for other in matrix] for found in matrix.values()]
+    numbers = range(1, len(matrix) + 1)
+    rows = [(f"{number} {name}", *row) for number, name, row in zip(numbers, matrix, cells, strict=True)]
+    narrow = Sheet(title, ("", *map(str, numbers)), rows)
+    return Sheet(title, ("", *matrix), [(name, *row) for name, row in zip(matrix, cells, strict=True)], narrow)
+
+
+def notes(undefined: Mapping[str, Mapping[str, str]]) -> list[Text]:
+    """Why figures are missing, by place (an aspect; empty for the whole) and name: each reason once.
+
+    `– spearman, pearson of fluency: all ratings are equal`, or without the places where it is the same for all.
+    """
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for place, found in undefined.items():
+        for name, why in found.items():
+            # An interval that lacks the figure itself needs no note of its own.
+            if name.removesuffix("_interval") == name or name.removesuffix("_interval") not in found:
+                reasons.setdefault(why, {}).setdefault(place, []).append(name)
+    return [
+        Text(printable(line))
+        for why, places in reasons.items()
+        for line in explain(why, places, len(set(undefined) - {""}))
+    ]
+
+
+def explain(why: str, places: Mapping[str, Sequence[str]], of: int) -> list[str]:
+    """A line for each set of names that lack a figure for that reason."""
+    grouped: dict[str, list[str]] = {}
+    for place, names in places.items():
+        grouped.setdefault(listing([worded(name) for name in names if name]), []).append(place)
+    lines = []
+    for names, where in grouped.items():
+        everywhere = len(where) == of > 1 or where == [""]
+        lacking = "all" if everywhere and not names else listing([place for place in where if place])
+        said = names if everywhere and names else " of ".join(filter(None, (names, lacking)))
+        lines.append(f"{DASH} {said}: {why}")
+    return lines
+
+
+def listing(names: Sequence[str]) -> str:
+    """`a, b`; of many the first ones and how many more."""
+    more = len(names) - MOST_PLACES
+    return ", ".join(names[:MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
+
+
+def worded(name: str) -> str:
+    """A field's name as the tables have it."""
+    return SHOWN_AS.get(name, name.replace("_", " "))
+
+
+def figure(value: float | None, form: str = ".3f") -> str:
+    """The value, or a dash."""
+    return DASH if value is None else format(value, form)
+
+
+def spanned(value: float | None, interval: Interval, form: str = ".3f") -> str:
+    """`0.513 [0.44, 0.58]`."""
+    if interval is None or value is None:
+        return figure(value, form)
+    low, high = interval
+    return f"{format(value, form)} [{low:.2f}, {high:.2f}]"
+
+
+def changed(before: int, change: int | None) -> str:
+    """`8 (±0)`, `8 (-2)`, `8 (–)`."""
+    return f"{before} ({DASH if change is None else '±0' if change == 0 else f'{change:+d}'})"
+
+
+def won(share: WinShare | None) -> tuple[str, str, str]:
+    """`12`, `40 %`, `[25, 58]`."""
+    if share is None or share.share is None:
+        return DASH, DASH, DASH
+    return f"{share.wins:,}", percent(share.share), percents(share.interval)
+
+
+def percent(share: float | None) -> str:
+    """`40 %`."""
+    return DASH if share is None else f"{100 * share:.0f} %"
+
+
+def percents(interval: Interval) -> str:
+    """`[25, 58]`."""
+    return DASH if interval is None else f"[{100 * interval[0]:.0f}, {100 * interval[1]:.0f}]"
+
+
+def sizes(items: int, systems: int) -> str:
+    """`36 items, 3 systems`."""
+    return f"{count(items, 'item')}, {count(systems, 'system')}"
+
+
+def count(n: int, noun: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -1,0 +1,321 @@
+"""`saiten gate` in a process of its own, as a CI job meets it: exit codes, files, and one line for every mistake."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.support.command import saiten, saiten_redirected, started
+from tests.support.fake_openai import FakeOpenAI, hang, status
+from tests.support.gate_files import ShiftingJudge, judged_by, make_result, write_items, write_lines, write_results
+from tests.support.posted import make_item
+from tests.support.serving import serving
+
+PASS, FAIL, INCONCLUSIVE, COULD_NOT_RUN = range(4)
+
+
+def gate(folder: Path, *arguments: str, **more: Any) -> CompletedProcess[str]:
+    done = saiten("gate", *arguments, folder=folder, **more)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+async def gating(folder: Path, *arguments: str, **more: Any) -> CompletedProcess[str]:
+    """The same, beside a service or a judge in this event loop."""
+    return await asyncio.to_thread(gate, folder, *arguments, **more)
+
+
+@pytest.fixture
+async def judge() -> AsyncIterator[tuple[FakeOpenAI, ShiftingJudge]]:
+    shifting = ShiftingJudge()
+    async with FakeOpenAI(shifting) as fake:
+        yield fake, shifting
+
+
+# Verdicts
+
+
+def test_a_baseline_is_recorded_and_gated_against(tmp_path: Path) -> None:
+    good, bad = write_items(tmp_path, "good.ndjson"), write_items(tmp_path, "bad.ndjson", worse=30)
+    recorded = gate(tmp_path, "--candidate", good, "--record", "base.ndjson")
+    assert recorded.returncode == PASS, recorded.stderr
+    assert "240 of 240 verdicts" in recorded.stdout
+    lines = (tmp_path / "base.ndjson").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["item"] for line in lines] == [f"i{number}" for number in range(40)]
+
+    same = gate(tmp_path, "--candidate", good, "--baseline", "base.ndjson")
+    assert (same.returncode, same.stdout.splitlines()[0]) == (PASS, "gate: pass"), same.stderr
+
+    reports = ("--junit", "junit.xml", "--markdown", "gate.md", "--save", "saved.ndjson")
+    worse = gate(tmp_path, "--candidate", bad, "--baseline", "base.ndjson", *reports)
+    assert (worse.returncode, worse.stdout.splitlines()[0]) == (FAIL, "gate: fail"), worse.stderr
+    assert "paired: 40 of the smaller run's 40 items" in worse.stdout
+    assert ET.parse(tmp_path / "junit.xml").getroot().get("failures") != "0"
+    assert (tmp_path / "gate.md").read_text(encoding="utf-8").startswith("### Saiten gate: fail")
+    assert len((tmp_path / "saved.ndjson").read_text(encoding="utf-8").splitlines()) == 40
+
+
+def test_items_come_as_an_array_from_standard_input_or_as_a_batch_with_its_options(tmp_path: Path) -> None:
+    items = [make_item(number) for number in range(4)]
+    write_results(tmp_path, "base.ndjson", [3, 3])
+    array = gate(tmp_path, "--candidate", "-", "--min-mean", "overall=1", stdin=json.dumps(items).encode())
+    assert (array.returncode, "the mean is" in array.stdout) == (PASS, True), array.stderr
+    (tmp_path / "named.json").write_text(json.dumps([{"name": "nightly", "metadata": {"build": "1"}}, *items]))
+    named = gate(tmp_path, "--candidate", "named.json", "--min-mean", "overall=1", "--json")
+    report = json.loads(named.stdout)
+    assert (named.returncode, report["verdict"]) == (PASS, "pass")
+    assert report["candidate"].startswith("nightly (ba_")
+    assert report["coverage"] == {"candidates": 4, "rated": 4, "expected": 4, "share": 1.0}
+
+
+def test_several_responses_and_items_without_ids_pair_by_number_and_context(tmp_path: Path) -> None:
+    items = [make_item(number, response=None, responses=["はい。", f"{number}回です。"]) for number in range(6)]
+    for item in items:
+        del item["id"], item["response"]
+        item["context"] = [{"speaker": "A", "text": f"{len(item)}と{id(item)}回目ですか？"}]
+    name = write_lines(tmp_path / "several.ndjson", items)
+    done = gate(tmp_path, "--candidate", name, "--baseline", name)
+    assert done.returncode == PASS, done.stderr
+    assert "12 of the smaller run's 12 items are in the other run too, by number and context" in done.stdout
+
+
+def test_results_of_score_and_failed_ones_are_runs(tmp_path: Path) -> None:
+    bare = [{key: value for key, value in make_item(number).items() if key != "id"} for number in range(5)]
+    scored = saiten("score", write_lines(tmp_path / "bare.ndjson", bare), folder=tmp_path)
+    (tmp_path / "scored.ndjson").write_text(scored.stdout, encoding="utf-8")
+    passed = gate(tmp_path, "--candidate", "scored.ndjson", "--min-mean", "overall=1")
+    assert (passed.returncode, "5 of 5 verdicts" in passed.stdout) == (PASS, True), passed.stderr
+    failure = {"status": "failed", "rubric": {"id": "ja-dialogue"}, "error": {"code": "judge-unavailable"}}
+    with (tmp_path / "scored.ndjson").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(failure) + "\n")
+    thin = gate(tmp_path, "--candidate", "scored.ndjson", "--min-mean", "overall=1")
+    assert thin.returncode == INCONCLUSIVE
+    assert thin.stdout.startswith("gate: inconclusive (not enough coverage)\n")
+    assert "5 of 6 verdicts of the candidate run (83.33 %)" in thin.stdout
+
+
+def test_too_few_items_are_inconclusive(tmp_path: Path) -> None:
+    write_results(tmp_path, "base.ndjson", [3, 2, 3, 1, 3])
+    write_results(tmp_path, "new.ndjson", [2, 3, 3, 2, 2])
+    done = gate(tmp_path, "--candidate", "new.ndjson", "--baseline", "base.ndjson", "--max-drop", "overall=0")
+    assert done.returncode == INCONCLUSIVE, done.stdout + done.stderr
+    assert done.stdout.startswith("gate: inconclusive (not enough data)\n")
+
+
+# Two ways of scoring
+
+
+def test_differing_signatures_could_not_run_and_are_named(tmp_path: Path) -> None:
+    write_results(tmp_path, "base.ndjson", [3] * 5)
+    write_results(tmp_path, "new.ndjson", [3] * 5, signature="saiten:0.1.0|rubric:ja-dialogue@1|judge:openai|model:n")
+    pair = ("--candidate", "new.ndjson", "--baseline", "base.ndjson")
+    done = gate(tmp_path, *pair)
+    assert (done.returncode, done.stdout) == (COULD_NOT_RUN, "")
+    assert "  model: baseline m, candidate n\n" in done.stderr
+    assert "judge:" not in done.stderr
+    allowed = gate(tmp_path, *pair, "--allow-signature-mismatch")
+    assert allowed.returncode == PASS
+    assert "scored differently, model: m → n" in allowed.stdout
+
+
+async def test_a_service_gates_and_names_what_its_409_names(tmp_path: Path) -> None:
+    good, bad = write_items(tmp_path, "good.ndjson"), write_items(tmp_path, "bad.ndjson", worse=30)
+    async with serving(tmp_path) as client:
+        url = ("--url", str(client.base_url))
+        first = await gating(tmp_path, *url, "--candidate", good, "--record", "base.ndjson", "--name", "main")
+        assert first.returncode == PASS, first.stderr
+        # The candidate has the baseline's name: the newest of that name must not be the candidate itself.
+        named = await gating(tmp_path, *url, "--candidate", bad, "--baseline", "latest:main", "--name", "main")
+        assert named.returncode == FAIL, named.stdout + named.stderr
+        against_file = await gating(tmp_path, *url, "--candidate", "latest:main", "--baseline", "base.ndjson")
+        assert against_file.returncode == FAIL, against_file.stderr
+        batches = (await client.get("/v1/batches", params={"name": "main"})).json()["items"]
+        newest, oldest = (batch["id"] for batch in batches)
+        by_id = await gating(tmp_path, *url, "--candidate", oldest, "--baseline", oldest)
+        assert (by_id.returncode, "are the same batch" in by_id.stderr) == (COULD_NOT_RUN, True)
+        steady = await gating(tmp_path, *url, "--candidate", newest, "--baseline", oldest, "--check-judge")
+        again = await gating(tmp_path, *url, "--candidate", newest, "--baseline", oldest, "--check-judge")
+        assert (steady.returncode, again.returncode) == (FAIL, FAIL), again.stderr
+        assert "the judge rates the anchors as on" in again.stdout
+    async with serving(tmp_path, judge="openai", openai_api_key="k", openai_base_url="http://127.0.0.1:1/v1") as client:
+        url = ("--url", str(client.base_url))
+        refused = await gating(tmp_path, *url, "--candidate", oldest, "--baseline", "base.ndjson", "--rubric", "lfqa")
+        assert refused.returncode == PASS, refused.stderr
+
+
+async def test_a_mismatch_that_the_service_finds(tmp_path: Path, judge: tuple[FakeOpenAI, ShiftingJudge]) -> None:
+    items, fake = write_items(tmp_path, count=5), judge[0]
+    async with serving(tmp_path) as client:
+        url = ("--url", str(client.base_url))
+        assert (await gating(tmp_path, *url, "--candidate", items, "--record", "a", "--name", "a")).returncode == PASS
+    async with serving(tmp_path, judge="openai", openai_api_key="k", openai_base_url=fake.base_url) as client:
+        url = ("--url", str(client.base_url))
+        done = await gating(tmp_path, *url, "--candidate", items, "--baseline", "latest:a")
+    assert (done.returncode, done.stdout) == (COULD_NOT_RUN, ""), done.stdout
+    assert "judge: baseline lexical, candidate openai" in done.stderr
+
+
+# The judge
+
+
+async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[FakeOpenAI, ShiftingJudge]) -> None:
+    fake, shifting = judge
+    items, variables = write_items(tmp_path), judged_by(fake.base_url)
+    checking = ("--candidate", items, "--check-judge", "--judge-reference", "judge.json")
+    recorded = await gating(tmp_path, *checking, "--record", "base.ndjson", **variables)
+    assert recorded.returncode == PASS, recorded.stderr
+    before = (tmp_path / "judge.json").read_bytes()
+    steady = await gating(tmp_path, *checking, "--baseline", "base.ndjson", **variables)
+    assert (steady.returncode, "judge: the judge rates the anchors as on" in steady.stdout) == (PASS, True)
+
+    shifting.rates = min
+    report = ("--baseline", "base.ndjson", "--junit", "junit.xml", "--json")
+    other = write_items(tmp_path, "other.ndjson", response="海です。")
+    moved = await gating(tmp_path, "--candidate", other, *checking[2:], *report, **variables)
+    found = json.loads(moved.stdout)
+    assert (moved.returncode, found["verdict"]) == (INCONCLUSIVE, "inconclusive"), moved.stderr
+    assert found["reasons"][0]["code"] == "judge-moved"
+    shown = await gating(tmp_path, "--candidate", other, *checking[2:], *report[:2], **variables)
+    assert shown.stdout.startswith("gate: inconclusive (the judge moved)\n  ? judge: judge moved: ")
+    assert "✗" not in shown.stdout
+    assert (tmp_path / "judge.json").read_bytes() == before
+
+    anew = ("--candidate", other, *checking[2:], "--record", "base.ndjson")
+    renewed = await gating(tmp_path, *anew, **variables)
+    assert (renewed.returncode, "its ratings are taken anew" in renewed.stderr) == (PASS, True), renewed.stderr
+    again = await gating(tmp_path, "--candidate", other, *checking[2:], "--baseline", "base.ndjson", **variables)
+    assert again.returncode == PASS, again.stdout
+
+
+def test_the_lexical_judge_is_named_and_never_moves(tmp_path: Path) -> None:
+    checking = ("--candidate", write_items(tmp_path), "--min-mean", "overall=1", "--check-judge")
+    for said in ("judge: the ratings of now are stored", "judge: the judge rates the anchors as on"):
+        done = gate(tmp_path, *checking, "--judge-reference", "judge.json")
+        assert (done.returncode, said in done.stdout) == (PASS, True), done.stdout
+        assert "judge: lexical, a baseline and a smoke test" in done.stderr
+
+
+async def test_a_judge_that_refuses_the_key_pauses_the_batch_and_could_not_run(tmp_path: Path) -> None:
+    async with FakeOpenAI(status(401, "no such key", code="invalid_api_key")) as fake:
+        asked = ("--candidate", write_items(tmp_path, count=3), "--min-mean", "overall=1")
+        done = await gating(tmp_path, *asked, **judged_by(fake.base_url))
+    assert done.returncode == COULD_NOT_RUN
+    assert "paused after 0 of 3 candidates: " in done.stderr
+    assert "key" in done.stderr
+
+
+@pytest.mark.parametrize("stop", ["interruption", "timeout"])
+async def test_what_nobody_waits_for_any_more_is_cancelled(tmp_path: Path, stop: str) -> None:
+    def run(base_url: str) -> tuple[int, str]:
+        command = ["gate", "--candidate", write_items(tmp_path, count=3), "--min-mean", "overall=1"]
+        command += ["--timeout", "1"] if stop == "timeout" else []
+        with started(*command, folder=tmp_path, OPENAI_API_KEY="k", OPENAI_BASE_URL=base_url) as process:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            if stop == "interruption":
+                process.send_signal(signal.SIGINT)
+            return process.wait(), (said + process.stderr.read()).decode()
+
+    async with FakeOpenAI(hang) as fake:
+        code, said = await asyncio.to_thread(run, fake.base_url)
+    assert (code, "Traceback" in said) == ((130, False) if stop == "interruption" else (COULD_NOT_RUN, False)), said
+    assert ("interrupted" if stop == "interruption" else "not everything was scored within 1 s") in said
+    with sqlite3.connect(tmp_path / "saiten.db") as database:
+        assert database.execute("SELECT status FROM batches").fetchall() == [("cancelled",)]
+    database.close()
+
+
+# Mistakes
+
+
+FILES = {
+    "empty": (b"", "x: it is empty; expected items or results"),
+    "an empty array": (b"[]", "x: it is empty; expected items or results"),
+    "a broken line": (json.dumps(make_item()).encode() + b'\n{"context":', "x:2: the document is not valid JSON"),
+    "a broken array": (b'[{"context":', "x: the document is not valid JSON"),
+    "a bad item": (json.dumps([make_item(), make_item(1, response=" ")]).encode(), "x: item 2: /response: is blank"),
+    "a bad line": (json.dumps(make_item(1, response="")).encode(), "x:1: /response: is blank"),
+    "an unknown field": (json.dumps(make_item(score=1)).encode(), "x:1: /score: is not a field that is known here"),
+    "no object": (b"3\n", "x:1: the item: must be an object"),
+    "no JSON": (b"hello", "x:1: the document is not valid JSON"),
+    "a byte order mark": (b"\xef\xbb\xbf{}", "x:1: the document starts with a byte order mark"),
+    "a result among items": (b'{"context": 1}\n{"status": "failed"}', "x:1: /context: "),
+    "an item among results": (b'{"status": "failed"}\n{"context": 1}', "x:2: this is no result"),
+    "a result of other rubric": (
+        json.dumps([make_result(), make_result(1, rubric={"id": "ko-comment"})]).encode(),
+        "x: it holds results by the rubrics ja-dialogue, ko-comment; a run has one",
+    ),
+    "an unknown rubric": (json.dumps(make_result(rubric={"id": "zz"})).encode(), "there is no rubric 'zz'"),
+}
+
+
+@pytest.mark.parametrize(("content", "words"), FILES.values(), ids=FILES.keys())
+def test_a_file_that_is_no_run_is_refused_with_its_place(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "x").write_bytes(content)
+    done = gate(tmp_path, "--candidate", "x", "--min-mean", "overall=1")
+    assert (done.returncode, done.stdout) == (COULD_NOT_RUN, "")
+    assert f"saiten: {words}" in done.stderr, done.stderr
+
+
+MISTAKES = {
+    "nothing": ((), "name a --candidate"),
+    "an unknown option": (("--baselin", "x"), "No such option"),
+    "no such candidate": (("--candidate", "none"), "saiten: none: No such file"),
+    "no such baseline": (("--baseline", "none"), "none: No such file or directory; `saiten gate --record` makes one"),
+    "a folder": (("--candidate", "."), ".: Is a directory"),
+    "an unset variable": (("--baseline", ""), "the baseline is named by an empty text; is a variable of this job"),
+    "no such batch": (("--baseline", "ba_00"), "baseline ba_00: "),
+    "no such name": (("--baseline", "latest:main"), "baseline latest:main: there is no completed batch of that name"),
+    "no rules": ((), "the gate needs rules or a baseline run"),
+    "nothing to drop from": (("--max-drop", "overall=1"), "max_drop needs a baseline run"),
+    "an unknown aspect": (("--min-mean", "charm=1"), "the run has no charm; it has naturalness, "),
+    "half a rule": (("--min-mean", "overall"), "--min-mean: write it like overall=0.1"),
+    "a rule twice": (("--min-mean", "overall=1", "--min-mean", "overall=2"), "overall has two values"),
+    "alpha": (("--alpha", "2"), "--alpha: should be less than 0.5"),
+    "an unknown rubric": (("--rubric", "none", "--min-mean", "a=1"), "there is no rubric 'none'; known: "),
+    "no folder": (("--min-mean", "overall=1", "--junit", "no/x"), "no/x: there is no such folder"),
+    "both": (("--save", "a", "--record", "b"), "leave --save out"),
+    "nobody serves": (("--url", "http://127.0.0.1:1"), "start it with `saiten serve`"),
+    "no URL": (("--url", ""), "--url '' is not the URL of a service"),
+    "a reference of something else": (
+        ("--min-mean", "overall=1", "--check-judge", "--judge-reference", "items.ndjson"),
+        "these are no stored ratings of a judge; remove it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_every_mistake_could_not_run_and_costs_nothing(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    candidate = () if "--candidate" in arguments or words.startswith("name a") else ("--candidate", "items.ndjson")
+    write_items(tmp_path, count=2)
+    done = gate(tmp_path, *candidate, *arguments)
+    assert (done.returncode, done.stdout) == (COULD_NOT_RUN, ""), done.stdout
+    assert words in done.stderr, done.stderr
+    assert "scoring" not in done.stderr
+
+
+async def test_a_key_that_the_service_refuses(tmp_path: Path) -> None:
+    saiten("keys", "create", "--name", "ci", folder=tmp_path)
+    async with serving(tmp_path) as client:
+        asked = ("--url", str(client.base_url), "--candidate", write_items(tmp_path), "--min-mean", "overall=1")
+        done = await gating(tmp_path, *asked, SAITEN_API_KEY="wrong")
+    assert (done.returncode, "refused the key" in done.stderr) == (COULD_NOT_RUN, True), done.stderr
+
+
+def test_reports_are_written_though_nobody_reads_the_verdict(tmp_path: Path) -> None:
+    write_results(tmp_path, "new.ndjson", [3] * 4)
+    asked = ("--candidate", "new.ndjson", "--min-mean", "overall=2", "--junit", "junit.xml")
+    full = saiten_redirected("> /dev/full", "gate", *asked, folder=tmp_path)
+    assert (full.returncode, "cannot write to standard output" in full.stderr) == (COULD_NOT_RUN, True)
+    assert ET.parse(tmp_path / "junit.xml").getroot().get("failures") == "0"
+    closed = saiten_redirected(">&-", "gate", *asked, folder=tmp_path)
+    assert (closed.returncode, "Traceback" in closed.stderr) == (COULD_NOT_RUN, False)

@@ -1,0 +1,112 @@
+"""`saiten.toml`: every mistake in it is named with its place, and the command line comes before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.gate_file import GateSettings, make_settings, read_gate_file, read_rules
+from app.cli.items import InvalidItems
+from app.domain.comparison import GateRule
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "saiten.toml"
+
+
+def write(folder: Path, text: str) -> str:
+    (folder / "saiten.toml").write_text(text, encoding="utf-8")
+    return str(folder / "saiten.toml")
+
+
+def read(path: str | None, **options: Any) -> GateSettings:
+    return make_settings(read_gate_file(path), options, "saiten.toml")
+
+
+def test_without_a_file_there_are_only_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read(None) == GateSettings()
+
+
+def test_the_file_in_the_working_directory_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "[gate]\nalpha = 0.01\n")
+    assert read(None).alpha == 0.01
+
+
+def test_options_come_before_the_file_and_replace_its_rules(tmp_path: Path) -> None:
+    path = write(tmp_path, '[gate]\nname = "main"\nalpha = 0.01\n[[gate.rules]]\naspect = "overall"\nmax_drop = 1\n')
+    assert read(path).rules == (GateRule(aspect="overall", max_drop=1.0),)
+    settings = read(path, alpha=0.1, rules=read_rules(("relevance=2",), ("relevance=0.5", "ssa=0")))
+    assert (settings.alpha, settings.name) == (0.1, "main")
+    assert settings.rules == (
+        GateRule(aspect="relevance", min_mean=2.0, max_drop=0.5),
+        GateRule(aspect="ssa", max_drop=0.0),
+    )
+
+
+def test_the_example_names_every_key(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    assert {rule.aspect for rule in read(str(EXAMPLE)).rules} == {"overall", "relevance", "consistency"}
+    assert [name for name in GateSettings.model_fields if name not in text] == []
+    keys = [line.removeprefix("# ") if " = " in line else line for line in text.splitlines()]
+    settings = read(write(tmp_path, "\n".join(keys)))
+    assert (settings.url, settings.budget_usd) == ("https://saiten.example.org", 5.0)
+    defaults = ("relevance", "test", "allow_signature_mismatch", "min_coverage", "alpha", "path", "rubric")
+    assert [getattr(settings, name) for name in defaults] == [getattr(GateSettings(), name) for name in defaults]
+
+
+BROKEN = {
+    "syntax": ("[gate]\nalpha = = 3\n", "Invalid value (at line 2, column 9)"),
+    "no table": ("", "it has no table [gate]"),
+    "another table": ("gate = 3\n", "it has no table [gate]"),
+    "outside": ("alpha = 0.1\n[gate]\n", "alpha: stands outside the table [gate]"),
+    "unknown": ("[gate]\nmax_drops = 3\n", "gate.max_drops: is not a field that is known here"),
+    "misspelt": ("[gate]\nmin-coverage = 1\n", "gate.min-coverage: is not a field that is known here; is min_coverage"),
+    "wrong type": ('[gate]\nalpha = "0.05"\n', "gate.alpha: must be a number"),
+    "a date": ("[gate]\nname = 2026-11-21\n", "gate.name: must be a text"),
+    "not finite": ("[gate]\nmin_coverage = nan\n", "gate.min_coverage: "),
+    "an empty rule": ('[gate]\n[[gate.rules]]\naspect = "overall"\n', "gate.rules.0: needs min_mean or max_drop"),
+    "a rule of none": ("[gate]\n[[gate.rules]]\nmax_drop = 1\n", "gate.rules.0.aspect: is missing"),
+    "a negative drop": ('[gate]\n[[gate.rules]]\naspect = "a"\nmax_drop = -1\n', "gate.rules.0.max_drop: should be"),
+    "a judge's option": ("[gate.judge]\nsamples = 99\n", "gate.judge.samples: "),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_file_is_pointed_at(tmp_path: Path, text: str, words: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InvalidItems) as caught:
+        make_settings(read_gate_file(path), {}, path)
+    assert caught.value.message.startswith(f"{path}: ")
+    assert words in caught.value.message
+    assert len(caught.value.message.splitlines()) == 1
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b"[gate]\nname = '\xff'\n")
+    for path, words in (("none.toml", "No such file"), (".", "Is a directory"), ("latin.toml", "not UTF-8 (byte 15)")):
+        with pytest.raises(InvalidItems, match=words.replace("(", r"\(").replace(")", r"\)")):
+            read_gate_file(str(tmp_path / path))
+
+
+OPTIONS = {
+    "alpha": ({"alpha": 2.0}, "--alpha: should be less than 0.5"),
+    "timeout": ({"timeout_seconds": 0.0}, "--timeout: "),
+    "budget": ({"budget_usd": -1.0}, "--budget: "),
+    "rule": ({"rules": [{"aspect": "", "max_drop": 1.0}]}, "--max-drop or --min-mean of '': "),
+    "number": ({"rules": [{"aspect": "a", "min_mean": float("nan")}]}, "--max-drop or --min-mean of 'a': "),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), OPTIONS.values(), ids=OPTIONS.keys())
+def test_a_wrong_option_is_not_blamed_on_the_file(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidItems) as caught:
+        make_settings({}, options, "saiten.toml")
+    assert caught.value.message.startswith(words)
+
+
+@pytest.mark.parametrize("written", ["overall", "overall=", "overall=low", "=", ""])
+def test_a_rule_that_is_none(written: str) -> None:
+    with pytest.raises(InvalidItems, match=r"--max-drop: write it like overall=0\.1"):
+        read_rules((), (written,))

@@ -1,0 +1,151 @@
+"""A gate's verdict for eyes: nothing is folded at 100 columns, and nothing is lost at 80."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress as Bar
+
+from app.analysis.gate import judge_gate
+from app.cli.gate import telling
+from app.cli.gate_table import print_gate
+from app.domain.batch import Batch, Counts
+from app.domain.comparison import GateReport, GateRule, Run, RunItem
+from app.domain.evaluation import JudgeOptions, Usage
+from app.domain.judge_check import AnchorRatings, JudgeCheck
+from tests.support.gate_files import ASPECTS, SIGNATURE
+
+SCALES = dict.fromkeys(ASPECTS, (1.0, 5.0))
+
+
+def make_run(name: str, ratings: list[float], signature: str = SIGNATURE) -> Run:
+    items = [
+        RunItem(f"i{number}", None, None, None, dict.fromkeys(ASPECTS, rating)) for number, rating in enumerate(ratings)
+    ]
+    return Run(name, items, len(items), {signature: len(items)}, SCALES, ASPECTS)
+
+
+def moved() -> JudgeCheck:
+    ratings = AnchorRatings.model_validate(
+        {"rubric": "r", "anchors": "a", "signature": "s", "at": "2026-11-21T00:00:00Z", "ratings": {}}
+    )
+    return JudgeCheck(
+        verdict="moved",
+        detail="the judge moved since 2026-11-01",
+        rubric="r",
+        judge="openai/m",
+        anchors=36,
+        unrated=0,
+        alpha=0.01,
+        aspects={},
+        ratings=ratings,
+    )
+
+
+def show(report: GateReport, width: int, *, terminal: bool = False) -> str:
+    on = Console(
+        file=io.StringIO(), width=width, force_terminal=terminal, color_system=None, highlight=False, markup=False
+    )
+    print_gate(report, on=on)
+    assert isinstance(on.file, io.StringIO)
+    return on.file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def report() -> GateReport:
+    # 30 of 40 items fall from 4 to 3: the mean falls from 4 to 3.25.
+    return judge_gate(make_run("new", [3.0] * 30 + [4.0] * 10), make_run("old", [4.0] * 40))
+
+
+def table_of(shown: str) -> list[str]:
+    lines = shown.splitlines()
+    start = next(number for number, line in enumerate(lines) if "───" in line)
+    return [line for line in lines[start + 1 :] if line.strip()][: len(ASPECTS)]
+
+
+@pytest.mark.parametrize(("width", "words"), [(100, 11), (80, 10)])
+def test_every_measure_has_one_line_with_all_its_figures(report: GateReport, width: int, words: int) -> None:
+    shown = show(report, width)
+    rows = table_of(shown)
+    assert [row.split()[0] for row in rows] == list(ASPECTS)
+    assert all(len(row) <= width for row in rows)
+    assert all("4.00 → 3.25" in row and "-0.75 [" in row and row.split()[-1] == "worse" for row in rows)
+    assert "…" not in shown
+    # Name, n, two means with an arrow, difference, two ends of its interval, p, (detectable,) verdict.
+    assert {len(row.split()) for row in rows} == {words}
+    assert ("detectable: naturalness " in shown) == (width < 96)
+
+
+def test_reasons_stand_on_one_line_each_in_a_log_and_are_folded_on_a_terminal(report: GateReport) -> None:
+    logged = show(report, 80).splitlines()
+    assert logged[0] == "gate: fail"
+    assert logged[1].startswith("  ✗ naturalness: fell by 0.750 (from 4.000 to 3.250; ")
+    assert logged[1].endswith("more than the 0 tolerated")
+    folded = show(report, 80, terminal=True).splitlines()
+    assert all(len(line) <= 80 for line in folded)
+    assert folded[2].startswith("    ")
+
+
+def test_the_coverage_and_what_made_the_verdict_are_named() -> None:
+    thin = make_run("new", [3.0] * 30)
+    short = Run(thin.name, thin.items, 40, thin.signatures, SCALES, ASPECTS)
+    shown = show(judge_gate(short, None, [GateRule(aspect="overall", min_mean=2.0)]), 100)
+    assert shown.startswith("gate: inconclusive (not enough coverage)\n  ? coverage: 30 of 40 verdicts")
+    assert "→" not in shown
+
+
+def test_where_the_judge_moved_nothing_is_said_to_have_failed() -> None:
+    old, new = make_run("old", [4.0] * 40), make_run("new", [3.0] * 30 + [4.0] * 10)
+    shown = show(judge_gate(new, old, judge=moved()), 100)
+    assert shown.startswith("gate: inconclusive (the judge moved)\n  ? judge: judge moved: ")
+    assert "  · overall: fell by 0.750" in shown
+    assert "✗" not in shown
+    assert "record the baseline anew" in shown
+
+
+def test_allowed_differences_and_missing_figures_are_noted_once() -> None:
+    old, new = make_run("old", [3.0] * 5, "saiten:1|model:a"), make_run("new", [3.0] * 5, "saiten:1|model:b")
+    shown = show(judge_gate(new, old, allow_signature_mismatch=True), 100)
+    assert "scored differently, model: a → b" in shown
+    assert shown.count("all differences are zero") == 1
+    assert f"– {', '.join(ASPECTS)}: all differences are zero" in shown
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    shown = show(judge_gate(make_run("new\x1b[2J", [3.0] * 5), make_run("old\nline", [3.0] * 5)), 100)
+    assert "\x1b" not in shown
+    assert "new\ufffd[2J against old line\n" in shown
+
+
+def test_a_log_is_told_of_progress_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter((0.0, 5.0, 29.0, 30.0, 31.0, 90.0))
+    told = telling(Bar(disable=True), clock=lambda: next(clock))
+    for queued in (60, 50, 40, 30, 20, 10):
+        told(make_batch(queued))
+    assert capsys.readouterr().err.splitlines() == [f"scoring main: {done} of 60" for done in (0, 30, 50)]
+
+
+def make_batch(queued: int) -> Batch:
+    values: dict[str, Any] = {
+        "id": "ba_1",
+        "name": "main",
+        "status": "running",
+        "rubric": "ja-dialogue",
+        "path": "source",
+        "relevance": None,
+        "judge": JudgeOptions(),
+        "budget_usd": None,
+        "counts": Counts(total=60, queued=queued, scored=60 - queued, partial=0, failed=0),
+        "progress": 1 - queued / 60,
+        "rate_per_second": None,
+        "estimated_end": None,
+        "usage": Usage(),
+        "signature": None,
+        "metadata": {},
+        "created_at": datetime(2026, 11, 21, tzinfo=UTC),
+    }
+    return Batch.model_validate(values)

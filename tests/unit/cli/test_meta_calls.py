@@ -1,0 +1,95 @@
+"""What the commands make of a service's answers: what may pass is waited out, the rest is one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx
+import pytest
+
+from app.cli.meta_calls import ATTEMPTS, ServiceRefused, ask, understand
+from app.domain.batch import Batch
+from app.domain.errors import SettingsInvalid, SignatureMismatch
+
+
+class Service:
+    """Gives these answers in turn, the last one for ever; None is no answer. `pauses` are those between them."""
+
+    def __init__(self, *answers: httpx.Response | None) -> None:
+        self.answers: Sequence[httpx.Response | None] = answers
+        self.asked = 0
+        self.pauses: list[float] = []
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        found = self.answers[min(self.asked, len(self.answers) - 1)]
+        self.asked += 1
+        if found is None:
+            raise httpx.ConnectError("gone", request=request)
+        return found
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    async def ask(self, *, again: bool = True) -> httpx.Response:
+        async with httpx.AsyncClient(base_url="http://h", transport=httpx.MockTransport(self.answer)) as client:
+            return await ask(client, "GET", "/", again=again, sleep=self.sleep)
+
+
+def problem(status: int, **answer: object) -> httpx.Response:
+    return httpx.Response(status, json=answer)
+
+
+async def test_a_service_that_starts_anew_is_waited_for() -> None:
+    service = Service(None, problem(502), problem(200, ok=True))
+    assert (await service.ask()).json() == {"ok": True}
+    assert service.pauses == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(("said", "pause"), [("7", 7.0), ("0", 0.5), ("3600", 60.0), ("Wed, 21 Oct", 0.5), ("²", 0.5)])
+async def test_a_limit_says_how_long_to_wait(said: str, pause: float) -> None:
+    service = Service(httpx.Response(429, headers=[(b"retry-after", said.encode())]), problem(200))
+    await service.ask()
+    assert service.pauses == [pause]
+
+
+async def test_waiting_has_an_end() -> None:
+    gone = Service(None)
+    with pytest.raises(SettingsInvalid, match="the service gave no answer"):
+        await gone.ask()
+    # Half a second, then twice as long each time: 15.5 s in all.
+    assert (gone.asked, sum(gone.pauses)) == (ATTEMPTS, 15.5)
+    busy = Service(problem(503, detail="the store cannot be reached"))
+    with pytest.raises(ServiceRefused, match="the store cannot be reached"):
+        await busy.ask()
+
+
+async def test_what_must_not_be_asked_twice_is_not() -> None:
+    for service in (Service(None), Service(problem(503, detail="busy"))):
+        with pytest.raises((SettingsInvalid, ServiceRefused)):
+            await service.ask(again=False)
+        assert (service.asked, service.pauses) == (1, [])
+
+
+async def test_a_no_is_not_asked_again() -> None:
+    service = Service(problem(404, detail="there is no such batch", code="not-found"))
+    with pytest.raises(ServiceRefused) as caught:
+        await service.ask()
+    assert (service.asked, caught.value.detail) == (1, "there is no such batch")
+    assert caught.value.answer["code"] == "not-found"
+
+
+async def test_a_page_in_place_of_a_problem() -> None:
+    with pytest.raises(ServiceRefused, match="the service answered 403 without a reason"):
+        await Service(httpx.Response(403, content=b"<html>")).ask()
+
+
+async def test_a_signature_mismatch_keeps_its_pieces() -> None:
+    pieces = {"model": ["a", "b"], "odd": "x"}
+    with pytest.raises(SignatureMismatch) as caught:
+        await Service(problem(409, code="signature-mismatch", detail="differs", pieces=pieces)).ask()
+    assert caught.value.pieces == {"model": ("a", "b")}
+
+
+def test_an_answer_of_another_version_is_said_to_be_one() -> None:
+    with pytest.raises(SettingsInvalid, match="is not understood; is it of this command's version"):
+        understand(Batch, b'{"id": "ba_1"}')

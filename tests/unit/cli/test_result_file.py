@@ -1,0 +1,98 @@
+"""Results as a run: what counts, what is missing, and what is no result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.adapters.rubric_files import default_folder, read_rubric
+from app.cli.items import InvalidItems
+from app.cli.result_file import is_result, make_run, read_results, rubric_of
+from app.domain.comparison import Run
+from tests.support.gate_files import ASPECTS, SIGNATURE, make_result
+
+
+def read(*results: object) -> Run:
+    placed = [(f"f:{number}", result) for number, result in enumerate(results, start=1)]
+    return make_run("f", read_results(placed), read_rubric(default_folder() / "ja-dialogue.yaml"))
+
+
+def test_a_run_holds_means_blends_signatures_and_systems() -> None:
+    blended = make_result(1, 2)
+    blended["aspects"]["relevance"]["blended"] = 2.4
+    run = read(make_result(0, 3), blended)
+    assert run.aspects == ASPECTS
+    assert [item.ratings["overall"] for item in run.items] == [3.0, 2.0]
+    assert [dict(item.blended) for item in run.items] == [{}, {"relevance": 2.4}]
+    assert (run.signatures, run.expected) == ({SIGNATURE: 2}, 2)
+    assert [item.system for item in run.items] == ["bot-a"] * 2
+    assert run.scales["overall"] == run.scales["overall.blended"] == (1.0, 5.0)
+    assert not run.numbered
+
+
+def test_what_failed_or_is_unrated_stays_in_the_denominator() -> None:
+    partly = make_result(1)
+    partly["aspects"]["overall"]["mean"] = None
+    del partly["aspects"]["relevance"]
+    run = read(make_result(0), partly, {"item": "i2", "candidate": None, "status": "failed", "error": {"code": "x"}})
+    assert run.expected == 3
+    assert [item.ratings["overall"] for item in run.items] == [3.0, None, None]
+    assert [item.ratings["relevance"] for item in run.items] == [3.0, None, None]
+    assert run.signatures == {SIGNATURE: 2}
+
+
+def test_results_without_items_are_numbered_as_they_stand() -> None:
+    bare = [make_result() for _ in range(3)]
+    for result in bare:
+        del result["item"]
+    run = read(*bare)
+    assert [item.item for item in run.items] == ["0", "1", "2"]
+    assert run.numbered
+
+
+def test_fields_of_later_versions_are_passed_over() -> None:
+    later = make_result(0, mood="calm")
+    later["aspects"]["overall"]["median"] = 3
+    assert read(later).items[0].ratings["overall"] == 3.0
+
+
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "aspects as a list": ({"aspects": []}, "f:1: /aspects: must be an object"),
+    "an aspect as a number": ({"aspects": {"overall": 3}}, "f:1: /aspects/overall: must be an object"),
+    "a mean as a text": ({"aspects": {"overall": {"mean": "3"}}}, "f:1: /aspects/overall/mean: must be a number"),
+    "a mean that is true": ({"aspects": {"overall": {"mean": True}}}, "f:1: /aspects/overall/mean: must be a number"),
+    "no mean": ({"aspects": {"overall": {}}}, "f:1: /aspects/overall/mean: is missing"),
+    "no aspects": ({"aspects": {}}, "f:1: this result has no aspects or names no rubric"),
+    "no rubric": ({"rubric": None}, "f:1: this result has no aspects or names no rubric"),
+    "a rubric without id": ({"rubric": {}}, "f:1: /rubric/id: is missing"),
+    "composites as a list": ({"composites": []}, "f:1: /composites: must be an object"),
+    "a signature as an object": ({"signature": {}}, "f:1: /signature: must be a text"),
+    "a status as a number": ({"status": 1}, "f:1: /status: must be a text"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_result_is_pointed_at(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidItems) as caught:
+        read(make_result(**changes))
+    assert caught.value.message == words
+
+
+def test_results_and_items_are_told_apart() -> None:
+    assert is_result(make_result())
+    assert is_result({"status": "failed"})
+    assert not is_result({"context": [], "response": "はい。", "status": "new"})
+    assert not is_result([])
+    with pytest.raises(InvalidItems, match="f:2: this is no result"):
+        read(make_result(), {"context": [], "response": "はい。"})
+
+
+def test_a_run_has_one_rubric() -> None:
+    ko = read_results([("f:1", make_result(rubric={"id": "ko-comment"}))])
+    ja = read_results([("f:1", make_result())])
+    failed = read_results([("f:1", {"status": "failed", "item": "1"})])
+    assert rubric_of("f", ja + failed) == "ja-dialogue"
+    assert rubric_of("f", failed) is None
+    with pytest.raises(InvalidItems, match="f: it holds results by the rubrics ja-dialogue, ko-comment; a run has one"):
+        rubric_of("f", ja + ko)
