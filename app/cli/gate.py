@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,10 @@ from rich.progress import TaskID
 from app.cli.gate_file import NAME, GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
 from app.cli.output import console, printable
+from app.cli.streams import OutputFailed
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport
-from app.domain.errors import SignatureMismatch
+from app.domain.errors import SaitenError, SignatureMismatch
 
 if TYPE_CHECKING:
     from app.cli.gating import Job
@@ -53,6 +55,11 @@ class GateCommand(click.Command):
             raise GateUsage(error.format_message(), ctx) from None
         except InvalidItems as error:
             raise GateInput(error.message) from None
+        except (click.ClickException, click.exceptions.Exit, click.exceptions.Abort, SaitenError, OutputFailed):
+            raise
+        except Exception as error:  # the edge: Python would end with 1, which a CI takes for a failed gate
+            traceback.print_exc()
+            raise GateInput(f"a defect of Saiten ({type(error).__name__}); please report what stands above") from error
 
 
 @click.command("gate", cls=GateCommand)

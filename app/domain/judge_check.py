@@ -29,12 +29,15 @@ Rating = Annotated[int, Field(ge=-1000, le=1000)]
 class AnchorRatings(Value):
     """A judge's ratings of the anchors: by anchor and aspect, one value a run, null where it gave none.
 
-    `anchors` is the digest of the anchor set, `signature` how the ratings were made; ratings of another set, or made in
-    another way, say nothing of drift.
+    `anchors` is the digest of the anchor set, `asked` that of what the judge was asked: model, options, language path
+    and rubric. Ratings of other anchors, or of a judge that was asked otherwise, say nothing of drift. `signature` is
+    how the endpoint answered, which may change without anybody asking.
     """
 
     rubric: str
     anchors: str
+    asked: str
+    judge: str
     signature: str
     at: Annotated[datetime, Field(strict=False)]
     ratings: dict[str, dict[str, Annotated[tuple[Rating | None, ...], listed(minimum=1, maximum=100)]]]

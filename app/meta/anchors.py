@@ -45,8 +45,9 @@ class AnchorCheck:
         anchors = load_anchors(rubric.id)
         key = self._key(rubric, request)
         stored = request.reference or await self._store.find_anchor_ratings(project, key)
-        usable = stored is not None and stored.anchors == digest_anchors(rubric, anchors) and not request.record
-        now = await self._rate(rubric, anchors, request, runs=1 if usable else RECORDED_RUNS)
+        hindrance = find_hindrance(stored, digest_anchors(rubric, anchors), key)
+        usable = stored is not None and hindrance is None and not request.record
+        now = await self._rate(rubric, anchors, request, key, runs=1 if usable else RECORDED_RUNS)
         judge = self._judge(request)
         if stored is not None and usable:
             # In a thread: scipy is loaded here, and a caller's reference may be long.
@@ -54,7 +55,7 @@ class AnchorCheck:
         refuse_unrated(now)
         if request.reference is None or request.record:  # else the measure is the caller's to keep
             await self._store.keep_anchor_ratings(project, key, now)
-        return recorded(now, anchors, request, judge=judge, first=stored is None)
+        return recorded(now, anchors, request, judge=judge, hindrance=hindrance)
 
     def _judge(self, request: JudgeCheckRequest) -> str:
         judge = self._instruments.judge
@@ -66,7 +67,7 @@ class AnchorCheck:
         return digest([rubric.id, rubric.digest, request.path, self._judge(request), options])
 
     async def _rate(
-        self, rubric: Rubric, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, runs: int
+        self, rubric: Rubric, anchors: Sequence[Anchor], request: JudgeCheckRequest, asked: str, *, runs: int
     ) -> AnchorRatings:
         gate = asyncio.Semaphore(AT_ONCE)
 
@@ -86,6 +87,8 @@ class AnchorCheck:
         return AnchorRatings(
             rubric=rubric.id,
             anchors=digest_anchors(rubric, anchors),
+            asked=asked,
+            judge=self._judge(request),
             signature=found[0][0].signature,
             at=self._now(),
             ratings=ratings,
@@ -104,6 +107,14 @@ def load_anchors(rubric_id: str) -> tuple[Anchor, ...]:
 def digest_anchors(rubric: Rubric, anchors: Sequence[Anchor]) -> str:
     """What stored ratings must have been taken of: these texts, by this rubric."""
     return digest([rubric.digest, [[anchor.id, anchor.model_dump(mode="json")] for anchor in anchors]])
+
+
+def find_hindrance(stored: AnchorRatings | None, anchors: str, asked: str) -> str | None:
+    """Why the stored ratings are no measure of those of now, in words that follow "the stored ratings"; None where
+    they are one, or where there are none."""
+    if stored is None or (stored.anchors == anchors and stored.asked == asked):
+        return None
+    return "are of other anchors" if stored.anchors != anchors else f"are of {stored.judge}, or of other options"
 
 
 def pose(anchor: Anchor, request: JudgeCheckRequest) -> EvaluationRequest:
@@ -174,16 +185,22 @@ def describe_drift(drift: AspectDrift) -> str:
 
 
 def recorded(
-    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, judge: str, first: bool
+    now: AnchorRatings,
+    anchors: Sequence[Anchor],
+    request: JudgeCheckRequest,
+    *,
+    judge: str,
+    hindrance: str | None,
 ) -> JudgeCheck:
-    """There was nothing to compare with."""
+    """There was nothing to compare with: `hindrance` says why what there was is no measure."""
     if request.record:
-        detail = "the ratings of now are stored: as was asked"
+        detail = "the judge's ratings of now are stored, as was asked"
+    elif hindrance is None:
+        detail = "nothing was stored of this judge yet: its ratings of now are the measure from here on"
     elif request.reference is not None:
-        detail = "the reference is of other anchors: keep the ratings of now in its place"
+        detail = f"the ratings in the reference {hindrance}: keep those of now in their place"
     else:
-        why = "there were none" if first else "the stored ones are of other anchors"
-        detail = f"the ratings of now are stored: {why}"
+        detail = f"the stored ratings {hindrance}: those of now take their place"
     return describe_check(now, anchors, request, judge=judge, verdict="recorded", detail=detail)
 
 

@@ -276,7 +276,13 @@ def test_runs_that_were_scored_differently_are_not_judged():
 
 def make_check(verdict: Any, detail: str) -> JudgeCheck:
     now = AnchorRatings(
-        rubric="small", anchors="0", signature="model:one", at=datetime(2026, 1, 2, tzinfo=UTC), ratings={}
+        rubric="small",
+        anchors="0",
+        asked="0",
+        judge="one",
+        signature="model:one",
+        at=datetime(2026, 1, 2, tzinfo=UTC),
+        ratings={},
     )
     return JudgeCheck(
         verdict=verdict,

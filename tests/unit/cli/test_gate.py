@@ -198,7 +198,7 @@ async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[
 
 def test_the_lexical_judge_is_named_and_never_moves(tmp_path: Path) -> None:
     checking = ("--candidate", write_items(tmp_path), "--min-mean", "overall=1", "--check-judge")
-    for said in ("judge: the ratings of now are stored", "judge: the judge rates the anchors as on"):
+    for said in ("judge: nothing was stored of this judge yet", "judge: the judge rates the anchors as on"):
         done = gate(tmp_path, *checking, "--judge-reference", "judge.json")
         assert (done.returncode, said in done.stdout) == (PASS, True), done.stdout
         assert "judge: lexical, a baseline and a smoke test" in done.stderr

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from app.cli.gate import GateCommand
 from app.cli.gate_file import GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
 from app.domain.comparison import GateRule
@@ -110,3 +112,14 @@ def test_a_wrong_option_is_not_blamed_on_the_file(options: dict[str, Any], words
 def test_a_rule_that_is_none(written: str) -> None:
     with pytest.raises(InvalidItems, match=r"--max-drop: write it like overall=0\.1"):
         read_rules((), (written,))
+
+
+def test_a_defect_is_no_failed_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("oops")
+
+    with pytest.raises(click.ClickException) as raised:
+        GateCommand("gate", callback=broken).main([], standalone_mode=False)
+    assert raised.value.exit_code == 3
+    assert "a defect of Saiten (ZeroDivisionError)" in raised.value.message
+    assert "Traceback" in capsys.readouterr().err

@@ -41,7 +41,7 @@ def shifted(share: float, by: Callable[[int], int | Unrated] = lambda rating: 1 
 async def test_the_first_check_stores_several_runs(bench: Bench) -> None:
     first = await check(bench)
     assert (first.verdict, first.judge, first.anchors, first.unrated) == ("recorded", "fake/fake-1", len(ANCHORS), 0)
-    assert first.detail == "the ratings of now are stored: there were none"
+    assert first.detail == "nothing was stored of this judge yet: its ratings of now are the measure from here on"
     assert (first.aspects, first.reference_at) == ({}, None)
     assert len(bench.judge.tasks) == RECORDED_RUNS * len(ANCHORS)
     assert {len(runs) for aspects in first.ratings.ratings.values() for runs in aspects.values()} == {RECORDED_RUNS}
@@ -91,7 +91,9 @@ async def test_nothing_rated_is_not_stored(bench: Bench) -> None:
     with pytest.raises(JudgeReplyInvalid, match="rated none"):
         await check(bench)
     bench.judge.opinion = opinion
-    assert (await check(bench)).detail == "the ratings of now are stored: there were none"
+    assert (
+        await check(bench)
+    ).detail == "nothing was stored of this judge yet: its ratings of now are the measure from here on"
 
 
 async def test_a_reference_in_the_request_is_used_rather_than_the_stored(bench: Bench) -> None:
@@ -111,12 +113,26 @@ async def test_a_reference_of_other_anchors_is_answered_with_ratings_to_keep(ben
     other = stored.model_copy(update={"anchors": "0" * 64}).model_dump()
     answer = await check(bench, reference=other)
     assert (answer.verdict, answer.aspects) == ("recorded", {})
-    assert answer.detail == "the reference is of other anchors: keep the ratings of now in its place"
+    assert answer.detail == "the ratings in the reference are of other anchors: keep those of now in their place"
     assert (await check(bench, reference=answer.ratings.model_dump())).verdict == "steady"
     # What the service has stored is not the caller's file.
     assert (await check(bench)).reference_at == stored.at
     record = await check(bench, reference=other, record=True)
     assert (await check(bench)).reference_at == record.ratings.at
+
+
+@pytest.mark.parametrize("changes", [{"judge": {"model": "fake-2"}}, {"judge": {"samples": 3}}, {"path": "english"}])
+async def test_a_reference_of_a_judge_that_was_asked_otherwise_measures_nothing(
+    bench: Bench, changes: dict[str, Any]
+) -> None:
+    reference = (await check(bench)).ratings.model_dump()
+    if "path" in changes:
+        reference["asked"] = "0" * 64  # there is no translator on the bench
+        changes = {}
+    answer = await check(bench, reference=reference, **changes)
+    assert answer.verdict == "recorded"
+    said = "the ratings in the reference are of fake/fake-1, or of other options: keep those of now in their place"
+    assert answer.detail == said
 
 
 async def test_stored_ratings_of_other_anchors_are_replaced(bench: Bench) -> None:
@@ -127,7 +143,7 @@ async def test_stored_ratings_of_other_anchors_are_replaced(bench: Bench) -> Non
     again = await check(bench)
     assert (again.verdict, again.detail) == (
         "recorded",
-        "the ratings of now are stored: the stored ones are of other anchors",
+        "the stored ratings are of other anchors: those of now take their place",
     )
     assert (await check(bench)).verdict == "steady"
 
@@ -135,7 +151,7 @@ async def test_stored_ratings_of_other_anchors_are_replaced(bench: Bench) -> Non
 async def test_record_stores_anew_on_request(bench: Bench) -> None:
     await check(bench)
     bench.judge.opinion = shifted(0.5)
-    assert (await check(bench, record=True)).detail == "the ratings of now are stored: as was asked"
+    assert (await check(bench, record=True)).detail == "the judge's ratings of now are stored, as was asked"
     assert (await check(bench)).verdict == "steady"
 
 

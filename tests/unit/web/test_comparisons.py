@@ -311,7 +311,8 @@ async def test_a_reference_of_the_callers_own_comes_first(client: httpx.AsyncCli
 async def test_a_reference_that_does_not_fit_is_pointed_at(
     client: httpx.AsyncClient, fake: FakeOpenAI, ratings: Any, pointer: str
 ) -> None:
-    reference = {"rubric": "ja-dialogue", "anchors": "0", "signature": "s", "at": "2026-11-21T00:00:00Z"}
+    about = {"rubric": "ja-dialogue", "anchors": "0", "asked": "0", "judge": "j", "signature": "s"}
+    reference = {**about, "at": "2026-11-21T00:00:00Z"}
     response = await ask(client, "judge-checks", {"reference": {**reference, "ratings": ratings}})
     assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, pointer)
     assert fake.requests == []
