@@ -16,7 +16,7 @@ from app.cli.output import printable
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.lines import InvalidLines
 from app.domain.strict_json import StrictJSONError
-from app.meta.desk import make_reader
+from app.meta.readers import make_reader
 from app.ports import RubricSource
 
 MOST_SHOWN = 5

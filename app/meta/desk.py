@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
 from app.analysis.formats import read_csv, read_ndjson
 from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader
 from app.batch_ports import BatchStore
 from app.domain.analysis_request import (
     AnalysisRequest,
@@ -24,6 +23,7 @@ from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import CorrelationReport
 from app.meta.analyses import Report, analyse, orient
 from app.meta.anchors import AnchorCheck
+from app.meta.readers import make_reader
 from app.meta.records import (
     adapt,
     best_of,
@@ -267,21 +267,3 @@ class MetaDesk:
         if found is None:
             raise NotFound(f"there is no batch {batch_id[:64]} in this project")
         return found
-
-
-def make_reader(request: AnalysisRequest, rubrics: RubricSource, noun: str = "line") -> ObservationReader:
-    """A reader that knows the aspects and scales of the request's rubric, where it names one."""
-    scales: Mapping[str, tuple[float, float]] | None = None
-    aspects = request.aspects
-    if request.rubric is not None:
-        rubric = rubrics.get(request.rubric)
-        scales = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
-        aspects = aspects or tuple(scales)
-    return ObservationReader(
-        labels=request.labels,
-        label_aspect=request.label_aspect,
-        scores_field=request.scores_field,
-        aspects=aspects,
-        scales=scales,
-        noun=noun,
-    )

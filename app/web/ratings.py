@@ -15,7 +15,6 @@ from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.lines import InvalidLines
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
-from app.web.analyses import read_apart
 from app.web.body import JSON, decode, receive, require_media_type
 from app.web.evaluations import Serving
 from app.web.idempotency import once
@@ -37,9 +36,9 @@ async def keep_ratings(request: Request, service: Serving) -> Response:
     """
     limits: Limits = request.app.state.limits
     read = read_one if require_media_type(request.headers, NDJSON, JSON) == JSON else read_ratings
-    body = await receive(request, limits.analysis_bytes, request.app.state.body_timeout_seconds)
+    body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
     request.state.body = body
-    ratings, lines = await read_apart(body, lambda: read(body, limits))
+    ratings, lines = await service.meta.compute(lambda: read(body, limits))
 
     async def make() -> Response:
         try:

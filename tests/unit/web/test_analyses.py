@@ -278,13 +278,16 @@ async def test_long_names_are_not_echoed_and_many_faults_are_capped(client: http
 
 
 async def test_a_body_has_its_own_limit(tmp_path: Path) -> None:
-    limits = {"analysis_bytes": 20_000, "body_bytes": 1024}
+    limits = {"analysis_bytes": 20_000, "body_bytes": 2000}
     async with serving(tmp_path, judge="lexical", limits=limits) as client:
         assert (await ask(client, "agreement", {"data": RECORDS})).status_code == 200
         for content, headers in ((write(RECORDS * 20), NDJSON), (write_csv(RECORDS * 200), CSV)):
             large = await client.post("/v1/analyses/agreement", content=content, headers=headers)
             assert (large.status_code, large.json()["code"]) == (413, "body-too-large")
             assert "20000 bytes" in large.json()["detail"]
+        document = await ask(client, "agreement", {"data": RECORDS * 20})
+        assert (document.status_code, document.json()["code"]) == (413, "body-too-large")
+        assert "2000 bytes" in document.json()["detail"]
 
 
 # Batches

@@ -178,9 +178,8 @@ async def test_what_holds_no_rating_is_a_problem(
     assert (response.status_code, response.json()["code"]) == (status, code)
 
 
-async def test_a_body_has_its_own_limit(tmp_path: Path) -> None:
-    limits = {"analysis_bytes": 20_000, "body_bytes": 1024}
-    async with serving(tmp_path, judge="lexical", limits=limits) as client:
+async def test_a_body_has_its_limit(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical", limits={"body_bytes": 20_000}) as client:
         assert (await post(client, *(rating(str(number)) for number in range(100)))).status_code == 200
         large = await post(client, *(rating(str(number)) for number in range(500)))
         assert (large.status_code, large.json()["code"]) == (413, "body-too-large")
