@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from app.analysis.observations import Floats, Observations
-from app.analysis.raters import compare_raters, krippendorff_alpha, named_ratings
-from app.analysis.statistics import obstacle, pearson, rank, settle
+from app.analysis.raters import Agreement, compare_raters, krippendorff_alpha, named_ratings
+from app.analysis.statistics import FEWEST, count, obstacle, pearson, rank, settle
 from app.domain.reports import AgreementReport, AspectAgreement, Correlations, Matrix
 
 
@@ -31,6 +33,7 @@ def agreement_on(observations: Observations, aspect: str, means: Floats) -> Aspe
     rated = named_ratings(observations, aspect)
     compared = compare_raters(rated)
     alpha = krippendorff_alpha(rated)
+    unnamed = int((~np.isnan(observations.ratings[aspect])).sum()) - len(rated.values)
     undefined: dict[str, str] = {}
     if not len(values):
         undefined["mean"] = "no item has a rating"
@@ -50,8 +53,24 @@ def agreement_on(observations: Observations, aspect: str, means: Floats) -> Aspe
         spearman=compared.spearman,
         pearson=compared.pearson,
         krippendorff_alpha=None if isinstance(alpha, str) else alpha,
+        notes=tuple(find_notes(compared, unnamed)),
         undefined=undefined,
     )
+
+
+def find_notes(compared: Agreement, unnamed: int) -> Iterator[str]:
+    """What the figures are not of: `unnamed` ratings beside named ones, and raters without a correlation."""
+    if unnamed and compared.raters:
+        yield f"{count(unnamed, 'rating')} without a rater may be means, and count only in the mean and the sd"
+    if not compared.compared:
+        return
+    reasons = {
+        f"sharing fewer than {FEWEST} items with others": compared.few,
+        "being constant on the items shared with others, or held against others who are": compared.constant,
+    }
+    for reason, left in reasons.items():
+        if left:
+            yield f"spearman and pearson leave out {left} of {count(compared.raters, 'rater')}, for {reason}"
 
 
 def correlate_aspects(columns: dict[str, Floats]) -> Correlations:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from app.analysis.correlation import values_by_unit
 from app.analysis.observations import Floats, Integers, Observations
 from app.analysis.reading import hint
-from app.analysis.resampling import ResampledRanks, draw, interval_of
-from app.analysis.statistics import FEWEST, STATISTICS, Statistic, pearson, settled_means
+from app.analysis.resampling import (
+    Counts,
+    ResampledRanks,
+    correlate_deviations,
+    count_clusters,
+    deviations,
+    draw,
+    interval_of,
+    number_runs,
+)
+from app.analysis.statistics import FEWEST, STATISTICS, Statistic, settled_means
 from app.domain.errors import UnknownAspect
 from app.domain.reports import BlendFit
 from app.domain.validation import clip
@@ -30,24 +41,30 @@ def fit_blend(
 ) -> BlendFit:
     """The weight that correlates best with the aspect's ratings, its scores being c and the similarity b.
 
-    b̄ moves all values alike, and no correlation. `folds` is at least 2. Raises UnknownAspect where the aspect has no
-    ratings or no scores.
+    b̄ moves all values alike, and no correlation. What systems answered to one context is of one fold, and is drawn
+    together. `folds` is at least 2. Raises UnknownAspect where the aspect has no ratings or no scores.
     """
     c, b, y = columns_of(observations, aspect)
     complete = ~(np.isnan(c) | np.isnan(b) | np.isnan(y))
-    c, b, y = c[complete], b[complete], y[complete]
-    parts = [part for part in split(len(y), folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
+    # In an order that does not hang on that of the lines: the same seed must make the same folds.
+    units = observations.unit_order[complete[observations.unit_order]]
+    c, b, y = c[units], b[units], y[units]
+    context = number_runs(observations.unit_item[units])
+    parts = [part for part in split(context, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
     curves = np.array([curve(c[part], b[part], y[part], statistic) for part in parts]).reshape(len(parts), len(WEIGHTS))
     undefined: dict[str, str] = {}
-    reason = hindrance(b, parts)
+    reason = hindrance(c, b, parts)
     resamples = 0 if reason else max(FEWEST_RESAMPLES, min(RESAMPLES, DRAWS // len(y)))
     if reason:
         undefined |= dict.fromkeys(("weight", "interval", "correlation"), reason)
-    interval = (
-        None
-        if reason
-        else interval_of(resampled_weights(c, b, y, parts, resamples=resamples, seed=seed, statistic=statistic))
-    )
+    interval: tuple[float, float] | str | None = None
+    if not reason:
+        drawn = resampled_weights(c, b, y, context, parts, resamples=resamples, seed=seed, statistic=statistic)
+        interval = interval_of(drawn, count_clusters(context))
+    if isinstance(interval, str):
+        undefined["interval"] = interval
+        interval = None
+    weight = None if reason else float(WEIGHTS[best(curves)])
     return BlendFit(
         aspect=aspect,
         n=len(y),
@@ -55,15 +72,29 @@ def fit_blend(
         folds=folds,
         seed=seed,
         statistic=statistic,
-        weight=None if reason else float(WEIGHTS[best(curves)]),
-        interval=None if isinstance(interval, str) else interval,
+        weight=weight,
+        interval=interval,
         correlation=None if reason else nested(curves),
         unblended=at_weight(curves, 0.0, "unblended", undefined),
         default=at_weight(curves, DEFAULT, "default", undefined),
         tried=(0.0, GREATEST),
         resamples=resamples,
+        notes=tuple(find_notes(curves, weight, interval)),
         undefined=undefined,
     )
+
+
+def find_notes(curves: Floats, weight: float | None, interval: tuple[float, float] | None) -> Iterator[str]:
+    """Where the choice, or its interval, ends only because no greater weight was tried."""
+    if weight is None:
+        return
+    means = np.nan_to_num(curves).mean(axis=0)
+    if weight >= GREATEST:
+        yield f"{GREATEST:g} is the greatest weight tried: a greater one may do better"
+    elif means[-1] >= means.max() - NEGLIGIBLE:
+        yield f"{GREATEST:g}, the greatest weight tried, does as well as {weight:g}: the items set it no bound"
+    elif interval is not None and interval[1] >= GREATEST:
+        yield f"the interval ends at {GREATEST:g}, the greatest weight tried"
 
 
 def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats, Floats]:
@@ -79,9 +110,11 @@ def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats,
     )
 
 
-def split(n: int, folds: int, seed: int) -> list[Integers]:
-    """The items' numbers in as many parts as there are folds, by chance, whose sizes differ by 1 at most."""
-    return list(np.array_split(np.random.default_rng(seed).permutation(n), folds))
+def split(context: Integers, folds: int, seed: int) -> list[Integers]:
+    """The items' numbers in as many parts as there are folds, by chance. `context`, of shape (n,), is each item's: the
+    parts have whole contexts, and their numbers differ by 1 at most."""
+    shuffled = np.random.default_rng(seed).permutation(count_clusters(context))
+    return [np.flatnonzero(np.isin(context, part)) for part in np.array_split(shuffled, folds)]
 
 
 def curve(c: Floats, b: Floats, y: Floats, statistic: Statistic) -> Floats:
@@ -89,7 +122,7 @@ def curve(c: Floats, b: Floats, y: Floats, statistic: Statistic) -> Floats:
     return STATISTICS[statistic](c + WEIGHTS[:, None] * b, np.broadcast_to(y, (len(WEIGHTS), len(y))))
 
 
-def hindrance(b: Floats, parts: list[Integers]) -> str | None:
+def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> str | None:
     """Why no weight can be chosen; None where one can."""
     if not len(b):
         return "no item has a score, a similarity and a rating"
@@ -97,6 +130,8 @@ def hindrance(b: Floats, parts: list[Integers]) -> str | None:
         return f"fewer than two folds have {FEWEST} items whose ratings differ"
     if all(np.ptp(b[part]) == 0 for part in parts):
         return "the similarity is the same on all items, and no weight does better than another"
+    if all(np.ptp(c[part]) == 0 for part in parts):
+        return "the score is the same on all items, and every weight above 0 does as well as another"
     return None
 
 
@@ -129,25 +164,44 @@ def at_weight(curves: Floats, weight: float, name: str, undefined: dict[str, str
 
 
 def resampled_weights(
-    c: Floats, b: Floats, y: Floats, parts: list[Integers], *, resamples: int, seed: int, statistic: Statistic
+    c: Floats,
+    b: Floats,
+    y: Floats,
+    context: Integers,
+    parts: list[Integers],
+    *,
+    resamples: int,
+    seed: int,
+    statistic: Statistic,
 ) -> Floats:
-    """The weight that each resample of the items, fold by fold, chooses; shape (resamples,)."""
+    """The weight that each resample of the contexts, fold by fold, chooses; shape (resamples,)."""
     total = np.zeros((len(WEIGHTS), resamples))
     for number, part in enumerate(parts):
+        blended = [Resampled(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
+        rated = Resampled(y[part], statistic)
         start = 0
-        for drawn in draw(len(part), resamples, (seed, number)):
-            stop = start + len(drawn)
-            total[:, start:stop] += resampled_curve(c[part], b[part], y[part], drawn, statistic)
+        for counts in draw(number_runs(context[part]), resamples, (seed, number)):
+            stop = start + len(counts)
+            total[:, start:stop] += resampled_curve(blended, rated, counts)
             start = stop
     return WEIGHTS[best(total[None])]
 
 
-def resampled_curve(c: Floats, b: Floats, y: Floats, drawn: Integers, statistic: Statistic) -> Floats:
+class Resampled:
+    """A column, shape (n,), as the statistic takes it in a resample: its deviations, or those of its ranks."""
+
+    def __init__(self, values: Floats, statistic: Statistic) -> None:
+        self._values = values
+        self._ranks = ResampledRanks(values) if statistic == "spearman" else None
+
+    def of(self, counts: Counts) -> Floats:
+        """Shape (resamples, n)."""
+        return deviations(counts, self._values if self._ranks is None else self._ranks.of(counts))
+
+
+def resampled_curve(blended: Sequence[Resampled], rated: Resampled, counts: Counts) -> Floats:
     """The correlation by weight and resample, shape (weights, resamples), 0 where there is none."""
-    places = ResampledRanks(y).of(drawn) if statistic == "spearman" else y[drawn]
-    found = np.empty((len(WEIGHTS), len(drawn)))
-    for number, weight in enumerate(WEIGHTS):
-        values = c + weight * b
-        blended = ResampledRanks(values).of(drawn) if statistic == "spearman" else values[drawn]
-        found[number] = pearson(blended, places)
-    return np.nan_to_num(found)
+    places = rated.of(counts)
+    found = np.array([correlate_deviations(counts, values.of(counts), places) for values in blended])
+    known: Floats = np.nan_to_num(found)
+    return known

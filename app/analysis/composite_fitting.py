@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from app.analysis.observations import Floats, Integers, Mask, Observations
+from app.analysis.observations import Floats, Integers, Observations
 from app.analysis.reading import hint
-from app.analysis.statistics import obstacle, pearson
+from app.analysis.statistics import count, obstacle, pearson
 from app.domain.composites import transform
 from app.domain.errors import UnknownAspect
 from app.domain.intervals import quantile_t
@@ -28,7 +28,9 @@ def fit_composite(
     y = rated_means(observations, target) - composite.intercept
     x = np.column_stack([term_values(term, rated_means(observations, term.aspect)) for term in composite.terms])
     complete = ~np.isnan(y) & ~np.isnan(x).any(axis=1)
-    train, test = split(complete, seed, test_share)
+    # In an order that does not hang on that of the lines: the same seed must hold the same items out.
+    order = observations.unit_order
+    train, test = split(order[complete[order]], seed, test_share)
     names = term_names(composite.terms)
     declared = np.array([abs(term.weight) for term in composite.terms])
     undefined: dict[str, str] = {}
@@ -86,9 +88,9 @@ def term_names(terms: Sequence[Term]) -> list[str]:
     return names
 
 
-def split(complete: Mask, seed: int, test_share: float) -> tuple[Integers, Integers]:
-    """The units to fit on and those to judge on, from a mask of shape (units,)."""
-    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(complete))
+def split(complete: Integers, seed: int, test_share: float) -> tuple[Integers, Integers]:
+    """The units to fit on and those to judge on, of those that have all values."""
+    shuffled = np.random.default_rng(seed).permutation(complete)
     held_out = round(test_share * len(shuffled))
     return np.sort(shuffled[held_out:]), np.sort(shuffled[:held_out])
 
@@ -100,7 +102,7 @@ def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, F
     """
     still = [name for name, column in zip(names, x.T, strict=True) if not column.any()]
     if len(y) < len(names):
-        return f"{len(y)} items to fit on for {len(names)} weights"
+        return f"{count(len(y), 'item')} to fit on for {count(len(names), 'weight')}"
     if still:
         return f"the term of {still[0]} is 0 on every item to fit on"
     found, _, independent, singular = np.linalg.lstsq(x, y, rcond=None)

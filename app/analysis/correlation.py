@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from app.analysis.observations import Floats, Integers, Mask, Observations
 from app.analysis.raters import compare_raters, named_ratings
 from app.analysis.resampling import (
     affordable,
+    count_clusters,
     interval_of,
-    resampled_kendall,
-    resampled_mean,
-    resampled_pearson,
-    resampled_spearman,
+    number_runs,
+    resample,
 )
-from app.analysis.statistics import kendall, obstacle, pearson, settle, settled_means, spearman
+from app.analysis.statistics import FEWEST, kendall, obstacle, pearson, settle, settled_means, spearman
+from app.domain.intervals import quantile_t
 from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, SystemLevel
 
 FEWEST_SYSTEMS = 3
 
+COMMON_SHARE = 0.4
+"""Scores and ratings that have less of their joint range in common may well be on two scales, as 0–1 and 0–3 are."""
+
+ROUNDING = 1e-12
 
 CORRELATIONS = ("spearman", "pearson", "kendall")
 INTERVALS = tuple(f"{name}_interval" for name in CORRELATIONS)
@@ -48,16 +54,19 @@ def correlate_aspect(observations: Observations, aspect: str, resamples: int, se
     scores = values_by_unit(observations, observations.scores[aspect])
     ratings = observations.means(observations.ratings[aspect])
     both = ~np.isnan(scores) & ~np.isnan(ratings)
-    x, y = scores[both], ratings[both]
+    # In an order that does not hang on that of the lines: the same seed must draw the same items.
+    units = observations.unit_order[both[observations.unit_order]]
+    x, y = scores[units], ratings[units]
+    context = number_runs(observations.unit_item[units])
     resamples = affordable(len(x), resamples)
-    settled = settled_means(observations, observations.ratings[aspect])[both]
+    settled = settled_means(observations, observations.ratings[aspect])[units]
     figures, undefined = correlations(x, settled)
-    intervals, no_interval = intervals_of(x, settled, resamples, seed, correlated=bool(figures))
+    intervals, no_interval = intervals_of(x, settled, context, resamples, seed, correlated=bool(figures))
     undefined |= no_interval
     if not len(x):
         undefined |= dict.fromkeys(("score_mean", "rating_mean", "bias"), "no item has both")
     ceiling = ceiling_of(observations, aspect, both)
-    system_level = system_level_of(observations.unit_system[both], x, y)
+    system_level = system_level_of(observations.unit_system[units], x, y)
     if ceiling is None:
         undefined["ceiling"] = "fewer than two raters are named"
     if system_level is None:
@@ -65,6 +74,7 @@ def correlate_aspect(observations: Observations, aspect: str, resamples: int, se
     return AspectCorrelation(
         n=len(x),
         left_out=observations.units - len(x),
+        contexts=count_clusters(context),
         spearman=figures.get("spearman"),
         pearson=figures.get("pearson"),
         kendall=figures.get("kendall"),
@@ -78,6 +88,7 @@ def correlate_aspect(observations: Observations, aspect: str, resamples: int, se
         bias_interval=intervals.get("bias_interval"),
         ceiling=ceiling,
         system_level=system_level,
+        notes=tuple(compare_scales(x, settled)),
         undefined=undefined,
     )
 
@@ -99,28 +110,53 @@ def correlations(x: Floats, y: Floats) -> tuple[dict[str, float], dict[str, str]
 
 
 def intervals_of(
-    x: Floats, y: Floats, resamples: int, seed: int, *, correlated: bool
+    x: Floats, y: Floats, context: Integers, resamples: int, seed: int, *, correlated: bool
 ) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
     """The intervals of the coefficients and of the bias by field, and why those that are not there are not."""
     found: dict[str, tuple[float, float] | str] = dict.fromkeys(INTERVALS, "there is no figure to have an interval")
     if correlated:
-        found = {
-            "spearman_interval": interval_of(resampled_spearman(x, y, resamples, seed)),
-            "pearson_interval": interval_of(resampled_pearson(x, y, resamples, seed)),
-            "kendall_interval": interval_of(resampled_kendall(x, y, resamples, seed)),
-        }
-    found["bias_interval"] = bias_interval(settle(x - y, np.concatenate([x, y])), resamples, seed)
+        contexts = count_clusters(context)
+        resampled = resample(x, y, context, resamples, seed)
+        found = {f"{name}_interval": interval_of(figures, contexts) for name, figures in resampled.items()}
+    found["bias_interval"] = bias_interval(settle(x - y, np.concatenate([x, y])), context)
     intervals = {name: interval for name, interval in found.items() if not isinstance(interval, str)}
     return intervals, {name: reason for name, reason in found.items() if isinstance(reason, str)}
 
 
-def bias_interval(differences: Floats, resamples: int, seed: int) -> tuple[float, float] | str:
-    """The interval of the mean difference, or why there is none: one of no width would claim to know it exactly."""
-    if len(differences) < 2:
-        return "fewer than two items have both"
+def bias_interval(differences: Floats, context: Integers) -> tuple[float, float] | str:
+    """The 95 % t interval of the mean difference, or why there is none: one of no width would claim to know it exactly.
+
+    Differences of one context come together. The variance is that of the ratio of the contexts' sums to their sizes,
+    Σ (sum − size · mean)² · k / (k − 1) / n² for k contexts (Cochran 1977, section 9A): with one difference a context
+    it is s² / n, the usual one.
+    """
+    contexts = count_clusters(context)
+    if contexts < 2:
+        return "fewer than two different items have both"
     if np.ptp(differences) == 0:
         return "all differences are equal"
-    return interval_of(resampled_mean(differences, resamples, seed))
+    mean = float(differences.mean())
+    sums = np.bincount(context, weights=differences - mean)
+    error = float(np.sqrt(contexts / (contexts - 1) * (sums**2).sum())) / len(differences)
+    if error <= ROUNDING * float(np.abs(differences).max()):
+        return "the systems' differences add up to the same on every item"
+    margin = quantile_t(contexts - 1) * error
+    return mean - margin, mean + margin
+
+
+def compare_scales(x: Floats, y: Floats) -> Iterator[str]:
+    """A note where scores and ratings, shapes (n,), hardly share a range: then the bias may be one of scales."""
+    if len(x) < FEWEST:
+        return
+    (low, high), (least, most) = (x.min(), x.max()), (y.min(), y.max())
+    if low == high and least <= low <= most:
+        return
+    common, both = min(high, most) - max(low, least), max(high, most) - min(low, least)
+    if common < COMMON_SHARE * both:
+        yield (
+            f"scores run from {low:.3g} to {high:.3g} and ratings from {least:.3g} to {most:.3g}: "
+            "the bias means something only where both are on one scale"
+        )
 
 
 def ceiling_of(observations: Observations, aspect: str, units: Mask) -> Ceiling | None:

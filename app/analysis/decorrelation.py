@@ -48,7 +48,7 @@ def decorrelate(x: Floats, y: Floats, method: Decorrelation) -> Remainder:
     Of finite numbers up to 1e300 the result is finite too.
     """
     if len(x) < FEWEST:
-        return Remainder(None, f"{len(x)} items have a value for both aspects; at least {FEWEST} are needed")
+        return Remainder(None, f"fewer than {FEWEST} items have a value for both aspects")
     if is_constant(x):
         return Remainder(None, "every item has the same value for the lower aspect")
     if is_constant(y):

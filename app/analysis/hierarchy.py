@@ -40,6 +40,7 @@ def find_hierarchy(
             for lower, higher in permutations(standings, 2)
             if is_strict_subset(lower, higher)
         ),
+        best={name: level for name, level in observations.folded.items() if name in means},
         undefined=explain_none(systems, standings),
     )
 

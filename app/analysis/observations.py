@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,7 +23,8 @@ class Observations:
     `system`, `item` and `rater` have shape (n,) and index `systems`, `items` and `raters`; `rater` is NO_RATER where
     none is named. `ratings` and `scores` hold a column of shape (n,) by aspect, NaN where there is no value: humans'
     ratings, and the values of a metric or a judge beside them (equal on all rows of an item). `similarity` is b, where
-    given. `lines` are the rows' 1-based line numbers in what they were read from.
+    given. `lines` are the rows' 1-based line numbers in what they were read from. `folded` are the aspects whose values
+    stand as minus their distance from that level, the best of their scale.
     """
 
     systems: tuple[str, ...]
@@ -36,6 +37,7 @@ class Observations:
     scores: Mapping[str, Floats] = field(default_factory=dict)
     similarity: Floats | None = None
     lines: Integers | None = None
+    folded: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -67,6 +69,13 @@ class Observations:
         found[self.unit] = self.item
         return found
 
+    @cached_property
+    def unit_order(self) -> Integers:
+        """The units by the texts of their items, then of their systems: in whatever order the rows came; shape
+        (units,)."""
+        found: Integers = np.lexsort((places(self.systems)[self.unit_system], places(self.items)[self.unit_item]))
+        return found
+
     def means(self, column: Floats) -> Floats:
         """The mean of the column's values of each unit, shape (units,); NaN for a unit without any."""
         rated = ~np.isnan(column)
@@ -74,3 +83,10 @@ class Observations:
         total = np.bincount(self.unit[rated], weights=column[rated], minlength=self.units)
         means: Floats = np.divide(total, count, out=np.full(self.units, np.nan), where=count > 0)
         return means
+
+
+def places(texts: Sequence[str]) -> Integers:
+    """Each text's place among them all once they are sorted, shape (len(texts),)."""
+    found = np.empty(len(texts), dtype=np.int64)
+    found[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return found

@@ -12,13 +12,19 @@ from app.analysis.statistics import FEWEST, pearson_within, rank, rank_within, s
 
 @dataclass(frozen=True)
 class Agreement:
-    """Each of `compared` raters against the mean of the others, averaged; `reason` says why there is no figure."""
+    """Each of `compared` raters against the mean of the others, averaged; `reason` says why there is no figure.
+
+    Of the other raters `few` share too few items with others, and `constant` share enough, but there they or the others
+    never vary.
+    """
 
     raters: int
     compared: int
     spearman: float | None
     pearson: float | None
     reason: str | None
+    few: int = 0
+    constant: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,17 +62,19 @@ def compare_raters(rated: Rated) -> Agreement:
     total = np.bincount(rated.unit, weights=rated.values, minlength=units)[rated.unit]
     shared = count >= 2
     if not shared.any():
-        return Agreement(len(raters), 0, None, None, "no two raters rated the same item")
+        return Agreement(len(raters), 0, None, None, "no two named raters rated the same item", few=len(raters))
     rater, own = rater[shared], rated.values[shared]
     others = settle((total[shared] - own) / (count[shared] - 1))
     pearson = pearson_within(rater, len(raters), own, others)
     spearman = pearson_within(rater, len(raters), rank_within(rater, own), rank_within(rater, others))
     known = ~np.isnan(pearson)
+    few = int((np.bincount(rater, minlength=len(raters)) < FEWEST).sum())
+    left = {"few": few, "constant": len(raters) - few - int(known.sum())}
     if not known.any():
         reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
-        return Agreement(len(raters), 0, None, None, reason)
+        return Agreement(len(raters), 0, None, None, reason, **left)
     return Agreement(
-        len(raters), int(known.sum()), float(spearman[known].mean()), float(pearson[known].mean()), reason=None
+        len(raters), int(known.sum()), float(spearman[known].mean()), float(pearson[known].mean()), reason=None, **left
     )
 
 
@@ -83,7 +91,7 @@ def krippendorff_alpha(rated: Rated) -> float | str:
     unit, values = rated.unit, rated.values
     pairable = np.bincount(unit)[unit] >= 2
     if not pairable.any():
-        return "no item has ratings by two raters"
+        return "no item has ratings by two named raters"
     unit, values = np.unique(unit[pairable], return_inverse=True)[1], values[pairable]
     if values.min() == values.max():
         return "all ratings of items with two raters or more are equal"

@@ -29,6 +29,10 @@ MOST_FIELDS = 64
 """Of a record without ratings, looked at for a misspelt name."""
 
 
+NEAR = 0.75
+"""From which likeness on a name is taken for another, misspelt: "factuality" is 0.7 like "acceptability"."""
+
+
 class Unfit(ValueError):
     """What is wrong with one record, in words that follow its line number."""
 
@@ -69,6 +73,7 @@ class ObservationReader:
         self._both = self._ratings, self._scores
         self._similarity = Column()
         self._records = 0
+        self._first = 0
         self._faults: list[tuple[int, str]] = []
         self._total = 0
 
@@ -96,8 +101,8 @@ class ObservationReader:
 
     def finish(self) -> Observations:
         """What all records say; raises InvalidLines where one does not fit, or where there is none."""
-        if not self._records and not self._total:
-            self.refuse(1, "there is no record")
+        if not self._total:
+            self._refuse_nothing()
         lonely = list(self._lonely())
         read = self._columns()
         late = [Faults(len(lonely), lonely), repetitions(read, self.noun), contradictions(read, self.noun)]
@@ -105,6 +110,12 @@ class ObservationReader:
         if total:
             raise InvalidLines(self._faults + [fault for faults in late for fault in faults.first], total, self.noun)
         return read
+
+    def _refuse_nothing(self) -> None:
+        if not self._records:
+            self.refuse(1, "there is no record")
+        elif not any(self._both) and not self._similarity.lines:
+            self.refuse(self._first, f"neither this {self.noun} nor any other has ratings or scores")
 
     def _take(self, record: Any, line: int) -> None:
         if not isinstance(record, dict):
@@ -122,6 +133,7 @@ class ObservationReader:
         if cells > MOST_CELLS:
             raise Unfit(f"makes more than {MOST_CELLS:,} values of all that was read, a gap counting as one")
         self._records += 1
+        self._first = self._first or line
         unit = self._systems.setdefault(system, len(self._systems)), self._items.setdefault(item, len(self._items))
         for rater, ratings in given:
             self._append(unit, rater, ratings, scores=scores, similarity=similarity, line=line)
@@ -151,7 +163,8 @@ class ObservationReader:
     def _ratings_of(self, record: dict[str, Any], has_more: bool) -> Iterator[tuple[str | None, Values]]:
         """The rater (None where none is named) with the ratings; nothing where labels stand in their place.
 
-        Without ratings a record has something to say only where it `has_more`: scores or a similarity.
+        A record without that field has something to say only where it `has_more`: scores or a similarity. Ratings that
+        hold nothing are as good as ratings that are all null.
         """
         rater = name_of(record, "rater") or None
         ratings = record.get("ratings")
@@ -162,8 +175,6 @@ class ObservationReader:
             ratings = {}
         if not isinstance(ratings, dict):
             raise Unfit("its ratings are not an object")
-        if not ratings and not has_more:
-            raise Unfit("its ratings are empty")
         self._check(ratings, self._ratings, self._scales)
         yield rater, ratings
 
@@ -280,7 +291,7 @@ def check_number(value: Any, name: str) -> None:
         raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
 
 
-def hint(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
+def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
     """The known name that is nearest, as a question; nothing where none is near."""
     near = get_close_matches(name, known, n=1, cutoff=cutoff)
     return f"; did you mean {clip(near[0])!r}?" if near else ""

@@ -1,21 +1,32 @@
-"""The bootstrap over items: many resamples at once, and intervals by percentile."""
+"""The bootstrap over dialogue contexts: many resamples at once, and intervals by expanded percentiles.
+
+What several systems answered to one context is not independent: a hard context is hard for all of them. So contexts
+are drawn, each with all of its pairs (Davison & Hinkley 1997, section 3.8), and a resample is told by how often each
+pair is in it: of pairs that are equal together, since ratings have few values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from app.analysis.observations import Floats, Integers
-from app.analysis.statistics import pearson
+from app.domain.intervals import quantile_t
 
 CELLS = 2_000_000
-"""Drawn at once: resamples by items. It bounds the memory."""
+"""Drawn at once: resamples by pairs. It bounds the memory."""
 
 MOST_PAIRED = 4_000
-"""Items up to which the signs of all pairs are kept for Kendall's τ: 64 MB."""
+"""Different pairs up to which the signs of all their differences are kept for Kendall's τ: 16 MB, and 64 or 128 MB
+while they are multiplied."""
+
+EXACT_IN_SINGLE = 2**24
+"""Integers below it are exact in single precision."""
 
 MOST_DRAWS = 20_000_000
 FEWEST_RESAMPLES = 200
@@ -23,119 +34,197 @@ FEWEST_RESAMPLES = 200
 LEAST_DEFINED = 0.95
 """Share of resamples that must have the figure: percentiles of those that happen to have one would be too narrow."""
 
+FEWEST_CLUSTERS = 3
+"""Contexts of which resamples say something: those of two are both, or one of them twice."""
 
-def draw(n: int, resamples: int, seed: int | tuple[int, int]) -> Iterator[Integers]:
-    """Indices of n items with replacement, shapes (resamples at once, n), the same for the same seed (and stream)."""
+Counts = Integers
+"""How often each pair is in each resample, shape (resamples, n)."""
+
+Figure = Callable[[Counts], Floats]
+"""A figure of each resample, shape (resamples,); NaN where it has none."""
+
+
+def draw(cluster: Integers, resamples: int, seed: int | tuple[int, int]) -> Iterator[Counts]:
+    """How often each pair is in each resample of the clusters, in parts of shapes (resamples at once, n).
+
+    `cluster`, of shape (n,), is each pair's, numbered from 0 without gaps; as many are drawn as there are, with
+    replacement. The same seed (and stream) gives the same.
+    """
     generator = np.random.default_rng(seed)
-    at_once = max(1, CELLS // max(1, n))
+    clusters = count_clusters(cluster)
+    at_once = max(1, CELLS // max(1, len(cluster)))
     for start in range(0, resamples, at_once):
-        yield generator.integers(0, n, size=(min(at_once, resamples - start), n))
+        rows = min(at_once, resamples - start)
+        drawn = generator.integers(0, clusters, size=(rows, clusters)) + np.arange(rows)[:, None] * clusters
+        counts = np.bincount(drawn.ravel(), minlength=rows * clusters).reshape(rows, clusters)
+        # As many clusters as pairs: each is its own.
+        yield counts if clusters == len(cluster) else counts[:, cluster]
 
 
-def interval_of(figures: Floats) -> tuple[float, float] | str:
-    """The 95 % percentile interval of a figure's resamples, NaN where it has none; or why there is no interval."""
-    known = figures[~np.isnan(figures)]
-    if not len(figures):
-        return "no resamples were asked for"
-    if len(known) < LEAST_DEFINED * len(figures):
-        return f"{len(figures) - len(known)} of {len(figures)} resamples have no figure: too few different items"
-    low, high = np.percentile(known, [2.5, 97.5])
-    return float(low), float(high)
+def number_runs(keys: Integers) -> Integers:
+    """Each row's cluster, from 0, where rows of one cluster stand together and have the same key; shapes (n,)."""
+    numbers: Integers = np.cumsum(np.diff(keys, prepend=keys[:1]) != 0)
+    return numbers
 
 
-class ResampledRanks:
-    """The mid-ranks of a column in its resamples. The column, shape (n,), is sorted once, and no resample is."""
-
-    def __init__(self, values: Floats) -> None:
-        distinct, self._place = np.unique(values, return_inverse=True)
-        self._distinct = len(distinct)
-
-    def of(self, drawn: Integers) -> Floats:
-        """Ranks from 1, shape (resamples, n), of what was drawn."""
-        places = self._place[drawn]
-        offsets = np.arange(len(drawn))[:, None] * self._distinct
-        count = np.bincount((places + offsets).ravel(), minlength=len(drawn) * self._distinct)
-        count = count.reshape(len(drawn), self._distinct)
-        # Ties take the places from the end of what is smaller to their own end, and share their mean.
-        middle = np.cumsum(count, axis=1) - (count - 1) / 2
-        ranks: Floats = np.take_along_axis(middle, places, axis=1)
-        return ranks
+def count_clusters(cluster: Integers) -> int:
+    """How many there are."""
+    return int(cluster.max()) + 1 if len(cluster) else 0
 
 
-def resampled_spearman(x: Floats, y: Floats, resamples: int, seed: int) -> Floats:
-    """ρ in each resample of the pairs, shape (resamples,); NaN where a side is constant."""
-    x_ranks, y_ranks = ResampledRanks(x), ResampledRanks(y)
-    return joined([pearson(x_ranks.of(drawn), y_ranks.of(drawn)) for drawn in draw(len(x), resamples, seed)])
+class Groups:
+    """Which rows are of one group, so that counts of rows become counts of groups."""
+
+    def __init__(self, group: Integers) -> None:
+        """`group`, of shape (n,), is each row's, numbered from 0 without gaps."""
+        self._order = np.argsort(group, kind="stable")
+        held = np.bincount(group)
+        self._starts = np.cumsum(held) - held
+
+    def sum(self, counts: Counts) -> Counts:
+        """Shape (resamples, n) to (resamples, groups)."""
+        found: Counts = np.add.reduceat(counts[:, self._order], self._starts, axis=1)
+        return found
 
 
-def resampled_pearson(x: Floats, y: Floats, resamples: int, seed: int) -> Floats:
-    """R in each resample of the pairs, shape (resamples,); NaN where a side is constant."""
-    return joined([pearson(x[drawn], y[drawn]) for drawn in draw(len(x), resamples, seed)])
+def resample(x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int) -> dict[str, Floats]:
+    """Spearman's ρ, Pearson's r and Kendall's τ-b of every resample, shape (resamples,), by name.
 
-
-def resampled_mean(values: Floats, resamples: int, seed: int) -> Floats:
-    """The mean of each resample, shape (resamples,)."""
-    return joined([values[drawn].mean(axis=1) for drawn in draw(len(values), resamples, seed)])
+    The columns are of shape (n,), and vary.
+    """
+    (x_values, x_place), (y_values, y_place) = (np.unique(column, return_inverse=True) for column in (x, y))
+    cells, cell = np.unique(x_place * len(y_values) + y_place, return_inverse=True)
+    groups = Groups(cell)
+    x, y = x_values[cells // len(y_values)], y_values[cells % len(y_values)]
+    figures: dict[str, Figure] = {
+        "spearman": spearman_of(x, y),
+        "pearson": pearson_of(x, y),
+        "kendall": kendall_of(x, y),
+    }
+    found: dict[str, list[Floats]] = {name: [np.empty(0)] for name in figures}
+    for counts in draw(cluster, resamples, seed):
+        held = groups.sum(counts)
+        for name, figure in figures.items():
+            found[name].append(figure(held))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def affordable(n: int, resamples: int) -> int:
-    """How many of the resamples n items get: all up to MOST_PAIRED, beyond no more than take a few seconds.
+    """How many of the resamples n pairs get: all up to MOST_PAIRED, beyond no more than take a few seconds.
 
     The interval of so many is narrow, and a few hundred resamples tell where it ends.
     """
     return resamples if n <= MOST_PAIRED else min(resamples, max(FEWEST_RESAMPLES, MOST_DRAWS // n))
 
 
-def resampled_kendall(x: Floats, y: Floats, resamples: int, seed: int) -> Floats:
-    """τ-b in each resample of the pairs, shape (resamples,); NaN where a side is constant."""
-    if len(x) > MOST_PAIRED:
-        return joined([kendall_rows(x[drawn], y[drawn]) for drawn in draw(len(x), resamples, seed)])
-    signs = (sign_of_differences(x) * sign_of_differences(y)).astype(np.float32)
-    return joined([kendall_of_counts(x, y, signs, drawn) for drawn in draw(len(x), resamples, seed)])
+def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | str:
+    """The 95 % interval of a figure's resamples, NaN where it has none; or why there is no interval.
 
-
-def kendall_rows(x: Floats, y: Floats) -> Floats:
-    """τ-b row by row, shapes (resamples, n) to (resamples,)."""
-    constant = (x.min(axis=1) == x.max(axis=1)) | (y.min(axis=1) == y.max(axis=1))
-    rows = [np.nan if none else float(kendalltau(a, b).statistic) for a, b, none in zip(x, y, constant, strict=True)]
-    return np.array(rows)
-
-
-def kendall_of_counts(x: Floats, y: Floats, signs: NDArray[np.float32], drawn: Integers) -> Floats:
-    """τ-b from how often each item was drawn: a pair of items counts the product of their counts.
-
-    `signs` is 1 for a concordant pair, −1 for a discordant one, 0 for a tie, shape (n, n). All sums are of integers
-    that float32 holds exactly, or are taken in float64.
+    The percentiles are expanded for the number of clusters that were drawn: Φ(±√(n / (n − 1)) · t) in place of 2.5 and
+    97.5 %, t being Student's with n − 1 degrees of freedom. Of few items a resample varies too little, by just that
+    factor where the figure is a mean of normal values (Hesterberg 2015, section 5.3).
     """
-    n = len(x)
-    count = counts_of(np.arange(n), drawn).astype(np.float32)
-    concordance = np.einsum("ri,ri->r", (count @ signs).astype(np.float64), count.astype(np.float64))
-    untied = [n * n - (counts_of(places(column), drawn) ** 2).sum(axis=1) for column in (x, y)]
-    scale = np.sqrt(untied[0].astype(np.float64) * untied[1])
-    tau: Floats = np.divide(concordance, scale, out=np.full(len(drawn), np.nan), where=scale > 0)
-    return np.clip(tau, -1.0, 1.0)
+    known = figures[~np.isnan(figures)]
+    if clusters < FEWEST_CLUSTERS:
+        return f"fewer than {FEWEST_CLUSTERS} different items to draw from"
+    if not len(figures):
+        return "no resamples were asked for"
+    if len(known) < LEAST_DEFINED * len(figures):
+        return f"{len(figures) - len(known)} of {len(figures)} resamples have no figure: too few different items"
+    tail = NormalDist().cdf(-sqrt(clusters / (clusters - 1)) * quantile_t(clusters - 1))
+    low, high = np.quantile(known, [tail, 1 - tail])
+    return float(low), float(high)
 
 
-def counts_of(place: Integers, drawn: Integers) -> Integers:
-    """How often each place, from 0, was drawn: shape (resamples, places)."""
-    width = int(place.max()) + 1
-    flat = place[drawn] + np.arange(len(drawn))[:, None] * width
-    return np.bincount(flat.ravel(), minlength=len(drawn) * width).reshape(len(drawn), width)
+class ResampledRanks:
+    """The mid-ranks of a column, shape (n,), in its resamples. The column is sorted once, and no resample is."""
+
+    def __init__(self, values: Floats) -> None:
+        self._place = np.unique(values, return_inverse=True)[1]
+        self._groups = Groups(self._place)
+
+    def count(self, counts: Counts) -> Counts:
+        """How often each distinct value is in each resample, shape (resamples, distinct)."""
+        return self._groups.sum(counts)
+
+    def of(self, counts: Counts) -> Floats:
+        """The rank from 1 that each pair has in a resample that holds it, shape (resamples, n)."""
+        held = self.count(counts)
+        # Ties take the places from the end of what is smaller to their own end, and share their mean.
+        middle = np.cumsum(held, axis=1) - (held - 1) / 2
+        ranks: Floats = middle[:, self._place]
+        return ranks
 
 
-def places(values: Floats) -> Integers:
-    """Each value's number among the distinct values."""
-    found: Integers = np.unique(values, return_inverse=True)[1]
+def deviations(counts: Counts, values: Floats) -> Floats:
+    """Deviations from each resample's mean, in units of its largest, of a column of shape (n,) or (resamples, n).
+
+    Shape (resamples, n). They are 0 where the resample is constant or a pair is not in it.
+    """
+    held = counts > 0
+    rows = np.broadcast_to(values, counts.shape)
+    low = np.where(held, rows, np.inf).min(axis=1, keepdims=True)
+    high = np.where(held, rows, -np.inf).max(axis=1, keepdims=True)
+    mean = np.einsum("ri,ri->r", counts, rows)[:, None] / counts.sum(axis=1, keepdims=True)
+    largest = np.where(high > low, np.maximum(high - mean, mean - low), np.inf)
+    found: Floats = np.where(held, rows - mean, 0.0) / largest
     return found
+
+
+def correlate_deviations(counts: Counts, x: Floats, y: Floats) -> Floats:
+    """Pearson's r in each resample, shape (resamples,), of `deviations`; NaN where one side is constant."""
+    weighted = counts * x
+    products = np.einsum("ri,ri->r", weighted, y)
+    squares = np.einsum("ri,ri->r", weighted, x) * np.einsum("ri,ri->r", counts * y, y)
+    r = np.divide(products, np.sqrt(squares), out=np.full(len(counts), np.nan), where=squares > 0)
+    clipped: Floats = np.clip(r, -1.0, 1.0)
+    return clipped
+
+
+def pearson_of(x: Floats, y: Floats) -> Figure:
+    """R of the pairs of two columns, shapes (n,)."""
+    return lambda counts: correlate_deviations(counts, deviations(counts, x), deviations(counts, y))
+
+
+def spearman_of(x: Floats, y: Floats) -> Figure:
+    """ρ of the pairs of two columns, shapes (n,)."""
+    a, b = ResampledRanks(x), ResampledRanks(y)
+    return lambda counts: correlate_deviations(
+        counts, deviations(counts, a.of(counts)), deviations(counts, b.of(counts))
+    )
+
+
+def kendall_of(x: Floats, y: Floats) -> Figure:
+    """τ-b of the pairs of two columns, shapes (n,)."""
+    if len(x) > MOST_PAIRED:
+        return lambda counts: np.array([kendall_of_row(x, y, row) for row in counts])
+    signs = sign_of_differences(x) * sign_of_differences(y)
+    columns = ResampledRanks(x), ResampledRanks(y)
+
+    def figure(counts: Counts) -> Floats:
+        # A pair of pairs counts the product of their counts. No sum of the matrix product is above a resample's size.
+        size = counts.sum(axis=1)
+        exact = np.float32 if size.max() < EXACT_IN_SINGLE else np.float64
+        signed = (counts.astype(exact) @ signs.astype(exact)).astype(np.float64)
+        concordance = np.einsum("ri,ri->r", signed, counts.astype(np.float64))
+        untied = [(size * size - (column.count(counts) ** 2).sum(axis=1)).astype(np.float64) for column in columns]
+        scale = np.sqrt(untied[0] * untied[1])
+        tau: Floats = np.divide(concordance, scale, out=np.full(len(counts), np.nan), where=scale > 0)
+        return np.clip(tau, -1.0, 1.0)
+
+    return figure
+
+
+def kendall_of_row(x: Floats, y: Floats, row: Integers) -> float:
+    """τ-b of one resample; NaN where a side is constant."""
+    a, b = np.repeat(x, row), np.repeat(y, row)
+    if a.min() == a.max() or b.min() == b.max():
+        return np.nan
+    return float(kendalltau(a, b).statistic)
 
 
 def sign_of_differences(values: Floats) -> NDArray[np.int8]:
     """The sign of each value less each other, shape (n, n)."""
-    place = places(values).astype(np.int32)
+    place = np.unique(values, return_inverse=True)[1].astype(np.int32)
     signs: NDArray[np.int8] = np.sign(place[:, None] - place[None, :]).astype(np.int8)
     return signs
-
-
-def joined(parts: list[Floats]) -> Floats:
-    """All parts as one column, empty where there is none."""
-    return np.concatenate(parts) if parts else np.empty(0)

@@ -28,6 +28,11 @@ def obstacle(x: Floats, y: Floats, x_name: str = "scores", y_name: str = "rating
     return None
 
 
+def count(n: int, noun: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def settle(values: Floats, addends: Floats | None = None) -> Floats:
     """The values without the last bits of their sums, so that means that are equal in arithmetic are equal here.
 

@@ -14,6 +14,7 @@ from app.domain.reports import AspectWins, PairedWins, WinReport, WinShare
 EQUAL_WITHIN = 1e-9
 """Values that lie no further apart than this are equal: means and blended values carry rounding."""
 
+PREFERENCE = ("preference", "preference_interval")
 NO_CONTEST = "no context has a value from both systems"
 
 
@@ -40,6 +41,7 @@ def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | No
         systems=observations.systems,
         contexts=contexts + alone,
         aspects=aspects,
+        best={name: level for name, level in observations.folded.items() if measures is None and name in columns},
         undefined={} if contexts else {"aspects": "no context was answered by two systems"},
     )
 
@@ -88,9 +90,11 @@ def compare_wins(a_name: str, b_name: str, a: Floats, b: Floats, *, alone: int =
     contexts = int(held.sum())
     difference = a[held] - b[held]
     a_wins, b_wins = int((difference > EQUAL_WITHIN).sum()), int((difference < -EQUAL_WITHIN).sum())
-    undefined = {} if a_wins + b_wins else {"preference": "every context is a tie"}
+    undefined: dict[str, str] = {}
     if not contexts:
-        undefined = dict.fromkeys(("a_wins", "b_wins", "ties", "preference"), NO_CONTEST)
+        undefined = dict.fromkeys(("a_wins", "b_wins", "ties", *PREFERENCE), NO_CONTEST)
+    elif not a_wins + b_wins:
+        undefined = dict.fromkeys(PREFERENCE, "every context is a tie")
     decided = share(a_wins, a_wins + b_wins)
     return PairedWins(
         a=a_name,

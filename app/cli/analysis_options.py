@@ -23,11 +23,12 @@ MORE = {
     ),
     "correlation": (
         "Values of a metric or a judge, in the records' field \"scores\" (--scores names another), against the raters' "
-        "means: Spearman, Pearson and Kendall with bootstrap intervals, human ceiling, bias, systems' means."
+        "means: Spearman, Pearson and Kendall with bootstrap intervals over items, human ceiling, bias, systems' means."
     ),
     "hierarchy": (
         "Y depends on X where every pair of systems that X tells apart (Mann-Whitney, p < alpha) is told apart by Y "
-        "the same way, and others too; with what is left of each once X is taken out of Y."
+        "the same way, and others too; with what is left of each once X is taken out of Y. Without --rubric more "
+        "counts as better; a rubric may say that another level is best."
     ),
     "composite-fit": (
         "Least squares of the target on the composite's aspects, and how well it does on a held-out fifth. The rubric "
@@ -38,8 +39,8 @@ MORE = {
         'need "scores" and "similarity" beside "ratings".'
     ),
     "win-rates": (
-        "The share of contexts (items) in which each system is the best, ties apart, with Wilson's interval. Name the "
-        "--rubric where more is not better."
+        "The share of contexts (items) in which each system is the best, ties apart, with Wilson's interval. "
+        "Without --rubric more counts as better; a rubric may say that another level is best."
     ),
 }
 

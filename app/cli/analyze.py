@@ -48,11 +48,13 @@ def command() -> None:
     {"system": "bot-a", "item": "17", "rater": "R1", "ratings": {"fluency": 3}}
 
     Only the item and its ratings must be there. A file with one bad line is refused whole, and each fault is named with
-    its line. Exit 0: done; 2: bad usage or input; 3: could not run.
+    its line. Exit 0: done; 1: the encoder or language model that `metrics` was to use gave nothing; 2: bad usage or
+    input; 3: could not run.
 
     \b
-    Example:
+    Examples:
       saiten analyze agreement ratings.ndjson
+      saiten analyze metrics responses.ndjson --language ja
     """
 
 
@@ -96,13 +98,13 @@ def running(name: str) -> Callable[..., None]:
 
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
-    """The report on a file with what was read from it; raises InvalidItems, InvalidRequest."""
+    """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
     from app.cli.analysis_input import read_observations
-    from app.meta.analyses import analyse
+    from app.meta.analyses import compute, prepare
 
     rubrics = open_rubrics()
-    observations = read_observations(path, form, request, rubrics)
-    return analyse(request, observations, rubrics), observations
+    observations = prepare(request, read_observations(path, form, request, rubrics), rubrics)
+    return compute(request, observations, rubrics), observations
 
 
 def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Value:
@@ -144,8 +146,8 @@ def require_plot(path: str) -> None:
 
 def draw(report: Any, observations: Observations | None, path: str) -> None:
     """Draws the report, and tells what the reader of the drawing should know."""
-    from app.cli.output import printable
     from app.cli.plots import plot
+    from app.domain.plain_text import printable
 
     try:
         notes = plot(report, observations, path)

@@ -12,6 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.domain.plain_text import escape_controls
+from app.domain.plain_text import printable as printable  # noqa: PLC0414 - still taken from here by others
+
 DASH = "–"
 NARROW = 64
 """Columns that system, response and notes want beside the aspects."""
@@ -27,7 +30,7 @@ def console(*, error: bool = False) -> Console:
 
 def print_ndjson(result: dict[str, Any]) -> None:
     """The result as one line, which the reader has at once."""
-    sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+    sys.stdout.write(escape_controls(json.dumps(result, ensure_ascii=False)) + "\n")
     sys.stdout.flush()
 
 
@@ -79,11 +82,6 @@ def shorten(names: list[str]) -> dict[str, str]:
     lengths = range(3, max(map(len, names), default=3) + 1)
     enough = next((n for n in lengths if len({name[:n] for name in names}) == len(names)), None)
     return {name: name[:enough] for name in names}
-
-
-def printable(text: str) -> str:
-    """The text on one line, with control characters made visible: a response must not steer the terminal."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
 def cell(aspect: dict[str, Any]) -> str:

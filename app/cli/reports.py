@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from app.cli.layout import Sheet, drop_noughts, print_sheet, tabulate
-from app.cli.output import DASH, console, printable
+from app.cli.output import DASH, console
 from app.domain.model import Value
+from app.domain.plain_text import printable
 from app.domain.reports import (
     AgreementReport,
     AspectCorrelation,
@@ -79,11 +80,7 @@ def _(report: AgreementReport) -> list[Part]:
     heads = ("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "krippendorff α")
     parts: list[Part] = [drop_noughts(Sheet(title, heads, rows), LEFT_OUT)]
     parts += squares_of(report.correlations)
-    parts += [
-        Text(printable(f"{name}: spearman and pearson are of {found.compared} of {found.raters} raters"))
-        for name, found in report.aspects.items()
-        if 0 < found.compared < found.raters
-    ]
+    parts += remarks({name: found.notes for name, found in report.aspects.items()})
     # What stands in the diagonal says nothing that the aspect's own notes do not.
     pairs = {pair: why for pair, why in report.correlations.undefined.items() if len(set(pair.split("~"))) > 1}
     undefined = {name: found.undefined for name, found in report.aspects.items()}
@@ -113,7 +110,8 @@ def _(report: CorrelationReport) -> list[Part]:
     if any(found.ceiling for found in report.aspects.values()):
         parts.append(Text("ceiling: each rater against the mean of the others, Spearman"))
     undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
-    return [*parts, *means_of(report), *notes({**undefined, **unmatched})]
+    parts += [*means_of(report), *remarks({name: found.notes for name, found in report.aspects.items()})]
+    return [*parts, *notes({**undefined, **unmatched})]
 
 
 def means_of(report: CorrelationReport) -> list[Part]:
@@ -152,7 +150,7 @@ def _(report: HierarchyReport) -> list[Part]:
     for each in report.dependencies:
         reasons[f"{each.lower} → {each.higher}"] = each.decorrelated.undefined
     pairs = drop_noughts(Sheet(title, ("aspect", "n", LEFT_OUT, "pairs"), rows), LEFT_OUT)
-    return [pairs, *dependencies_of(report), *notes(reasons)]
+    return [pairs, *dependencies_of(report), *folded(report.best), *notes(reasons)]
 
 
 def dependencies_of(report: HierarchyReport) -> list[Part]:
@@ -206,9 +204,7 @@ def _(report: BlendFit) -> list[Part]:
     parts: list[Part] = [Sheet(title, ("", "weight", report.statistic), rows)]
     if report.weight is not None:
         parts.append(Text("chosen: each fold is judged with the weight that the others chose"))
-    if report.weight is not None and report.weight >= report.tried[1]:
-        parts.append(Text(f"{report.tried[1]:g} is the greatest weight tried: a greater one may do better"))
-    return [*parts, *notes({"": report.undefined})]
+    return [*parts, *remarks({"": report.notes}), *notes({"": report.undefined})]
 
 
 @render.register
@@ -225,7 +221,7 @@ def _(report: WinReport) -> list[Part]:
         parts.append(Sheet(title, ("system", "won", "share", "95 %"), rows))
     # Where nothing was contested every aspect says so at length.
     reasons = {"": report.undefined} if report.undefined else {n: each.undefined for n, each in report.aspects.items()}
-    return [*parts, *pairs_of(report), *notes(reasons)]
+    return [*parts, *pairs_of(report), *folded(report.best), *notes(reasons)]
 
 
 def pairs_of(report: WinReport) -> list[Part]:
@@ -261,6 +257,28 @@ def square(title: str, matrix: Matrix) -> Sheet:
     rows = [(f"{number} {name}", *row) for number, name, row in zip(numbers, matrix, cells, strict=True)]
     narrow = Sheet(title, ("", *map(str, numbers)), rows)
     return Sheet(title, ("", *matrix), [(name, *row) for name, row in zip(matrix, cells, strict=True)], narrow)
+
+
+def remarks(said: Mapping[str, Sequence[str]]) -> list[Text]:
+    """What to know before using the figures, by aspect (empty for the whole): each remark once."""
+    places: dict[str, list[str]] = {}
+    for place, found in said.items():
+        for remark in found:
+            places.setdefault(remark, []).append(place)
+    return [
+        Text(printable(f"{listing(where)}: {remark}" if where != [""] else remark)) for remark, where in places.items()
+    ]
+
+
+def folded(best: Mapping[str, float]) -> list[Text]:
+    """Which aspects count by their distance from the best level."""
+    by_level: dict[float, list[str]] = {}
+    for name, level in best.items():
+        by_level.setdefault(level, []).append(name)
+    return [
+        Text(printable(f"{listing(names)}: counted by the distance from {level:g}, the best level"))
+        for level, names in by_level.items()
+    ]
 
 
 def notes(undefined: Mapping[str, Mapping[str, str]]) -> list[Text]:

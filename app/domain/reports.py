@@ -13,7 +13,16 @@ from pydantic import Field
 from app.domain.model import Value, listed
 
 Undefined = Annotated[dict[str, str], Field(description="figures that are null, each with the reason")]
-Interval = Annotated[tuple[float, float] | None, Field(strict=False)]
+Notes = Annotated[tuple[str, ...], Field(strict=False, description="what to know before using the figures")]
+Interval = Annotated[tuple[float, float] | None, Field(strict=False, description="95 %: the lower and the upper end")]
+N = Annotated[int, Field(description="items that the figures are of; one system's item counts as one")]
+LeftOut = Annotated[int, Field(description="items without the values that the figures need")]
+Seed = Annotated[int, Field(description="of the random draws: the same seed and data give the same figures")]
+Best = Annotated[
+    dict[str, float],
+    Field(description="aspects that count by their distance from this level, the best; of all others more is better"),
+]
+Kendall = Annotated[float | None, Field(description="τ-b")]
 Matrix = dict[str, dict[str, float | None]]
 """A figure by pair of aspects; the diagonal included."""
 
@@ -23,21 +32,20 @@ Decorrelation = Literal["principal-axis", "residual"]
 class AspectAgreement(Value):
     """How far raters agree on one aspect.
 
-    `n` items have a rating, by `raters` raters; `left_out` have none. `mean` and `sd` (sample, n − 1) are of the items'
-    rater means. `spearman` and `pearson` are each rater's against the mean of the others on the items that both rated,
-    averaged over the `compared` raters that have one: three such items, on which neither side is constant.
-    `krippendorff_alpha` is ordinal.
+    `spearman` and `pearson` are each rater's against the mean of the others on the items that both rated, averaged over
+    the raters that have one: three such items, on which neither side is constant.
     """
 
-    n: int
-    left_out: int
-    raters: int
-    mean: float | None
-    sd: float | None
+    n: N
+    left_out: LeftOut
+    raters: int = Field(description="named raters who rated the aspect")
+    mean: float | None = Field(description="of the items' rater means")
+    sd: float | None = Field(description="of the items' rater means, with n − 1")
     spearman: float | None
     pearson: float | None
-    krippendorff_alpha: float | None
-    compared: int = 0
+    krippendorff_alpha: float | None = Field(description="ordinal; of named raters")
+    compared: int = Field(default=0, description="raters that the averages `spearman` and `pearson` are over")
+    notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
 
 
@@ -46,7 +54,7 @@ class Correlations(Value):
 
     spearman: Matrix
     pearson: Matrix
-    n: dict[str, dict[str, int]]
+    n: dict[str, dict[str, int]] = Field(description="items that have both, by pair of aspects")
     undefined: Undefined = Field(default_factory=dict)
 
 
@@ -55,16 +63,17 @@ class AgreementReport(Value):
 
     systems: int
     items: int
-    raters: int
-    ratings: int
+    raters: int = Field(description="raters that are named")
+    ratings: int = Field(description="values of all aspects")
     aspects: dict[str, AspectAgreement]
     correlations: Correlations
 
 
 class Ceiling(Value):
-    """What a human reaches against the others: the mark to hold a metric's correlation against."""
+    """What a human reaches against the others: a mark to hold a metric's correlation against. It is a cautious one: a
+    rater is held against all raters but one, the metric against all."""
 
-    raters: int
+    raters: int = Field(description="named raters on the items that have a score")
     spearman: float | None
     pearson: float | None
     undefined: Undefined = Field(default_factory=dict)
@@ -73,43 +82,48 @@ class Ceiling(Value):
 class SystemLevel(Value):
     """The correlation of the systems' means."""
 
-    n: int
+    n: int = Field(description="systems")
     spearman: float | None
     pearson: float | None
-    kendall: float | None
+    kendall: Kendall
     undefined: Undefined = Field(default_factory=dict)
 
 
 class AspectCorrelation(Value):
-    """Scores against the rater means of the same items. `bias` is mean score minus mean rating; intervals are 95 %,
-    by bootstrap over items, of which very many items get fewer `resamples`. `kendall` is τ-b."""
+    """Scores against the rater means of the same items.
 
-    n: int
-    left_out: int
+    The coefficients' intervals are by bootstrap: contexts are drawn, each with what all systems answered to it, and
+    the percentiles are expanded for their number (Hesterberg 2015). The bias's is by t over contexts.
+    """
+
+    n: N
+    left_out: LeftOut
     spearman: float | None
     pearson: float | None
-    kendall: float | None
+    kendall: Kendall
     spearman_interval: Interval
     pearson_interval: Interval
     kendall_interval: Interval
     score_mean: float | None
-    rating_mean: float | None
-    bias: float | None
+    rating_mean: float | None = Field(description="of the items' rater means")
+    bias: float | None = Field(description="mean score minus mean rating")
     bias_interval: Interval
-    resamples: int = 0
+    contexts: int = Field(default=0, description="different items, whatever systems answered them: what is drawn")
+    resamples: int = Field(default=0, description="bootstrap samples; of very many items fewer than were asked for")
     ceiling: Ceiling | None
     system_level: SystemLevel | None
+    notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
 
 
 class CorrelationReport(Value):
-    """`resamples` is the bootstrap's; `seed` makes it repeatable."""
+    """Scores against ratings, by aspect."""
 
     systems: int
     items: int
-    raters: int
-    resamples: int
-    seed: int
+    raters: int = Field(description="raters that are named")
+    resamples: int = Field(description="bootstrap samples that were asked for")
+    seed: Seed
     aspects: dict[str, AspectCorrelation]
     unmatched: dict[str, str] = Field(
         default_factory=dict, description="aspects that only the ratings, or only the scores, have, and which"
@@ -121,20 +135,20 @@ class SignificantPair(Value):
 
     better: str
     worse: str
-    p: float
+    p: float = Field(description="two-sided, not corrected for the number of pairs")
 
 
 class AspectPairs(Value):
-    """D(X). `pairs` counts it, out of `tested` pairs of systems.
+    """D(X), the pairs of systems that the aspect tells apart.
 
     D(X) of data that cannot show a difference is empty, as it is where there is none: `undefined` then says under
     `pairs` that it means nothing.
     """
 
-    pairs: int
-    tested: int = 0
-    n: int
-    left_out: int
+    pairs: int = Field(description="how many `significant` there are")
+    tested: int = Field(default=0, description="pairs of systems that both have values")
+    n: N
+    left_out: LeftOut
     significant: Annotated[tuple[SignificantPair, ...], listed()]
     undefined: Undefined = Field(default_factory=dict)
 
@@ -142,16 +156,15 @@ class AspectPairs(Value):
 class Decorrelated(Value):
     """What becomes of the pairs of the higher aspect once the lower one is taken out of it.
 
-    `common_change` and `higher_only_change` are pairs lost (never positive) among those counted before, `new` pairs
-    that only now are there. All are null where the points have no such axis; `undefined` says why.
+    The changes are null where the points have no such axis; `undefined` says why.
     """
 
     method: Decorrelation
-    n: int
-    left_out: int
-    common_change: int | None
-    higher_only_change: int | None
-    new: int | None
+    n: N
+    left_out: LeftOut
+    common_change: int | None = Field(description="lost of the pairs that both aspects had; never positive")
+    higher_only_change: int | None = Field(description="lost of the pairs that only the higher had; never positive")
+    new: int | None = Field(description="pairs that only now are there")
     undefined: Undefined = Field(default_factory=dict)
 
 
@@ -160,19 +173,20 @@ class Dependency(Value):
 
     lower: str
     higher: str
-    common: int
-    higher_only: int
+    common: int = Field(description="pairs of systems that both aspects tell apart, the same way")
+    higher_only: int = Field(description="pairs that the lower does not tell apart")
     decorrelated: Decorrelated
 
 
 class HierarchyReport(Value):
     """Dependencies in the aspects' order, the lower first."""
 
-    alpha: float
+    alpha: float = Field(description="a pair is significant with a p below it")
     systems: int
     items: int
     aspects: dict[str, AspectPairs]
     dependencies: Annotated[tuple[Dependency, ...], listed()]
+    best: Best = Field(default_factory=dict)
     undefined: Undefined = Field(default_factory=dict)
 
 
@@ -180,82 +194,76 @@ class CompositeFit(Value):
     """Least squares, without intercept, of target − intercept on the composite's transformed aspects.
 
     Each transformed aspect has the sign that the rubric's weight gives it, so that weights are positive where they
-    agree with the rubric's direction. `intervals` are 95 %, by t. `declared` are the rubric's own weights in the same
-    sense. `pearson` is that of the held-out items, `declared_pearson` what the rubric's own weights reach on them.
+    agree with the rubric's direction.
     """
 
     composite: str
     target: str
-    n: int
-    left_out: int
-    train: int
-    test: int
-    seed: int
-    weights: dict[str, float | None]
-    intervals: dict[str, Interval]
-    declared: dict[str, float]
-    pearson: float | None
-    declared_pearson: float | None
+    n: N
+    left_out: LeftOut
+    train: int = Field(description="items that the weights are fitted on")
+    test: int = Field(description="items held out")
+    seed: Seed
+    weights: dict[str, float | None] = Field(description="by aspect")
+    intervals: dict[str, Interval] = Field(description="of the weights, by t")
+    declared: dict[str, float] = Field(description="the rubric's own weights, in the same sense")
+    pearson: float | None = Field(description="of the fitted composite with the target, on the items held out")
+    declared_pearson: float | None = Field(description="what the rubric's own weights reach on them")
     undefined: Undefined = Field(default_factory=dict)
 
 
 class BlendFit(Value):
-    """The weight w of c + w(b − b̄) that correlates best with humans, by cross-validation.
-
-    `weight` maximises the mean over folds of the correlation on the fold; `interval` is 95 % by bootstrap.
-    `correlation` is nested: each fold is judged with the weight that the others chose; `unblended` and `default` are
-    those of w = 0 and w = 10 on the same folds. `tried` are the least and the greatest weight that were tried: a weight
-    at its end says that a greater one may do better.
-    """
+    """The weight w of c + w(b − b̄) that correlates best with humans, by cross-validation over contexts."""
 
     aspect: str
-    n: int
-    left_out: int
+    n: N
+    left_out: LeftOut
     folds: int
-    seed: int
+    seed: Seed
     statistic: Literal["spearman", "pearson"]
-    weight: float | None
-    interval: Interval
-    correlation: float | None
-    unblended: float | None
-    default: float | None
-    tried: Annotated[tuple[float, float], Field(strict=False)] = (0.0, 50.0)
-    resamples: int = 0
+    weight: float | None = Field(description="has the highest mean, over folds, of the correlation on the fold")
+    interval: Interval = Field(description="of the weight: 95 %, by bootstrap over contexts within folds")
+    correlation: float | None = Field(
+        description="nested: each fold's with the weight that the others chose, averaged over folds"
+    )
+    unblended: float | None = Field(description="the correlation of w = 0 on the same folds")
+    default: float | None = Field(description="the correlation of w = 10 on the same folds")
+    tried: Annotated[
+        tuple[float, float], Field(strict=False, description="the least and the greatest weight that were tried")
+    ] = (0.0, 50.0)
+    resamples: int = Field(default=0, description="bootstrap samples; of very many items fewer")
+    notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
 
 
 class WinShare(Value):
-    """Contexts won of all, ties included in the denominator. `interval` is Wilson's, 95 %; null without contexts."""
+    """Contexts won of all, ties included in the denominator; null without contexts."""
 
     wins: int
     share: float | None
-    interval: Interval
+    interval: Interval = Field(description="of the share: Wilson's, 95 %")
 
 
 class PairedWins(Value):
-    """Two systems on the contexts that both answered with a value; `left_out` are the others. `preference` is a's
-    share of the contexts that one of them won, null where none did, with Wilson's 95 % interval."""
+    """Two systems on the contexts that both answered with a value."""
 
-    a: str
-    b: str
+    a: str = Field(description="the first system")
+    b: str = Field(description="the second system")
     contexts: int
     a_wins: WinShare
     b_wins: WinShare
     ties: WinShare
-    preference: float | None
-    preference_interval: Interval
-    left_out: int = 0
+    preference: float | None = Field(description="a's share of the contexts that one of the two won")
+    preference_interval: Interval = Field(description="of the preference: Wilson's, 95 %")
+    left_out: int = Field(default=0, description="contexts that one of them, or both, did not answer with a value")
     undefined: Undefined = Field(default_factory=dict)
 
 
 class AspectWins(Value):
-    """A context is won by the one system with the highest value, tied where several have it.
+    """A context is won by the one system with the highest value, tied where several have it."""
 
-    `contexts` are those that every system answered with a value; `left_out` are those that some did not.
-    """
-
-    contexts: int
-    left_out: int
+    contexts: int = Field(description="those that every system answered with a value")
+    left_out: int = Field(description="contexts that some system did not answer with a value")
     systems: dict[str, WinShare]
     ties: WinShare
     pairs: Annotated[tuple[PairedWins, ...], listed()]
@@ -263,9 +271,10 @@ class AspectWins(Value):
 
 
 class WinReport(Value):
-    """Per aspect; what is blended stands as `NAME.blended`. `contexts` are all, those of one system included."""
+    """Per aspect; what is blended stands as `NAME.blended`."""
 
     systems: Annotated[tuple[str, ...], listed()]
-    contexts: int
+    contexts: int = Field(description="all, those that one system alone answered included")
     aspects: dict[str, AspectWins]
+    best: Best = Field(default_factory=dict)
     undefined: Undefined = Field(default_factory=dict)

@@ -8,7 +8,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from app.analysis.observations import Floats, Observations
+from app.analysis.observations import NO_RATER, Floats, Observations
 from app.domain.analysis_request import (
     AgreementRequest,
     AnalysisRequest,
@@ -34,23 +34,37 @@ from app.ports import RubricSource
 Report = AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport
 
 
-@singledispatch
 def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
     """The analysis that the request's type names. It takes seconds at worst: not for an event loop.
 
     Raises InvalidRequest where the request asks for what the rubric or the data have not. scipy is loaded here.
     """
+    return compute(request, prepare(request, observations, rubrics), rubrics)
+
+
+def prepare(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Observations:
+    """The observations as the analysis takes them, and as a drawing of it must: the values that were asked for stand as
+    ratings, and more of them is better, as far as a named rubric says what is. Raises InvalidRequest."""
+    if not isinstance(request, HierarchyRequest | WinRatesRequest):
+        return observations
+    chosen = choose(observations, request.values or "ratings")
+    return chosen if request.rubric is None else orient(chosen, rubrics.get(request.rubric).best)
+
+
+@singledispatch
+def compute(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
+    """The analysis of observations that are prepared. As `analyse`."""
     raise NotImplementedError(type(request).__name__)
 
 
-@analyse.register
+@compute.register
 def _(request: AgreementRequest, observations: Observations, rubrics: RubricSource) -> AgreementReport:
     from app.analysis.agreement import measure_agreement
 
     return measure_agreement(observations)
 
 
-@analyse.register
+@compute.register
 def _(request: CorrelationRequest, observations: Observations, rubrics: RubricSource) -> CorrelationReport:
     from app.analysis.correlation import correlate
 
@@ -60,22 +74,21 @@ def _(request: CorrelationRequest, observations: Observations, rubrics: RubricSo
     return correlate(observations, resamples=request.resamples, seed=request.seed)
 
 
-@analyse.register
+@compute.register
 def _(request: HierarchyRequest, observations: Observations, rubrics: RubricSource) -> HierarchyReport:
     from app.analysis.hierarchy import find_hierarchy
 
-    chosen = choose(oriented(request, observations, rubrics), request.values)
-    return find_hierarchy(chosen, alpha=request.alpha, method=request.method)
+    return find_hierarchy(observations, alpha=request.alpha, method=request.method)
 
 
-@analyse.register
+@compute.register
 def _(request: WinRatesRequest, observations: Observations, rubrics: RubricSource) -> WinReport:
     from app.analysis.win_rates import rate_wins
 
-    return rate_wins(choose(oriented(request, observations, rubrics), request.values or "ratings"))
+    return rate_wins(observations)
 
 
-@analyse.register
+@compute.register
 def _(request: CompositeFitRequest, observations: Observations, rubrics: RubricSource) -> CompositeFit:
     from app.analysis.composite_fitting import fit_composite
 
@@ -83,7 +96,7 @@ def _(request: CompositeFitRequest, observations: Observations, rubrics: RubricS
     return fit_composite(observations, find_composite(rubric, request.composite), request.target, seed=request.seed)
 
 
-@analyse.register
+@compute.register
 def _(request: BlendFitRequest, observations: Observations, rubrics: RubricSource) -> BlendFit:
     from app.analysis.blend_fitting import fit_blend
 
@@ -92,18 +105,45 @@ def _(request: BlendFitRequest, observations: Observations, rubrics: RubricSourc
     return fit_blend(observations, request.aspect, folds=request.folds, seed=request.seed, statistic=request.statistic)
 
 
-def oriented(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Observations:
-    """The observations so that more is better, as far as a named rubric says what is better."""
-    return observations if request.rubric is None else orient(observations, rubrics.get(request.rubric).best)
-
-
 def orient(observations: Observations, best: Mapping[str, float]) -> Observations:
-    """Aspects whose best level is not the highest count by minus their distance from it."""
+    """Aspects whose best level is not the highest count by minus their distance from it; `folded` says which do.
 
-    def turn(columns: Mapping[str, Floats]) -> dict[str, Floats]:
-        return {name: -np.abs(column - best[name]) if name in best else column for name, column in columns.items()}
+    Raters are averaged first: one who says −1 and one who says 1 agree on nothing, but their mean is 0. What nothing is
+    to be done to is handed back as it is.
+    """
+    columns = {**observations.scores, **observations.ratings}
+    levels = {name: level for name, level in best.items() if name in columns and name not in observations.folded}
+    if not levels:
+        return observations
+    averaged = average(observations)
 
-    return replace(observations, ratings=turn(observations.ratings), scores=turn(observations.scores))
+    def fold(columns: Mapping[str, Floats]) -> dict[str, Floats]:
+        return {name: -np.abs(column - levels[name]) if name in levels else column for name, column in columns.items()}
+
+    return replace(
+        averaged,
+        ratings=fold(averaged.ratings),
+        scores=fold(averaged.scores),
+        folded={**observations.folded, **levels},
+    )
+
+
+def average(observations: Observations) -> Observations:
+    """One row for each system's item, without raters: its ratings are their means."""
+    from app.analysis.statistics import settled_means
+
+    units = observations.units
+    return replace(
+        observations,
+        raters=(),
+        system=observations.unit_system,
+        item=observations.unit_item,
+        rater=np.full(units, NO_RATER, dtype=np.int64),
+        ratings={name: settled_means(observations, column) for name, column in observations.ratings.items()},
+        scores={name: settled_means(observations, column) for name, column in observations.scores.items()},
+        similarity=None if observations.similarity is None else observations.means(observations.similarity),
+        lines=None,
+    )
 
 
 def choose(observations: Observations, values: Values) -> Observations:

@@ -25,7 +25,7 @@ from app.plots.lettering import Lettering, letter
 
 ROW_INCHES = 0.5
 DEFAULT_WEIGHT = 10.0
-"""The w of method.md's blend, which BlendFit's `default` is the correlation of."""
+"""The w of a blend that names none; BlendFit's `default` is the correlation with it."""
 
 
 def build_composite_fit(report: CompositeFit) -> tuple[Any, list[str]]:

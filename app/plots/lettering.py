@@ -12,6 +12,8 @@ from matplotlib.font_manager import FontProperties, fontManager, get_font
 from matplotlib.font_manager import findfont as find_file
 from matplotlib.text import Text
 
+from app.domain.plain_text import printable
+
 PLAIN = "DejaVu Sans"
 """Comes with matplotlib, and stands first: Latin text looks alike everywhere."""
 
@@ -79,7 +81,7 @@ class Lettering:
 
     def write(self, text: str) -> str:
         """A text of one line, never read as a formula, with boxes for what cannot be drawn."""
-        drawn = "".join(BOX if character in self.missing else character for character in tame(text))
+        drawn = "".join(BOX if character in self.missing else character for character in printable(text))
         return drawn.replace("$", r"\$")
 
     def dress(self, figure: Any) -> None:
@@ -97,7 +99,7 @@ class Lettering:
             return []
         some = " ".join(sorted(self.missing)[:MOST_NAMED])
         more = " …" if len(self.missing) > MOST_NAMED else ""
-        names = ", ".join(f"#{number} {tame(name)}" for name, number in self.numbers.items())
+        names = ", ".join(f"#{number} {printable(name)}" for name, number in self.numbers.items())
         lost = f"no font here has {some}{more}: install one such as Noto Sans CJK"
         return [f"{lost}. Drawn as {BOX} are {names}" if names else lost]
 
@@ -105,7 +107,7 @@ class Lettering:
 def letter(names: Iterable[str], texts: Iterable[str] = (), faces: Iterable[Face] | None = None) -> Lettering:
     """The lettering that names and other texts need, of the installed families, or of `faces`, the plain one first."""
     named = list(dict.fromkeys(names))
-    left = {character for text in (*named, *texts) for character in tame(text)}
+    left = {character for text in (*named, *texts) for character in printable(text)}
     chosen: list[str] = []
     for face in find_faces() if faces is None else faces:
         had = {character for character in left if ord(character) in face.points}
@@ -114,7 +116,7 @@ def letter(names: Iterable[str], texts: Iterable[str] = (), faces: Iterable[Face
             left -= had
         if not left:
             break
-    lost = [name for name in named if left & set(tame(name))]
+    lost = [name for name in named if left & set(printable(name))]
     return Lettering(tuple(chosen), frozenset(left), {name: number for number, name in enumerate(lost, start=1)})
 
 
@@ -124,13 +126,6 @@ def find_faces() -> Iterator[Face]:
     for family in (PLAIN, *(name for name in WIDE if name in installed)):
         file = find_file(FontProperties(family=[family]), fallback_to_default=False)
         yield Face(family, get_font(file).get_charmap().keys())
-
-
-def tame(text: str) -> str:
-    """The text on one line, without controls: a name must not steer the drawing."""
-    return "".join(
-        character if character.isprintable() else " " if character.isspace() else "\ufffd" for character in text
-    )
 
 
 def shorten(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from app.domain.reports import AspectWins, WinReport, WinShare
@@ -57,6 +58,7 @@ def draw_stacks(axes: Any, report: WinReport, named: dict[str, str], letters: Le
     """A bar an aspect: the share of contexts that each system wins, then ties."""
     head(axes, "Share of contexts won")
     tidy(axes, keep=("bottom",))
+    shown: dict[str, tuple[str, Any]] = {}
     for place, (_, found) in enumerate(report.aspects.items()):
         if not found.contexts:
             axes.text(0.01, place, f"– {letters.write(reason_of(found))}", va="center", fontsize=SMALL, color=GREY)
@@ -64,7 +66,8 @@ def draw_stacks(axes: Any, report: WinReport, named: dict[str, str], letters: Le
         start = 0.0
         for name, share, colour in parts_of(found, named):
             label = letters.show(name) if name in named else name
-            axes.barh(place, share, left=start, height=thickness, color=colour, edgecolor="white", label=label)
+            piece = axes.barh(place, share, left=start, height=thickness, color=colour, edgecolor="white")
+            shown.setdefault(colour, (label, piece))
             if share >= LEAST_LABELLED:
                 text = f"{share:.0%}"
                 ink = INK if colour in {TIES_COLOUR, "#f0e442", "#e69f00", "#56b4e9", "#cc79a7"} else "white"
@@ -75,12 +78,20 @@ def draw_stacks(axes: Any, report: WinReport, named: dict[str, str], letters: Le
     axes.set_yticks(range(len(report.aspects)), [letters.show(name) for name in report.aspects])
     axes.tick_params(axis="y", length=0, labelsize=TEXT)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    handles, labels = axes.get_legend_handles_labels()
-    legend = dict(zip(labels, handles, strict=True))
-    if legend:
-        axes.figure.legend(
-            legend.values(), legend.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=SMALL
-        )
+    name_colours(axes.figure, list(shown.values()))
+
+
+def name_colours(figure: Any, shown: Sequence[tuple[str, Any]]) -> None:
+    """The legend: each name beside a piece of its colour. None where nothing was won."""
+    if not shown:
+        return
+    pieces = [piece for _, piece in shown]
+    legend = figure.legend(
+        pieces, [""] * len(pieces), loc="outside lower center", ncols=5, frameon=False, fontsize=SMALL
+    )
+    for text, (name, _) in zip(legend.get_texts(), shown, strict=True):
+        # Not as labels: matplotlib before 3.10 leaves those out that begin with an underscore, as a name may.
+        text.set_text(name)
 
 
 def parts_of(found: AspectWins, named: dict[str, str]) -> list[tuple[str, float, str]]:

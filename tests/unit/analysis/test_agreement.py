@@ -85,6 +85,32 @@ def test_an_aspect_that_nobody_rated_has_no_figure():
     }
 
 
+def test_what_the_figures_are_not_of_is_told():
+    records = [{"item": n, "rater": r, "ratings": {"a": n % 3 if r in "AB" else 1}} for n in range(4) for r in "ABC"]
+    records += [{"item": n, "rater": "D", "ratings": {"a": n}} for n in range(2)]
+    records += [{"item": n, "ratings": {"a": n}} for n in range(3)]
+    found = measure_agreement(observe(records)).aspects["a"]
+    assert (found.n, found.raters, found.compared) == (4, 4, 2)
+    assert found.notes == (
+        "3 ratings without a rater may be means, and count only in the mean and the sd",
+        "spearman and pearson leave out 1 of 4 raters, for sharing fewer than 3 items with others",
+        "spearman and pearson leave out 1 of 4 raters, for being constant on the items shared with others, or held "
+        "against others who are",
+    )
+
+
+def test_a_named_rater_beside_a_nameless_one_agrees_with_nobody():
+    records = [{"item": n, "ratings": {"a": n}} for n in range(4)]
+    records += [{"item": n, "rater": "A", "ratings": {"a": n}} for n in range(4)]
+    found = measure_agreement(observe(records)).aspects["a"]
+    assert found.undefined == {
+        "spearman": "fewer than two raters are named",
+        "pearson": "fewer than two raters are named",
+        "krippendorff_alpha": "no item has ratings by two named raters",
+    }
+    assert found.notes == ("4 ratings without a rater may be means, and count only in the mean and the sd",)
+
+
 def test_without_ratings_the_report_is_empty():
     report = measure_agreement(observe([{"item": "1", "ratings": {}, "scores": {"natural": 1}}]))
     assert (report.aspects, report.ratings, report.items) == ({}, 0, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -35,10 +37,14 @@ def test_a_known_weight_comes_back_within_the_interval(statistic, monkeypatch):
 def test_the_figures_are_means_over_the_folds():
     observed = blended(60, 1)
     found = fit_blend(observed, "relevance", folds=4, seed=2)
-    c, b, y = observed.scores["relevance"], observed.similarity, observed.ratings["relevance"]
-    assert b is not None
+    assert observed.similarity is not None
+    order = np.argsort([str(number) for number in range(60)])
+    c, b, y = (
+        column[order] for column in (observed.scores["relevance"], observed.similarity, observed.ratings["relevance"])
+    )
+    parts = split(np.arange(60), 4, 2)
     curves = np.array(
-        [[stats.spearmanr(c[part] + weight * b[part], y[part])[0] for weight in WEIGHTS] for part in split(60, 4, 2)]
+        [[stats.spearmanr(c[part] + weight * b[part], y[part])[0] for weight in WEIGHTS] for part in parts]
     )
     assert found.unblended == pytest.approx(curves[:, 0].mean())
     assert found.default == pytest.approx(curves[:, WEIGHTS == 10].mean())
@@ -83,10 +89,50 @@ def test_an_interval_is_repeatable_and_larger_data_get_fewer_resamples(monkeypat
 def test_folds_are_resampled_independently():
     c, b, y = np.random.default_rng(0).normal(size=(3, 20))
     part = np.arange(20)
-    one = resampled_weights(c, b, y, [part], resamples=20, seed=1, statistic="pearson")
-    two = resampled_weights(c, b, y, [part, part], resamples=20, seed=1, statistic="pearson")
+    one = resampled_weights(c, b, y, part, [part], resamples=20, seed=1, statistic="pearson")
+    two = resampled_weights(c, b, y, part, [part, part], resamples=20, seed=1, statistic="pearson")
     # Drawn alike, two folds of the same items would choose as one.
     assert one.tolist() != two.tolist()
+
+
+def test_a_fold_has_whole_contexts():
+    context = np.repeat(np.arange(10), 3)
+    parts = split(context, 4, 0)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(30))
+    assert [len(part) for part in parts] == [9, 9, 6, 6]
+    assert sum(len(set(context[part].tolist())) for part in parts) == 10
+
+
+def test_the_order_of_the_lines_moves_nothing():
+    observed = blended(40, 3)
+    found = fit_blend(observed, "relevance", seed=2)
+    order = np.random.default_rng(0).permutation(40)
+    assert observed.similarity is not None
+    shuffled = replace(
+        observed,
+        item=observed.item[order],
+        ratings={"relevance": observed.ratings["relevance"][order]},
+        scores={"relevance": observed.scores["relevance"][order]},
+        similarity=observed.similarity[order],
+    )
+    assert fit_blend(shuffled, "relevance", seed=2) == found
+
+
+@pytest.mark.parametrize(
+    ("statistic", "weight", "noise", "told"),
+    [
+        ("pearson", 20, 0, None),
+        ("pearson", 5, 5, "the interval ends at 50, the greatest weight tried"),
+        ("pearson", 20, 10, "50 is the greatest weight tried: a greater one may do better"),
+        ("spearman", 500, 0, "50, the greatest weight tried, does as well as 31.5: the items set it no bound"),
+    ],
+)
+def test_a_weight_at_the_end_of_those_tried_is_told(statistic, weight, noise, told):
+    generator = np.random.default_rng(0)
+    c, b = generator.normal(size=(2, 60))
+    y = c + weight * b + noise * generator.normal(size=60)
+    found = fit_blend(observe_columns({"a": y}, {"a": c}, b), "a", statistic=statistic)
+    assert found.notes == (() if told is None else (told,))
 
 
 def test_items_with_gaps_are_left_out():
@@ -122,9 +168,13 @@ def test_a_judge_that_always_says_the_same_correlates_only_when_blended():
     generator = np.random.default_rng(0)
     b = generator.normal(size=30)
     found = fit_blend(observe_columns({"a": b}, {"a": np.ones(30)}, b), "a")
-    assert (found.weight, found.unblended) == (0.5, None)
-    assert found.undefined == {"unblended": "at the weight 0 all values of a fold are equal"}
-    assert (found.correlation, found.default) == pytest.approx((1, 1))
+    assert (found.weight, found.interval, found.correlation, found.unblended) == (None, None, None, None)
+    same = "the score is the same on all items, and every weight above 0 does as well as another"
+    assert found.undefined == {
+        **dict.fromkeys(("weight", "interval", "correlation"), same),
+        "unblended": "at the weight 0 all values of a fold are equal",
+    }
+    assert found.default == pytest.approx(1)
 
 
 def test_without_similarity_no_item_can_be_blended():

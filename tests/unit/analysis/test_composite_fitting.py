@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -156,5 +158,18 @@ def test_held_out_items_that_are_all_alike_have_no_correlation():
 def test_an_aspect_that_nobody_rated_is_named_with_the_nearest():
     with pytest.raises(UnknownAspect, match="'acceptable'; did you mean 'acceptability'"):
         fit_composite(observe_columns(answers(5, 0)), MATE, "acceptable")
-    with pytest.raises(UnknownAspect, match="nobody rated the aspect 'factuality'"):
+    with pytest.raises(UnknownAspect, match=r"nobody rated the aspect 'factuality'$"):
         fit_composite(observe_columns({"acceptability": np.ones(3)}), MATE, "acceptability")
+
+
+def test_the_order_of_the_lines_moves_no_held_out_item():
+    ratings = answers(30, 1)
+    observed = observe_columns(ratings)
+    order = np.random.default_rng(0).permutation(30)
+    shuffled = replace(
+        observed, item=observed.item[order], ratings={name: column[order] for name, column in ratings.items()}
+    )
+    found = fit_composite(observed, MATE, "acceptability", seed=4)
+    again = fit_composite(shuffled, MATE, "acceptability", seed=4)
+    assert again.weights == pytest.approx(found.weights)
+    assert again.pearson == pytest.approx(found.pearson)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from app.analysis.correlation import correlate
+from app.analysis.correlation import INTERVALS, correlate
 from app.analysis.formats import read_ndjson
+from app.analysis.observations import NO_RATER, Observations
 from app.analysis.reading import ObservationReader
 from tests.support.observed import observe, observe_columns
 
@@ -26,6 +27,22 @@ UNIEVAL = {
 COLUMNS = st.integers(0, 15).flatmap(
     lambda n: arrays(np.float64, (2, n), elements=st.sampled_from([1, 2, 2.5, 7, math.nan]))
 )
+
+
+def observe_shared(scores, ratings):
+    """Tables of contexts by systems, NaN where a system has no score."""
+    scores = np.array(scores, float)
+    item, system = np.nonzero(~np.isnan(scores))
+    return Observations(
+        systems=tuple(map(str, range(scores.shape[1]))),
+        items=tuple(map(str, range(len(scores)))),
+        raters=(),
+        system=system,
+        item=item,
+        rater=np.full(len(item), NO_RATER),
+        ratings={"a": np.array(ratings, float)[item, system]},
+        scores={"a": scores[item, system]},
+    )
 
 
 def correlated(scores, ratings, systems=None, **settings):
@@ -91,6 +108,73 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert min(held.values()) >= 88
 
 
+def answer(contexts, systems, seed, *, drop=0.0):
+    """Scores and ratings that correlate by 0.6, within a context as between contexts; without bias."""
+    generator = np.random.default_rng(seed)
+    mixed = np.linalg.cholesky([[1, 0.6], [0.6, 1]]).T
+    shared = generator.normal(size=(contexts, 1, 2)) @ mixed * math.sqrt(0.6)
+    own = generator.normal(size=(contexts, systems, 2)) @ mixed * math.sqrt(0.4)
+    scores, ratings = np.moveaxis(shared + own, 2, 0)
+    scores[generator.random(scores.shape) < drop] = np.nan
+    return observe_shared(scores, ratings)
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.5])
+def test_intervals_hold_the_truth_where_systems_share_contexts(drop):
+    truth = {"pearson": 0.6, "spearman": 6 / math.pi * math.asin(0.3), "kendall": 2 / math.pi * math.asin(0.6)}
+    held = dict.fromkeys([*truth, "bias"], 0)
+    for seed in range(120):
+        found = correlate(answer(60, 6, seed, drop=drop), resamples=200, seed=seed).aspects["a"]
+        for name, value in {**truth, "bias": 0.0}.items():
+            low, high = getattr(found, f"{name}_interval")
+            held[name] += low <= value <= high
+    assert min(held.values()) >= 0.9 * 120
+
+
+@pytest.mark.parametrize("n", [3, 8])
+def test_the_interval_of_a_bias_holds_the_truth_of_few_items_too(n):
+    held = 0
+    for seed in range(200):
+        low, high = correlated(np.random.default_rng(seed).normal(size=n), np.zeros(n), resamples=0).bias_interval
+        held += low <= 0 <= high
+    assert held >= 0.92 * 200
+
+
+def test_the_order_of_the_lines_moves_no_interval():
+    records = [
+        {"system": f"s{system}", "item": f"i{item}", "rater": rater, "ratings": {"a": (item * 7 + system * rater) % 5},
+         "scores": {"a": (item * 3 + system) % 4}}
+        for item in range(12) for system in range(3) for rater in (1, 2, 3)
+    ]  # fmt: skip
+    found = correlate(observe(records), resamples=50, seed=3).aspects["a"]
+    for seed in range(3):
+        shuffled = [records[place] for place in np.random.default_rng(seed).permutation(len(records))]
+        again = correlate(observe(shuffled), resamples=50, seed=3).aspects["a"]
+        assert [getattr(again, name) for name in INTERVALS] == [getattr(found, name) for name in INTERVALS]
+        assert again.bias_interval == found.bias_interval
+
+
+@pytest.mark.parametrize(
+    ("scores", "ratings", "told"),
+    [
+        ([0.1, 0.5, 0.9], [1, 2, 3], True),  # nothing in common
+        ([0, 0.5, 1], [0, 1, 3], True),  # a third
+        ([2, 3, 3], [1, 2, 3], False),  # half of it
+        ([1, 4, 5], [1, 2, 5], False),
+        ([2, 2, 2], [1, 2, 3], False),  # that it never varies is told anyway
+        ([4, 4, 4], [1, 2, 3], True),
+        ([9, 9], [1, 2], False),  # too few to tell
+    ],
+)
+def test_a_bias_between_two_scales_is_told(scores, ratings, told):
+    notes = correlated(scores, ratings).notes
+    assert bool(notes) == told
+    if told:
+        assert notes[0].startswith(f"scores run from {min(scores):g} to {max(scores):g} and ratings from 1 to 3: ") or (
+            notes[0].startswith("scores run from 0 to 1 and ratings from 0 to 3: the bias means something only where")
+        )
+
+
 def test_the_seed_makes_intervals_repeatable_and_aspects_do_not_move_each_other():
     x, y = np.random.default_rng(0).normal(size=(2, 30))
     both = correlate(observe_columns({"b": y, "a": x}, {"b": x, "a": y}), resamples=100, seed=4)
@@ -104,7 +188,31 @@ def test_a_bias_has_an_interval_unless_it_is_the_same_everywhere():
     assert found.undefined["bias_interval"] == "all differences are equal"
     moved = correlated([2, 3, 5], [1, 2, 3]).bias_interval
     assert moved is not None
-    assert moved == pytest.approx((1, 2))
+    # Differences 1, 1, 2: 4/3 ± t(2) · s / √3, s² = 1/3.
+    assert moved == pytest.approx((4 / 3 - 4.302653 / 3, 4 / 3 + 4.302653 / 3))
+
+
+def test_differences_of_one_context_come_together():
+    # Contexts with the sums of deviations from the mean 2: −2 (1, 1), 0 (2), 2 (3, 3). √(3/2 · 8) / 5 · t(2).
+    observed = observe_shared([[1, 1], [2, np.nan], [3, 3]], np.zeros((3, 2)))
+    found = correlate(observed, resamples=10).aspects["a"]
+    margin = 4.302653 * math.sqrt(12) / 5
+    assert (found.n, found.contexts, found.bias) == (5, 3, 2.0)
+    assert found.bias_interval == pytest.approx((2 - margin, 2 + margin))
+
+
+def test_a_bias_whose_contexts_all_add_up_to_the_same_has_no_interval():
+    found = correlate(observe_shared([[1, 3], [3, 1], [2, 2]], np.zeros((3, 2))), resamples=10).aspects["a"]
+    assert (found.bias, found.bias_interval) == (2.0, None)
+    assert found.undefined["bias_interval"] == "the systems' differences add up to the same on every item"
+
+
+def test_one_context_has_no_interval_however_many_systems_answered_it():
+    found = correlate(observe_shared([[1, 2, 3, 5]], [[1, 3, 2, 4]]), resamples=50).aspects["a"]
+    assert (found.n, found.contexts) == (4, 1)
+    assert found.spearman == pytest.approx(0.8)
+    assert found.undefined["bias_interval"] == "fewer than two different items have both"
+    assert found.undefined["pearson_interval"] == "fewer than 3 different items to draw from"
 
 
 def test_raters_are_averaged_and_give_the_ceiling_on_the_same_items():
@@ -133,7 +241,7 @@ def test_a_ceiling_that_cannot_be_had_says_why():
     ceiling = correlate(observe(records), resamples=10).aspects["a"].ceiling
     assert ceiling is not None
     assert (ceiling.raters, ceiling.spearman) == (2, None)
-    assert ceiling.undefined == dict.fromkeys(("spearman", "pearson"), "no two raters rated the same item")
+    assert ceiling.undefined == dict.fromkeys(("spearman", "pearson"), "no two named raters rated the same item")
 
 
 def test_systems_are_compared_by_their_means():

@@ -114,8 +114,8 @@ def test_of_a_line_nothing_is_left(method):
 @pytest.mark.parametrize(
     ("x", "y", "why"),
     [
-        ([], [], "0 items"),
-        ([1, 2], [2, 1], "2 items"),
+        ([], [], "fewer than 3 items"),
+        ([1, 2], [2, 1], "fewer than 3 items"),
         ([2, 2, 2, 2], [1, 2, 3, 4], "same value for the lower"),
         ([0.1, 0.1, 0.1 + 1e-17], [1, 2, 3], "same value for the lower"),
         ([1, 2, 3, 4], [0, 0, 0, 0], "same value for the higher"),

@@ -136,7 +136,10 @@ def test_a_table_may_hold_labels():
 
 
 def test_a_table_with_an_empty_labels_cell_has_no_ratings_there():
-    assert faults_of(read_csv, lines("item,labels\na,\n"), labels={"O": 1}) == [(2, "its ratings are empty")]
+    nothing = "neither this line nor any other has ratings or scores"
+    assert faults_of(read_csv, lines("item,labels\na,\n"), labels={"O": 1}) == [(2, nothing)]
+    found = read_csv(lines("item,labels\na,\nb,OO\n"), ObservationReader(labels={"O": 1}))
+    assert (found.units, int((~np.isnan(found.ratings["label"])).sum())) == (2, 2)
 
 
 @pytest.mark.parametrize(

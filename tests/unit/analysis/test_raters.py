@@ -54,7 +54,7 @@ def test_alpha_of_values_that_are_all_different():
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        ([[1, np.nan], [np.nan, 2]], "no item has ratings by two raters"),
+        ([[1, np.nan], [np.nan, 2]], "no item has ratings by two named raters"),
         ([[1, 1], [1, 1]], "all ratings of items with two raters or more are equal"),
         ([[1, 1, 2], [1, 1, np.nan]], "all ratings of items with two raters or more are equal"),
         ([[np.nan]], "no rater is named"),
@@ -94,7 +94,7 @@ def test_raters_are_compared_as_loops_over_scipy_do(table):
     ("table", "reason"),
     [
         ([[1, 2, 3]], "fewer than two raters are named"),
-        ([[1, 2, 3, np.nan], [np.nan] * 3 + [1]], "no two raters rated the same item"),
+        ([[1, 2, 3, np.nan], [np.nan] * 3 + [1]], "no two named raters rated the same item"),
         ([[2, 2, 2], [1, 2, 3]], "no rater shares 3 items with others on which the ratings of both vary"),
         ([[1, 2], [1, 2]], "no rater shares 3 items with others on which the ratings of both vary"),
     ],
@@ -106,8 +106,13 @@ def test_it_is_said_why_raters_cannot_be_compared(table, reason):
 def test_a_rater_who_never_varies_is_left_out_of_the_average():
     # The others of the first are (1+2)/2, (2+2)/2, (3+2)/2: in its own order. The third, always 2, says nothing.
     found = compare_raters(rated([[1, 2, 3], [1, 2, 3], [2, 2, 2]]))
-    assert (found.raters, found.compared) == (3, 2)
+    assert (found.raters, found.compared, found.few, found.constant) == (3, 2, 0, 1)
     assert found.spearman == pytest.approx(1.0)
+
+
+def test_a_rater_who_shares_too_few_items_is_told_apart_from_one_who_never_varies():
+    found = compare_raters(rated([[1, 2, 3, 4], [1, 2, 3, 4], [2, 2, 2, np.nan], [1, 4, np.nan, np.nan]]))
+    assert (found.raters, found.compared, found.few, found.constant) == (4, 2, 1, 1)
 
 
 def test_others_whose_ratings_cancel_do_not_vary():

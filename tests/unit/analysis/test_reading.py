@@ -95,7 +95,6 @@ def test_aspects_come_in_the_order_given():
             {"item": "1", "rating": {"natural": 1}, "scores": {"natural": 1}},
             "has no ratings; did you mean 'rating'?",
         ),
-        ({"item": "1", "ratings": {}}, "its ratings are empty"),
         ({"item": "1", "ratings": [3]}, "its ratings are not an object"),
         (
             {"item": "1", "labels": "OX"},
@@ -215,6 +214,19 @@ def test_faults_of_all_kinds_come_together_in_order_and_are_counted():
 
 def test_no_record_at_all_is_a_fault():
     assert faults_of([]) == [(1, "there is no record")]
+
+
+def test_ratings_that_hold_nothing_are_as_good_as_ratings_that_are_null():
+    one = {"item": "1", "ratings": {"natural": 1}}
+    empty, null = (observe([one, {"item": "2", "ratings": ratings}]) for ratings in ({}, {"natural": None}))
+    assert (empty.units, null.units) == (2, 2)
+    assert np.array_equal(empty.ratings["natural"], null.ratings["natural"], equal_nan=True)
+
+
+def test_records_that_all_hold_nothing_are_a_fault():
+    records = [{"item": item, "ratings": {}} for item in "ab"]
+    assert faults_of(records) == [(1, "neither this line nor any other has ratings or scores")]
+    assert observe([{"item": "a", "ratings": {}, "scores": {"x": None}}]).units == 1
 
 
 def test_callers_text_is_cut_in_what_is_said():

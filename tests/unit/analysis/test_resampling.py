@@ -17,44 +17,51 @@ from app.analysis.resampling import (
     affordable,
     draw,
     interval_of,
-    resampled_kendall,
-    resampled_mean,
-    resampled_pearson,
-    resampled_spearman,
+    number_runs,
+    resample,
 )
 
-PAIRS = st.integers(3, 15).flatmap(lambda n: arrays(np.float64, (2, n), elements=st.sampled_from([1, 2, 2.5, 9])))
 RESAMPLES = 20
+VALUES = st.sampled_from([1, 2, 2.5, 9])
+PAIRS = st.integers(3, 15).flatmap(
+    lambda n: st.tuples(
+        arrays(np.float64, (2, n), elements=VALUES),
+        arrays(np.int64, n, elements=st.integers(0, 4)).map(lambda keys: number_runs(np.sort(keys))),
+    )
+)
+FUNCTIONS = {"spearman": stats.spearmanr, "pearson": stats.pearsonr, "kendall": stats.kendalltau}
 
 
-def one_by_one(function, x, y):
+def rows_of(cluster, resamples, seed):
+    """The rows of each resample, one after the other."""
+    return [np.repeat(np.arange(len(cluster)), row) for part in draw(cluster, resamples, seed) for row in part]
+
+
+def one_by_one(function, x, y, cluster):
     found = []
-    (rows,) = draw(len(x), RESAMPLES, 5)
-    for drawn in rows:
-        varies = np.ptp(x[drawn]) and np.ptp(y[drawn])
-        found.append(function(x[drawn], y[drawn]).statistic if varies else np.nan)
+    for rows in rows_of(cluster, RESAMPLES, 5):
+        varies = np.ptp(x[rows]) and np.ptp(y[rows])
+        found.append(function(x[rows], y[rows]).statistic if varies and len(rows) > 1 else np.nan)
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(PAIRS)
-def test_resampled_coefficients_are_scipys(pair):
-    x, y = pair
-    for found, function in (
-        (resampled_spearman(x, y, RESAMPLES, 5), stats.spearmanr),
-        (resampled_pearson(x, y, RESAMPLES, 5), stats.pearsonr),
-        (resampled_kendall(x, y, RESAMPLES, 5), stats.kendalltau),
-    ):
-        assert found == pytest.approx(one_by_one(function, x, y), abs=1e-9, nan_ok=True)
+def test_resampled_coefficients_are_scipys(drawn):
+    (x, y), cluster = drawn
+    found = resample(x, y, cluster, RESAMPLES, 5)
+    for name, function in FUNCTIONS.items():
+        assert found[name] == pytest.approx(one_by_one(function, x, y, cluster), abs=1e-9, nan_ok=True)
 
 
-def test_among_many_items_kendall_is_the_same(monkeypatch):
+@pytest.mark.parametrize(("name", "value"), [("MOST_PAIRED", 3), ("EXACT_IN_SINGLE", 1)])
+def test_kendall_is_the_same_where_there_are_many_pairs(name, value, monkeypatch):
     x, y = np.random.default_rng(0).integers(0, 9, (2, 50)).astype(float)
     x[:48], y[:48] = 1, 1  # so that some resamples are constant
-    by_pairs = resampled_kendall(x, y, 200, 1)
-    monkeypatch.setattr(resampling, "MOST_PAIRED", 49)
-    assert np.isnan(by_pairs).any()
-    assert resampled_kendall(x, y, 200, 1) == pytest.approx(by_pairs, abs=1e-9, nan_ok=True)
+    expected = resample(x, y, np.arange(50), 200, 1)["kendall"]
+    monkeypatch.setattr(resampling, name, value)
+    assert np.isnan(expected).any()
+    assert resample(x, y, np.arange(50), 200, 1)["kendall"] == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 def test_resamples_are_fewer_only_where_they_would_take_minutes():
@@ -64,42 +71,59 @@ def test_resamples_are_fewer_only_where_they_would_take_minutes():
     assert affordable(10**6, 50) == 50
 
 
-def test_the_same_seed_draws_the_same_and_in_parts_no_other_number(monkeypatch):
+def test_a_context_is_drawn_with_all_that_systems_answered_to_it():
+    cluster = number_runs(np.array([7, 7, 7, 4, 9, 9]))
+    assert cluster.tolist() == [0, 0, 0, 1, 2, 2]
+    (counts,) = draw(cluster, 200, 0)
+    assert (counts[:, 0] == counts[:, 1]).all()
+    assert (counts[:, 0] == counts[:, 2]).all()
+    assert (counts[:, 4] == counts[:, 5]).all()
+    assert (counts[:, 0] + counts[:, 3] + counts[:, 4] == 3).all()
+    assert len({tuple(row) for row in counts.tolist()}) == 10  # multisets of three out of three
+
+
+def test_the_same_seed_draws_the_same_also_in_parts(monkeypatch):
+    items = np.arange(10)
+    (whole,) = draw(items, 7, 3)
     monkeypatch.setattr(resampling, "CELLS", 30)
-    parts = list(draw(10, 7, 3))
+    parts = list(draw(items, 7, 3))
     assert [part.shape for part in parts] == [(3, 10), (3, 10), (1, 10)]
-    again = list(draw(10, 7, 3))
-    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
-    assert not np.array_equal(parts[0], next(draw(10, 7, 4)))
-    assert not np.array_equal(next(draw(10, 7, (3, 0))), next(draw(10, 7, (3, 1))))
+    assert np.array_equal(np.concatenate(parts), whole)
+    assert not np.array_equal(parts[0], next(draw(items, 7, 4)))
+    assert not np.array_equal(next(draw(items, 7, (3, 0))), next(draw(items, 7, (3, 1))))
 
 
 @settings(deadline=None)
 @given(arrays(np.float64, 8, elements=st.sampled_from([1, 2, 3])))
 def test_ranks_of_resamples_need_no_sorting(values):
-    (drawn,) = draw(8, 5, 0)
-    expected = np.array([stats.rankdata(values[row]) for row in drawn])
-    assert ResampledRanks(values).of(drawn).tolist() == expected.tolist()
+    (counts,) = draw(np.arange(8), 5, 0)
+    for row, ranks in zip(counts, ResampledRanks(values).of(counts), strict=True):
+        assert np.repeat(ranks, row).tolist() == stats.rankdata(np.repeat(values, row)).tolist()
 
 
-def test_means_of_resamples():
-    values = np.array([1.0, 2, 4])
-    (drawn,) = draw(3, 4, 9)
-    assert resampled_mean(values, 4, 9).tolist() == [values[row].mean() for row in drawn]
+def test_an_interval_of_very_many_items_is_the_middle_95_percent():
+    assert interval_of(np.arange(1001.0), 10**9) == pytest.approx((25.0, 975.0), abs=1e-3)
 
 
-def test_an_interval_is_the_middle_95_percent():
-    assert interval_of(np.arange(1001.0)) == (25.0, 975.0)
+@pytest.mark.parametrize("clusters", [3, 8, 60])
+def test_percentiles_are_expanded_for_few_items(clusters):
+    # Hesterberg (2015), section 5.3: Φ(−√(n / (n − 1)) · t).
+    tail = stats.norm.cdf(-np.sqrt(clusters / (clusters - 1)) * stats.t.ppf(0.975, clusters - 1))
+    assert tail < 0.025
+    figures = np.random.default_rng(0).permutation(np.arange(10_001.0))
+    assert interval_of(figures, clusters) == pytest.approx((10_000 * tail, 10_000 * (1 - tail)), abs=1e-3)
 
 
 def test_few_undefined_resamples_are_passed_over_and_many_are_not():
     figures = np.arange(100.0)
     figures[:5] = np.nan
-    assert interval_of(figures) == pytest.approx((5 + 94 * 0.025, 5 + 94 * 0.975))
+    assert interval_of(figures, 10**9) == pytest.approx((5 + 94 * 0.025, 5 + 94 * 0.975), abs=1e-3)
     figures[5] = np.nan
-    assert interval_of(figures) == "6 of 100 resamples have no figure: too few different items"
+    assert interval_of(figures, 10**9) == "6 of 100 resamples have no figure: too few different items"
 
 
-def test_without_resamples_there_is_no_interval():
-    assert interval_of(np.empty(0)) == "no resamples were asked for"
-    assert resampled_pearson(np.arange(3.0), np.arange(3.0), 0, 0).size == 0
+def test_without_resamples_or_items_there_is_no_interval():
+    assert interval_of(np.empty(0), 9) == "no resamples were asked for"
+    assert interval_of(np.arange(9.0), 2) == "fewer than 3 different items to draw from"
+    x = np.arange(3.0)
+    assert [figures.size for figures in resample(x, x, np.arange(3), 0, 0).values()] == [0, 0, 0]

@@ -164,7 +164,7 @@ def test_what_cannot_be_rated_says_why(table, why):
     assert all(why in reason for reason in found.undefined.values())
     for pair in found.pairs:
         assert (pair.contexts, pair.preference, pair.preference_interval) == (0, None, None)
-        assert set(pair.undefined) == {"a_wins", "b_wins", "ties", "preference"}
+        assert set(pair.undefined) == {"a_wins", "b_wins", "ties", "preference", "preference_interval"}
 
 
 def test_systems_that_share_no_context_say_so():
@@ -176,7 +176,7 @@ def test_only_ties_have_no_preference():
     found = compare_wins("p", "q", np.array([2.0, 2.0, nan]), np.array([2.0, 2.0, 1.0]))
     assert (found.contexts, found.left_out, found.ties.wins, found.ties.share) == (2, 1, 2, 1.0)
     assert found.preference is None
-    assert found.undefined == {"preference": "every context is a tie"}
+    assert found.undefined == dict.fromkeys(("preference", "preference_interval"), "every context is a tie")
 
 
 def test_no_context_at_all():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from app.cli.analyze import analyse_file, make_request
 from app.domain.analysis_request import REQUESTS
+from app.domain.reports import HierarchyReport
 from tests.support.analyzing import AGREED, Record, analyze, ndjson, report, table
 from tests.support.command import environment, run
 from tests.support.command import saiten as saiten_process
@@ -295,6 +298,17 @@ def test_help_has_an_example_and_no_torn_lines(name: str) -> None:
     assert not [line for line in done.stdout.partition("Options:")[0].splitlines() if "   " in line.strip()]
 
 
+def test_the_help_of_all_names_every_exit_code_and_the_metrics() -> None:
+    text = analyze("--help").stdout
+    assert [code for code in range(4) if re.search(rf"\b{code}:", text)] == [0, 1, 2, 3]
+    assert "saiten analyze metrics responses.ndjson --language ja" in text
+
+
+@pytest.mark.parametrize("name", ["hierarchy", "win-rates"])
+def test_help_says_that_more_is_better_without_a_rubric(name: str) -> None:
+    assert "Without --rubric more counts as better" in " ".join(analyze(name, "--help").stdout.split())
+
+
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     script = (
         "import sys; from app.cli import run; sys.argv = ['saiten', 'analyze', '--help']; code = run();"
@@ -302,6 +316,15 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     )
     done = run([sys.executable, "-c", script], tmp_path, None, {})
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+def test_a_file_that_is_refused_loads_no_analysis(tmp_path: Path) -> None:
+    script = (
+        "import sys; from app.cli import run; sys.argv = ['saiten', 'analyze', 'correlation', '-']; code = run();"
+        "print(code, [name for name in ('scipy', 'app.meta.desk', 'app.analysis.differences') if name in sys.modules])"
+    )
+    done = run([sys.executable, "-c", script], tmp_path, b"{}", {})
+    assert done.stdout.splitlines()[-1] == "2 []", done.stderr
 
 
 def test_a_pipe_has_no_colour_and_valid_json(tmp_path: Path) -> None:
@@ -327,6 +350,21 @@ def test_a_reader_that_leaves_ends_the_command_quietly(tmp_path: Path) -> None:
             check=False,
         )
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_a_drawing_is_made_of_the_values_that_the_report_is_of(tmp_path: Path) -> None:
+    records: list[Record] = [
+        {"system": system, "item": item, "ratings": {"formality": item % 2}, "scores": {"formality": -1}}
+        for item in range(3)
+        for system in "ab"
+    ]
+    (tmp_path / "r.ndjson").write_bytes(ndjson(records))
+    request = make_request("hierarchy", {"values": "scores", "rubric": "lfqa"}, ())
+    report, observations = analyse_file(str(tmp_path / "r.ndjson"), None, request)
+    assert isinstance(report, HierarchyReport)
+    # Of scores that are all −1, the best level being 0.
+    assert set(observations.ratings["formality"].tolist()) == {-1.0}
+    assert report.best == observations.folded == {"formality": 0.0}
 
 
 def test_a_drawing_beside_the_tables(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from app.cli.layout import EDGE, Sheet, widths_of
-from app.cli.reports import notes, print_report, render, tabulate
+from app.cli.reports import notes, print_report, remarks, render, tabulate
 from app.domain.analysis_request import REQUESTS
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.model import Value
 from app.domain.reports import AgreementReport, BlendFit, CompositeFit, CorrelationReport, HierarchyReport, WinReport
 from app.domain.validation import validate
 from app.meta.analyses import analyse
-from tests.support.fake_rubrics import FakeRubrics
+from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.observed import observe
 
 LONG = "maintains_the_context_of_the_dialogue_over_several_turns"
@@ -116,7 +116,7 @@ def test_agreement_says_what_was_left_out_and_who_was_not_compared() -> None:
     assert "agreement: 4 items, 1 system, 3 named raters" in text
     # Aspect b has one rating of four items.
     assert row(text, "b ")[:4] == ["b", "1", "3", "1"]
-    assert "a: spearman and pearson are of 2 of 3 raters" in text
+    assert "a: spearman and pearson leave out 1 of 3 raters, for sharing fewer than 3 items with others" in text
     assert "– sd of b: fewer than two items have a rating" in text
 
 
@@ -262,8 +262,28 @@ def test_blend_fit() -> None:
     assert row(text, "none") == ["none", "0.0", "0.250"]
     assert row(text, "default") == ["default", "10.0", "–"]
     assert "– default: why" in text
-    assert "a greater one may do better" not in text
-    assert "50 is the greatest weight tried: a greater one may do better" in shown(blend(weight=50.0))
+    assert "50 is the greatest" in shown(blend(notes=["50 is the greatest weight tried: a greater one may do better"]))
+
+
+def test_remarks_are_told_once_with_the_aspects_they_are_about() -> None:
+    assert [text.plain for text in remarks({"a": ("x",), "b": ("x", "y"), "": ("z",)})] == ["a, b: x", "b: y", "z"]
+
+
+@pytest.mark.parametrize("name", ["hierarchy", "win-rates"])
+def test_what_counts_by_its_distance_from_the_best_level_is_told(name: str) -> None:
+    rubric = small_rubric("manners", aspects=[aspect_data("formality", (-1, 0, 1), best=0), aspect_data("warmth")])
+    records = [
+        {"system": system, "item": item, "ratings": {"formality": (item + place) % 3 - 1, "warmth": item % 2}}
+        for item in range(6)
+        for place, system in enumerate("ab")
+    ]
+    told = "formality: counted by the distance from 0, the best level"
+    assert told not in shown(ask(name, records))
+    request = validate(REQUESTS[name], {"rubric": "manners"}, DEFAULT_LIMITS)
+    report = analyse(request, observe(records), FakeRubrics([rubric]))
+    assert isinstance(report, HierarchyReport | WinReport)
+    assert report.best == {"formality": 0}
+    assert told in shown(report).splitlines()
 
 
 def test_notes_name_each_reason_once() -> None:
