@@ -4,8 +4,9 @@
     python -m benchmarks.gate --runs 200 --seed 1
 
 Each CI run scores the same contexts with two systems, on six aspects with the scales of ja-dialogue. A rating is a
-normal value cut into levels: part of it is the context's, shared by both systems, part is the response's, shared by its
-aspects, part is noise. A drop lowers single ratings by one level, as often as it takes to lower the mean by that much.
+normal value cut into levels: part of it is the context's, shared by both systems, part is the system's own way with
+that context, shared by its responses, part is the response's, shared by its aspects, part is noise. A drop lowers
+single ratings by one level, as often as it takes to lower the mean by that much.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ RESAMPLES = 100
 
 @dataclass(frozen=True)
 class Scenario:
-    """One row: `drops` in scale points by aspect. `context` and `response` are the shares of a rating's variance that
-    are the context's and the response's; the rest is noise."""
+    """One row: `drops` in scale points by aspect, `responses` to each item. `context`, `own` and `response` are the
+    shares of a rating's variance that are the context's, the system's own with that context, and the response's; the
+    rest is noise."""
 
     name: str
     items: int = 200
@@ -52,6 +54,8 @@ class Scenario:
     rules: Sequence[GateRule] = ()
     context: float = 0.7
     response: float = 0.15
+    own: float = 0.0
+    responses: int = 1
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,22 @@ class Outcome:
 
 
 OVERALL = (GateRule(aspect="overall", max_drop=0.0),)
+AT_THEIR_MEAN = tuple(
+    GateRule(aspect=aspect, min_mean=math.fsum(level * share for level, share in levels.items()))
+    for aspect, levels in SHARES.items()
+)
+"""The minima that a system of these shares has exactly."""
+
 ALL_DROP = dict.fromkeys(SHARES, 0.3)
 SCENARIOS = (
     Scenario("no difference, paired"),
     Scenario("no difference, paired, aspects independent", response=0.0, context=0.0),
     Scenario("no difference, paired, one rule", rules=OVERALL),
     Scenario("no difference, paired", items=20),
+    Scenario("no difference, 8 responses each", items=25, responses=8, context=0.4, own=0.3),
+    Scenario("no difference, 8 responses each, one rule", items=25, responses=8, context=0.4, own=0.3, rules=OVERALL),
     Scenario("no difference, unpaired", test="unpaired"),
+    Scenario("no difference, unpaired, 8 responses each", items=25, responses=8, context=0.4, own=0.3, test="unpaired"),
     Scenario("no difference, unpaired", test="unpaired", items=20),
     Scenario("overall drops by 0.3, six rules", drops={"overall": 0.3}),
     Scenario("overall drops by 0.3, one rule", drops={"overall": 0.3}, rules=OVERALL),
@@ -85,6 +98,8 @@ SCENARIOS = (
     Scenario("all aspects drop by 0.3, six rules", drops=ALL_DROP),
     Scenario("all aspects drop by 0.3, unpaired", drops=ALL_DROP, test="unpaired"),
     Scenario("all aspects drop by 0.3, six rules", drops=ALL_DROP, items=20),
+    Scenario("exactly at six minima", rules=AT_THEIR_MEAN),
+    Scenario("exactly at six minima", rules=AT_THEIR_MEAN, items=20),
 )
 
 
@@ -97,19 +112,22 @@ def simulate(scenario: Scenario, runs: int, seed: int) -> Outcome:
     for _ in range(runs):
         baseline, candidate = draw(scenario, generator)
         verdicts[judge(scenario, baseline, candidate).verdict] += 1
-        spread.append(np.std(candidate["overall"] - baseline["overall"], ddof=1))
+        differences = (candidate["overall"] - baseline["overall"]).reshape(scenario.items, -1).mean(axis=1)
+        spread.append(np.std(differences, ddof=1))
     return Outcome(scenario, runs, verdicts, float(np.mean(spread)), time.perf_counter() - started)
 
 
 def draw(scenario: Scenario, generator: np.random.Generator) -> Iterator[dict[str, NDArray[np.int64]]]:
-    """The baseline's ratings by aspect, each of shape (items,), then the candidate's."""
-    items, aspects = scenario.items, len(SHARES)
+    """The baseline's ratings by aspect, each of shape (items · responses,), item by item, then the candidate's."""
+    items, aspects, rows = scenario.items, len(SHARES), scenario.items * scenario.responses
     shared = math.sqrt(scenario.context / 2)
     context = shared * generator.standard_normal((items, 1)) + shared * generator.standard_normal((items, aspects))
-    noise = math.sqrt(1 - scenario.context - scenario.response)
+    noise = math.sqrt(1 - scenario.context - scenario.own - scenario.response)
     for drops in ({}, scenario.drops):
-        response = math.sqrt(scenario.response) * generator.standard_normal((items, 1))
-        values = context + response + noise * generator.standard_normal((items, aspects))
+        own = math.sqrt(scenario.own) * generator.standard_normal((items, aspects))
+        response = math.sqrt(scenario.response) * generator.standard_normal((rows, 1))
+        values = np.repeat(context + own, scenario.responses, axis=0) + response
+        values += noise * generator.standard_normal((rows, aspects))
         ratings = {aspect: cut(values[:, column], SHARES[aspect]) for column, aspect in enumerate(SHARES)}
         for aspect, size in drops.items():
             ratings[aspect] = lower(ratings[aspect], size, SHARES[aspect], generator)
@@ -139,19 +157,19 @@ def judge(
 ) -> GateReport:
     """The gate's verdict on these ratings."""
     return judge_gate(
-        make_run("candidate", candidate),
-        make_run("baseline", baseline),
+        make_run("candidate", candidate, scenario.responses),
+        make_run("baseline", baseline, scenario.responses),
         scenario.rules,
         test=scenario.test,
         resamples=RESAMPLES,
     )
 
 
-def make_run(name: str, ratings: Mapping[str, NDArray[np.int64]]) -> Run:
-    """The ratings as a complete run."""
+def make_run(name: str, ratings: Mapping[str, NDArray[np.int64]], responses: int = 1) -> Run:
+    """The ratings as a complete run, so many in a row to one item."""
     columns = [column.tolist() for column in ratings.values()]
     items = [
-        RunItem(str(number), None, name, None, dict(zip(ratings, row, strict=True)))
+        RunItem(str(number // responses), number % responses, name, None, dict(zip(ratings, row, strict=True)))
         for number, row in enumerate(zip(*columns, strict=True))
     ]
     return Run(name, items, len(items), {SIGNATURE: len(items)}, SCALES, tuple(ratings))
@@ -163,13 +181,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    print(f"gate at alpha 0.05, {args.runs:,} simulated CI runs a row, six aspects; max_drop 0")
-    print(f"{'scenario':46}{'items':>6}{'sd':>6}{'fail':>8}{'inconcl.':>10}{'pass':>8}{'ms/run':>8}")
+    print(f"gate at alpha 0.05, {args.runs:,} simulated CI runs a row, six aspects; max_drop 0 but for minima")
+    print(f"{'scenario':48}{'items':>6}{'sd':>6}{'fail':>8}{'inconcl.':>10}{'pass':>8}{'ms/run':>8}")
     for scenario in SCENARIOS:
         found = simulate(scenario, args.runs, args.seed)
         shares = [found.verdicts[verdict] / found.runs for verdict in ("fail", "inconclusive", "pass")]
         told = f"{shares[0]:8.1%}{shares[1]:10.1%}{shares[2]:8.1%}"
-        print(f"{scenario.name:46}{scenario.items:6}{found.sd:6.2f}{told}{1000 * found.seconds / found.runs:8.1f}")
+        print(f"{scenario.name:48}{scenario.items:6}{found.sd:6.2f}{told}{1000 * found.seconds / found.runs:8.1f}")
 
 
 if __name__ == "__main__":

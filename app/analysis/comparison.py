@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -9,7 +10,16 @@ import numpy as np
 from app.analysis.comparability import check_signatures
 from app.analysis.differences import RESAMPLES, adjust_holm
 from app.analysis.measure import align, describe, drop_missing, weigh
-from app.analysis.pairing import Columns, MeasureKey, list_measures, pair_up, tabulate, values_of
+from app.analysis.pairing import (
+    Columns,
+    MeasureKey,
+    find_shared_ids,
+    list_measures,
+    pair_up,
+    tabulate,
+    values_of,
+)
+from app.analysis.statistics import count
 from app.analysis.win_rates import compare_wins
 from app.domain.comparison import ChosenTest, Comparison, Kind, Measure, Pairing, Run, RunCoverage, Verdict
 
@@ -26,35 +36,40 @@ def compare(
 ) -> Comparison:
     """Every measure of two runs: Wilcoxon's signed-rank test on pairs, else Mann and Whitney's; Holm within a kind.
 
-    Raises SignatureMismatch where the runs were not scored alike and that is not allowed, InvalidRequest where pairs
-    are asked for and there are none. `seed` (0 or more) and `resamples` are the bootstrap's: only intervals depend on
-    them.
+    Compared are items, each with the mean of its responses. Raises SignatureMismatch where the runs were not scored
+    alike and that is not allowed, InvalidRequest where pairs are asked for and there are none. `seed` (0 or more) and
+    `resamples` are the bootstrap's: only intervals depend on them.
     """
     pieces = check_signatures(baseline, candidate, allow_mismatch=allow_signature_mismatch)
-    left, right = tabulate(baseline), tabulate(candidate)
-    numbered = baseline.numbered or candidate.numbered
-    pairing, left_rows, right_rows = pair_up(left, right, asked=test, numbered=numbered)
+    shared_ids = find_shared_ids(baseline, candidate)
+    best = {**baseline.best, **candidate.best}
+    left, right = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
+    pairing, *rows = pair_up(left, right, asked=test, numbered=baseline.numbered or candidate.numbered)
+    paired = pairing.test == "paired"
+    sides = {
+        key: align(left, right, key, (rows[0], rows[1])) if paired else drop_missing(left, right, key)
+        for key in list_measures(baseline, candidate)
+    }
+    tests = Counter(kind for (kind, _), values in sides.items() if values.testable)
     measured: dict[MeasureKey, Measure] = {}
-    for key in list_measures(baseline, candidate):
-        ours, theirs = left.column(key), right.column(key)
-        paired = pairing.test == "paired"
-        sides = align(ours[left_rows], theirs[right_rows]) if paired else drop_missing(ours, theirs)
+    for key, values in sides.items():
         # Each measure has its own generator: its interval does not depend on which others there are.
         generator = np.random.default_rng([seed, *"/".join(key).encode()])
-        chance = weigh(sides, alpha=alpha, generator=generator, resamples=resamples)
-        wins = compare_wins(candidate.name, baseline.name, sides.candidate, sides.baseline) if paired else None
-        measured[key] = describe(key[0], sides, chance, wins)
+        chance = weigh(values, alpha=alpha, tests=tests[key[0]], generator=generator, resamples=resamples)
+        wins = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline) if paired else None
+        measured[key] = describe(key[0], values, chance, wins, find_best(key, baseline, candidate))
+    aspects = decide("aspect", measured, alpha)
     return Comparison(
         baseline=baseline.name,
         candidate=candidate.name,
         alpha=alpha,
         pairing=pairing,
-        aspects=decide("aspect", measured, alpha),
+        aspects=aspects,
         composites=decide("composite", measured, alpha),
         blended=decide("blended", measured, alpha),
         coverage={"baseline": cover_aspects(baseline), "candidate": cover_aspects(candidate)},
         signature_differences=pieces,
-        notes=tuple(take_notes(baseline, candidate, left, right, pairing)),
+        notes=tuple(take_notes(baseline, candidate, (left, right), pairing, aspects)),
     )
 
 
@@ -91,16 +106,48 @@ def cover(run: Run, measures: Sequence[MeasureKey]) -> RunCoverage:
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
 
 
-def take_notes(baseline: Run, candidate: Run, left: Columns, right: Columns, pairing: Pairing) -> Iterator[str]:
+def find_best(key: MeasureKey, baseline: Run, candidate: Run) -> float | None:
+    """The best value of an aspect on which it is not the highest."""
+    kind, name = key
+    return candidate.best.get(name, baseline.best.get(name)) if kind == "aspect" else None
+
+
+def are_one(baseline: Run, candidate: Run) -> bool:
+    """Whether a run is compared with itself: names are those of batches and files."""
+    return baseline.name == candidate.name
+
+
+def take_notes(
+    baseline: Run,
+    candidate: Run,
+    columns: tuple[Columns, Columns],
+    pairing: Pairing,
+    aspects: Mapping[str, Measure],
+) -> Iterator[str]:
     """What a reader of the figures should know, a sentence each."""
-    for role, run, columns in (("baseline", baseline, left), ("candidate", candidate, right)):
-        if columns.repeated:
-            yield f"{columns.repeated} items occur several times in the {role} run: each counts with its values' mean"
-        if len({item for item, _ in columns.keys}) < len(columns.keys):
-            yield f"items of the {role} run have several candidates: these are taken as independent"
+    if are_one(baseline, candidate):
+        yield "baseline and candidate are the same run: this shows nothing of a change"
+    for role, run, own in (("baseline", baseline, columns[0]), ("candidate", candidate, columns[1])):
+        if own.averaged:
+            yield (
+                f"the {role} run has {count(own.responses, 'response')} to {count(len(own.keys), 'item')}, several to "
+                f"{own.averaged:,} of them: each item counts once, with its responses' mean"
+            )
         if run.items and not run.signatures:
             yield f"the {role} run carries no signature: nothing shows how it was scored"
     if pairing.contexts_differ:
-        yield f"{pairing.contexts_differ} pairs have different dialogue contexts: they answer different things"
-    for aspect, best in {**baseline.best, **candidate.best}.items():
-        yield f"{aspect} is best at {best:g}: it is compared by minus its distance from that"
+        yield tell_contexts(pairing)
+    for aspect, measure in aspects.items():
+        if measure.best is not None:
+            told = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
+            before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
+            known = before is not None and after is not None
+            yield f"{told}; the mean rating is {before:.3f} before and {after:.3f} now" if known else told
+
+
+def tell_contexts(pairing: Pairing) -> str:
+    """That pairs need not answer the same."""
+    pairs = count(pairing.contexts_differ, "pair")
+    one = pairing.contexts_differ == 1
+    told = "has different dialogue contexts and so answers" if one else "have different dialogue contexts and so answer"
+    return f"{pairs} of {pairing.pairs:,} {told} different things"

@@ -154,15 +154,32 @@ def limit_resamples(resamples: int, n: int) -> int:
     return max(FEWEST_RESAMPLES, min(resamples, MOST_DRAWS // max(1, n)))
 
 
-def find_interval(means: Floats, alpha: float) -> tuple[float, float]:
-    """The percentile interval at 1 − alpha of resampled means."""
-    low, high = np.quantile(means, [alpha / 2, 1 - alpha / 2])
+def find_interval(means: Floats, alpha: float, *samples: Floats) -> tuple[float, float]:
+    """The expanded percentile interval at 1 − alpha of the resampled means of these samples (Hesterberg 2015).
+
+    Plain percentiles are too narrow for few values: a resample's spread has n for n − 1, and they know no t. They are
+    taken at Φ(∓ √(n / (n − 1)) · t) instead; two samples have Welch's degrees of freedom.
+    """
+    sizes = [sample.size for sample in samples]
+    errors = [square_error(sample) for sample in samples]
+    tail = alpha / 2
+    if sum(errors):
+        freedom = sum(errors) ** 2 / sum(error**2 / (n - 1) for error, n in zip(errors, sizes, strict=True))
+        narrower = sum(error * (n - 1) / n for error, n in zip(errors, sizes, strict=True))
+        tail = NormalDist().cdf(-sqrt(sum(errors) / narrower) * float(stats.t.ppf(1 - tail, freedom)))
+    low, high = np.quantile(means, [tail, 1 - tail])
     return float(low) + 0.0, float(high) + 0.0
 
 
 def find_standard_error(*samples: Floats) -> float:
     """Of a mean, or of the difference of two: √Σ s²/n, each with n − 1. Each sample has at least two values."""
-    return sqrt(sum(float(np.var(level(sample), ddof=1)) / sample.size for sample in samples))
+    return sqrt(sum(map(square_error, samples)))
+
+
+def square_error(sample: Floats) -> float:
+    """s²/n of at least two values, 0 exactly where all are equal."""
+    levelled = level(sample)
+    return float(np.var(levelled, ddof=1)) / sample.size if np.ptp(levelled) else 0.0
 
 
 def reach(alpha: float) -> float:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from app.analysis.comparison import compare, cover
+from app.analysis.comparison import compare, cover, find_best, tell_contexts
 from app.analysis.differences import RESAMPLES, adjust_holm
-from app.analysis.gate_plan import Asked, plan
-from app.analysis.gate_rules import Drop, Finding, join, judge_drop, judge_minimum
+from app.analysis.gate_minimum import Minimum, judge_minimum
+from app.analysis.gate_plan import BLENDED, Asked, plan
+from app.analysis.gate_rules import Drop, Finding, join, judge_drop
 from app.analysis.pairing import MeasureKey, tabulate
 from app.domain.comparison import (
     ChosenTest,
@@ -28,6 +29,9 @@ from app.domain.comparison import (
 from app.domain.judge_check import JudgeCheck
 
 MIN_COVERAGE = 0.98
+
+Share = tuple[int, int, str]
+"""How many there are, of how many, of what."""
 
 
 def judge_gate(
@@ -45,7 +49,7 @@ def judge_gate(
 ) -> GateReport:
     """The verdict on the candidate run. Without rules no aspect may drop against the baseline run.
 
-    `min_coverage` is the share that must be there of the values that the rules look at, and of the items in pairs.
+    `min_coverage` is the share that must be there of each measure that a rule names, and of its pairs.
     `judge` is what a check of the judge found. Raises InvalidRequest where there is nothing to judge by, UnknownAspect
     where a rule names what the run does not have, and what `compare` raises.
     """
@@ -64,7 +68,7 @@ def judge_gate(
     coverage = cover(candidate, measures_of(asked))
     reasons = [
         *tell_judge(judge),
-        judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage),
+        judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage, remark=remark_on(comparison)),
         *judge_rules(asked, candidate, comparison, alpha),
     ]
     return GateReport(
@@ -78,6 +82,13 @@ def judge_gate(
         candidate=candidate.name,
         signatures=dict(candidate.signatures),
     )
+
+
+def remark_on(comparison: Comparison | None) -> str:
+    """What makes pairs less than they seem."""
+    if comparison is None or not comparison.pairing.contexts_differ:
+        return ""
+    return f"; {tell_contexts(comparison.pairing)}"
 
 
 def measures_of(asked: Sequence[Asked]) -> list[MeasureKey]:
@@ -103,24 +114,40 @@ def tell_judge(check: JudgeCheck | None) -> Iterator[GateReason]:
 
 def list_shares(
     asked: Sequence[Asked], candidate: Run, baseline: Run | None, comparison: Comparison | None
-) -> Iterator[tuple[int, int, str]]:
-    """What must be covered: how many there are, of how many, of what.
-
-    Where drops are judged this holds for the baseline run too: what it lacks may be just its worst.
-    """
-    covered = cover(candidate, measures_of(asked))
-    yield covered.rated, covered.expected, "verdicts of the candidate run"
+) -> Iterator[Share]:
+    """What must be covered. Where drops are judged this holds for the baseline run too: what it lacks may be just its
+    worst."""
+    yield from share_verdicts(candidate, measures_of(asked), "candidate")
     compared = [one for one in asked if one.rule.max_drop is not None]
     if baseline is None or comparison is None or not compared:
         return
-    covered = cover(baseline, measures_of(compared))
-    yield covered.rated, covered.expected, "verdicts of the baseline run"
+    yield from share_verdicts(baseline, measures_of(compared), "baseline")
+    if comparison.pairing.test == "paired":
+        yield from share_pairs(comparison, measures_of(compared))
+
+
+def share_verdicts(run: Run, measures: Sequence[MeasureKey], role: str) -> Iterator[Share]:
+    """The run's verdicts over these measures, and where one has fewer than the others, those of the poorest."""
+    covered = cover(run, measures)
+    yield covered.rated, covered.expected, f"verdicts of the {role} run"
+    alone = {key: cover(run, [key]) for key in measures}
+    poorest = min(alone, key=lambda key: alone[key].rated, default=None)
+    if poorest is not None and alone[poorest].rated * len(measures) < covered.rated:
+        yield alone[poorest].rated, alone[poorest].expected, f"for {name_of(poorest)}, the fewest"
+
+
+def share_pairs(comparison: Comparison, measures: Sequence[MeasureKey]) -> Iterator[Share]:
+    """Items in pairs, of the larger run's, and where a measure lacks values in some, its pairs with both."""
     pairing = comparison.pairing
-    if pairing.test == "paired":
-        yield pairing.pairs, pairing.pairs + max(pairing.only_baseline, pairing.only_candidate), "items in pairs"
+    items = pairing.pairs + max(pairing.only_baseline, pairing.only_candidate)
+    yield pairing.pairs, items, "items in pairs"
+    alone = {key: measure.n if (measure := find(comparison, key)) else 0 for key in measures}
+    poorest = min(alone, key=lambda key: alone[key], default=None)
+    if poorest is not None and alone[poorest] < pairing.pairs:
+        yield alone[poorest], items, f"with both values of {name_of(poorest)}, the fewest"
 
 
-def judge_coverage(shares: Iterable[tuple[int, int, str]], minimum: float) -> GateReason:
+def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "") -> GateReason:
     """Whether enough is there to speak of the whole. Where nothing is expected it is not."""
     counted = list(shares)
     enough = all(of and have / of >= minimum for have, of, _ in counted)
@@ -129,7 +156,7 @@ def judge_coverage(shares: Iterable[tuple[int, int, str]], minimum: float) -> Ga
         code="held" if enough else "coverage",
         aspect=None,
         verdict="pass" if enough else "inconclusive",
-        detail=f"{', '.join(told)}; at least {100 * minimum:g} % of each must be there",
+        detail=f"{', '.join(told)}; at least {100 * minimum:g} % of each must be there" + remark,
         about="coverage",
     )
 
@@ -138,20 +165,41 @@ def judge_rules(
     asked: Sequence[Asked], candidate: Run, comparison: Comparison | None, alpha: float
 ) -> Iterator[GateReason]:
     """One reason a rule."""
-    values, drops = tabulate(candidate), list_drops(asked, comparison, alpha)
+    drops = list_drops(asked, comparison, alpha)
+    minima = list_minima(asked, candidate, alpha)
     for one in asked:
         findings = []
         if one.number in drops:
             findings.append(judge_drop(drops[one.number]))
         elif one.rule.max_drop is not None:
             findings.append(Finding("no-values", "inconclusive", "neither run has values"))
-        if one.rule.min_mean is not None:
-            column = values.column(one.key)
-            findings.append(judge_minimum(column[~np.isnan(column)], one.rule.min_mean, alpha))
+        if one.number in minima:
+            findings.append(judge_minimum(minima[one.number]))
         found = join(findings)
         yield GateReason(
             code=found.code, aspect=one.rule.aspect, verdict=found.verdict, detail=found.detail, rule=one.number
         )
+
+
+def list_minima(asked: Sequence[Asked], candidate: Run, alpha: float) -> dict[int, Minimum]:
+    """By number of the rule, what there is to judge its minimum by. The rules with one share alpha (Bonferroni)."""
+    wanted = [one for one in asked if one.rule.min_mean is not None]
+    columns = tabulate(candidate)
+    found = {}
+    for one in wanted:
+        values, ratings = columns.column(one.key), columns.rating_column(one.key)
+        held = ~np.isnan(values)
+        if one.rule.min_mean is not None and one.scale is not None and one.shortfall is not None:
+            found[one.number] = Minimum(
+                values=values[held],
+                least=one.rule.min_mean,
+                scale=one.scale,
+                alpha=alpha / len(wanted),
+                shortfall=one.shortfall,
+                best=find_best(one.key, candidate, candidate),
+                ratings=float(ratings[held].mean()) if held.any() else None,
+            )
+    return found
 
 
 def list_drops(asked: Sequence[Asked], comparison: Comparison | None, alpha: float) -> dict[int, Drop]:
@@ -168,11 +216,12 @@ def list_drops(asked: Sequence[Asked], comparison: Comparison | None, alpha: flo
         one.number: Drop(
             measure=measure,
             p=adjusted[one.key],
-            tests=len(found),
+            tests=max(1, sum(p is not None for p in adjusted.values())),
             alpha=alpha,
             tolerated=one.rule.max_drop,
             must_detect=one.must_detect,
             step=one.step,
+            same=comparison.baseline == comparison.candidate,
         )
         for one in compared
         if (measure := found[one.key]) and one.rule.max_drop is not None and one.must_detect is not None
@@ -184,6 +233,12 @@ def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
     kind, name = key
     by_kind = {"aspect": comparison.aspects, "composite": comparison.composites, "blended": comparison.blended}
     return by_kind[kind].get(name)
+
+
+def name_of(key: MeasureKey) -> str:
+    """The measure as rules name it."""
+    kind, name = key
+    return name + BLENDED if kind == "blended" else name
 
 
 def conclude(reasons: Sequence[GateReason]) -> GateVerdict:

@@ -20,9 +20,11 @@ MOST_NAMES = 20
 
 @dataclass(frozen=True)
 class Asked:
-    """A rule, its number from 0, and the measure that it names. `must_detect` is None where no drop is judged.
+    """A rule, its number from 0, and the measure that it names.
 
-    `step` is what one value drops by where it drops: a point, or the scale where that is narrower.
+    `must_detect` is the drop that must be seen, None where no drop is judged; `shortfall` is that below a minimum.
+    `step` is what one value drops by where it drops: a point, or the scale where that is narrower. `scale` is the
+    lowest and highest value of what is compared, None where the run does not say.
     """
 
     number: int
@@ -30,36 +32,82 @@ class Asked:
     key: MeasureKey
     must_detect: float | None
     step: float = 1.0
+    shortfall: float | None = None
+    scale: tuple[float, float] | None = None
 
 
 def plan(rules: Sequence[GateRule] | None, candidate: Run, baseline: Run | None) -> list[Asked]:
     """The rules given, else that no aspect drops.
 
-    Raises InvalidRequest where a rule needs a baseline run that there is not, or a scale that is not known, and
-    UnknownAspect.
+    Raises InvalidRequest where a rule needs a baseline run that there is not, or a scale that is not known, names what
+    another rule names, or asks for what its scale does not have, and UnknownAspect.
     """
     if not rules and baseline is None:
         raise InvalidRequest("the gate needs rules or a baseline run to judge by", pointer="/rules")
     given = rules or [GateRule(aspect=aspect, max_drop=0.0) for aspect in candidate.aspects]
+    named: set[str] = set()
+    for number, rule in enumerate(given):
+        if rule.aspect in named:
+            raise InvalidRequest(f"{rule.aspect} has a rule already: join them in one", pointer=point(number, "aspect"))
+        named.add(rule.aspect)
     return [ask(number, rule, candidate, baseline) for number, rule in enumerate(given)]
 
 
 def ask(number: int, rule: GateRule, candidate: Run, baseline: Run | None) -> Asked:
     """One rule, checked."""
     key = locate(rule.aspect, number, candidate)
-    if rule.max_drop is None:
-        return Asked(number, rule, key, None)
-    if baseline is None:
-        raise InvalidRequest("max_drop needs a baseline run to drop from", pointer=f"/rules/{number}/max_drop")
-    width = find_width(rule.aspect, candidate) or find_width(rule.aspect, baseline)
-    if rule.must_detect is not None:
-        return Asked(number, rule, key, rule.must_detect, min(1.0, width or 1.0))
-    if width is None:
+    if rule.max_drop is not None and baseline is None:
+        raise InvalidRequest("max_drop needs a baseline run to drop from", pointer=point(number, "max_drop"))
+    runs = (candidate,) if baseline is None else (candidate, baseline)
+    scale = next((found for run in runs if (found := find_scale(rule.aspect, run)) is not None), None)
+    if scale is None:
+        require_told(number, rule)
+        return Asked(number, rule, key, rule.must_detect)
+    width = scale[1] - scale[0]
+    if key[0] != "blended":  # a blend adds what it likes to its aspect's scale
+        require_on_scale(number, rule, scale)
+    matters = width * SCALE_SHARE
+    return Asked(
+        number,
+        rule,
+        key,
+        must_detect=None if rule.max_drop is None else rule.must_detect or max(rule.max_drop, matters),
+        step=min(1.0, width),
+        shortfall=rule.must_detect or matters,
+        scale=scale,
+    )
+
+
+def require_told(number: int, rule: GateRule) -> None:
+    """Raises InvalidRequest where a rule cannot do without a scale."""
+    if rule.min_mean is not None:
+        raise InvalidRequest(
+            f"the scale of {rule.aspect} is not known: a minimum cannot be judged", pointer=point(number, "min_mean")
+        )
+    if rule.must_detect is None:
         raise InvalidRequest(
             f"the scale of {rule.aspect} is not known: say what drop must be detected",
-            pointer=f"/rules/{number}/must_detect",
+            pointer=point(number, "must_detect"),
         )
-    return Asked(number, rule, key, max(rule.max_drop, width * SCALE_SHARE), min(1.0, width))
+
+
+def require_on_scale(number: int, rule: GateRule, scale: tuple[float, float]) -> None:
+    """Raises InvalidRequest where a figure of the rule is one that no run could have."""
+    low, high = scale
+    if rule.min_mean is not None and not low <= rule.min_mean <= high:
+        raise InvalidRequest(
+            f"a mean of {rule.aspect} lies between {low:g} and {high:g}", pointer=point(number, "min_mean")
+        )
+    for name, value in (("max_drop", rule.max_drop), ("must_detect", rule.must_detect)):
+        if value is not None and value > high - low:
+            raise InvalidRequest(
+                f"{rule.aspect} cannot drop by more than {high - low:g}, its whole scale", pointer=point(number, name)
+            )
+
+
+def point(number: int, name: str) -> str:
+    """Where in the request this field of the rule stands."""
+    return f"/rules/{number}/{name}"
 
 
 def locate(name: str, number: int, run: Run) -> MeasureKey:
@@ -74,14 +122,13 @@ def locate(name: str, number: int, run: Run) -> MeasureKey:
     if name in run.scales:  # declared, though no item has a value
         return keys[-1]
     known = ", ".join(list(run.scales or run.aspects)[:MOST_NAMES])
-    raise UnknownAspect(f"the run has no {name}; it has {known or 'nothing'}", pointer=f"/rules/{number}/aspect")
+    raise UnknownAspect(f"the run has no {name}; it has {known or 'nothing'}", pointer=point(number, "aspect"))
 
 
-def find_width(name: str, run: Run) -> float | None:
-    """From the worst value to the best, in scale points; None where the run does not say."""
+def find_scale(name: str, run: Run) -> tuple[float, float] | None:
+    """Lowest and highest value of what is compared, where the run says: with the best inside, of minus the distance."""
     scale = run.scales.get(name) or run.scales.get(name.removesuffix(BLENDED))
-    if scale is None:
-        return None
-    low, high = scale
     best = run.best.get(name)
-    return high - low if best is None else max(high - best, best - low)
+    if scale is None or best is None:
+        return scale
+    return -max(scale[1] - best, best - scale[0]), 0.0

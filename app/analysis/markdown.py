@@ -73,7 +73,7 @@ def write_table(comparison: Comparison) -> list[str]:
 def write_row(name: str, measure: Measure) -> str:
     """One measure. A figure that there is not is a dash."""
     cells = [
-        escape(name),
+        escape(name if measure.best is None else f"{name} (minus distance from {measure.best:g})"),
         show(measure.baseline_mean),
         show(measure.candidate_mean),
         show_difference(measure),

@@ -1,18 +1,24 @@
-"""Which items of two runs belong together, and their values side by side."""
+"""Which items of two runs belong together, and their values side by side.
+
+The item is the unit: all responses to one dialogue context share what makes it easy or hard, so that they are averaged
+before anything is paired or tested. Eight responses to each of 25 contexts are 25 values, not 200.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from app.analysis.observations import Floats, Integers
+from app.analysis.statistics import count
 from app.domain.comparison import ChosenTest, Kind, Pairing, PairingTest, Run, RunItem
 from app.domain.errors import InvalidRequest
 
-Key = tuple[str, int | None]
+Key = tuple[str, str | None]
+"""An item: its id, and its context where the id alone does not tell items apart."""
+
 MeasureKey = tuple[Kind, str]
 
 LEAST_SHARE = 0.5
@@ -21,20 +27,27 @@ LEAST_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Columns:
-    """A run by measure. `keys` are its distinct items (with candidate), shape (n,); `contexts` their digests.
+    """A run by measure. `keys` are its items, shape (n,), `contexts` their digests, None where not known.
 
-    `columns` hold the values by kind and name, each of shape (n,), NaN where there is none. `repeated` counts the keys
-    that occur several times: each has the mean of its values.
+    `columns` hold each item's mean by kind and name, of shape (n,), NaN where there is none. `unfolded` holds the means
+    of the ratings themselves for the aspects that count by their distance from their best value. `responses` counts
+    what the items were averaged from, `averaged` the items with several.
     """
 
     keys: tuple[Key, ...]
     contexts: tuple[str | None, ...]
     columns: Mapping[MeasureKey, Floats]
-    repeated: int
+    responses: int
+    averaged: int = 0
+    unfolded: Mapping[MeasureKey, Floats] = field(default_factory=dict)
 
     def column(self, measure: MeasureKey) -> Floats:
         """One measure's values; all NaN where the run does not have it."""
         return self.columns.get(measure, np.full(len(self.keys), np.nan))
+
+    def rating_column(self, measure: MeasureKey) -> Floats:
+        """The same before it was turned into a distance."""
+        return self.unfolded.get(measure, self.column(measure))
 
 
 def list_measures(*runs: Run) -> list[MeasureKey]:
@@ -46,23 +59,59 @@ def list_measures(*runs: Run) -> list[MeasureKey]:
     return [*found, *(("composite", name) for name in composites), *(("blended", name) for name in blended)]
 
 
-def tabulate(run: Run) -> Columns:
-    """The run's values by measure, one row an item."""
+def find_shared_ids(*runs: Run) -> frozenset[str]:
+    """The ids that stand for several contexts within one of the runs. Contexts that are not known tell nothing."""
+    found: set[str] = set()
+    for run in runs:
+        contexts: dict[str, str] = {}
+        for one in run.items:
+            if one.context is not None and contexts.setdefault(one.item, one.context) != one.context:
+                found.add(one.item)
+    return frozenset(found)
+
+
+def tabulate(run: Run, shared_ids: Collection[str] | None = None, best: Mapping[str, float] | None = None) -> Columns:
+    """The run's values by measure, one row an item, with the mean of its candidates and repeats.
+
+    Under `shared_ids` an item is told by its id and its context. Aspects with a `best` value count by minus their
+    distance from it. Without these two the run's own are taken.
+    """
+    apart = find_shared_ids(run) if shared_ids is None else shared_ids
+    best = run.best if best is None else best
     rows: dict[Key, int] = {}
-    row = np.array([rows.setdefault((one.item, one.candidate), len(rows)) for one in run.items], dtype=np.int64)
-    contexts: dict[Key, str | None] = {}
-    for one in run.items:
-        contexts.setdefault((one.item, one.candidate), one.context)
-    columns = {measure: average(read_column(run, measure), row, len(rows)) for measure in list_measures(run)}
-    times = Counter(row.tolist())
-    return Columns(tuple(rows), tuple(contexts.values()), columns, sum(count > 1 for count in times.values()))
+    contexts: list[str | None] = []
+    row = np.empty(len(run.items), dtype=np.int64)
+    for place, one in enumerate(run.items):
+        row[place] = at = rows.setdefault((one.item, one.context if one.item in apart else None), len(rows))
+        if at == len(contexts):
+            contexts.append(one.context)
+        contexts[at] = one.context if contexts[at] is None else contexts[at]
+    ratings = {measure: read_column(run, measure) for measure in list_measures(run)}
+    folded: dict[MeasureKey, Floats] = {
+        measure: fold(values, best[measure[1]])
+        for measure, values in ratings.items()
+        if measure[0] == "aspect" and measure[1] in best
+    }
+    return Columns(
+        keys=tuple(rows),
+        contexts=tuple(contexts),
+        columns={measure: average(values, row, len(rows)) for measure, values in {**ratings, **folded}.items()},
+        responses=len(run.items),
+        averaged=int(np.sum(np.bincount(row) > 1)),
+        unfolded={measure: average(ratings[measure], row, len(rows)) for measure in folded},
+    )
 
 
 def read_column(run: Run, measure: MeasureKey) -> Floats:
-    """One measure of every item, NaN for none. An aspect whose best value is given counts by minus its distance."""
+    """One measure of every response, shape (responses,), NaN for none."""
     kind, name = measure
-    values = np.array([values_of(item, kind).get(name) for item in run.items], dtype=np.float64)
-    return -np.abs(values - run.best[name]) if kind == "aspect" and name in run.best else values
+    return np.array([values_of(item, kind).get(name) for item in run.items], dtype=np.float64)
+
+
+def fold(ratings: Floats, best: float) -> Floats:
+    """Minus the distance from the best value: too stiff is as wrong as too casual."""
+    folded: Floats = -np.abs(ratings - best)
+    return folded
 
 
 def values_of(item: RunItem, kind: Kind) -> Mapping[str, float | None]:
@@ -103,6 +152,10 @@ def pair_up(
         only_baseline=len(baseline.keys) - len(found),
         only_candidate=len(candidate.keys) - len(found),
         contexts_differ=differing,
+        baseline_items=len(baseline.keys),
+        baseline_responses=baseline.responses,
+        candidate_items=len(candidate.keys),
+        candidate_responses=candidate.responses,
         reason=reason,
     )
     rows = np.array(found, dtype=np.int64).reshape(-1, 2)
@@ -111,7 +164,9 @@ def pair_up(
 
 def choose(asked: ChosenTest, pairs: int, items: int, *, numbered: bool) -> tuple[PairingTest, str]:
     """Paired or not, and why in one sentence. `items` are the smaller run's."""
-    found = f"{pairs} of the smaller run's {items} items are in the other run too"
+    found = (
+        f"{pairs:,} of the smaller run's {count(items, 'item')} {'is' if pairs == 1 else 'are'} in the other run too"
+    )
     if numbered:
         found += ", by number and context"
     if asked == "unpaired":

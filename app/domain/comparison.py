@@ -45,7 +45,7 @@ class Run:
     `scales` holds lowest and highest value by measure: aspects, composites, and `NAME.blended` with the aspect's own.
     `numbered` is True where the items have no ids of the caller's, only their numbers. `best` holds, for aspects whose
     best value is not the highest (too stiff is as wrong as too casual), that value: they count by minus their distance
-    from it.
+    from it. Several items of one id and context are responses to the same: each item counts with their mean.
     """
 
     name: str
@@ -61,87 +61,121 @@ class Run:
 class Pairing(Value):
     """Which items of the two runs belong together.
 
-    `pairs` have the same item id (and candidate) in both, whether or not `test` uses them. `contexts_differ` counts
-    pairs whose dialogue contexts are not the same; they still are pairs, unless items are only numbered.
+    An item is all responses to one dialogue context: they count with their mean, once. It is told by its id, and by its
+    context too where one id stands for several contexts within a run.
     """
 
-    test: PairingTest
-    pairs: int
-    only_baseline: int
-    only_candidate: int
-    contexts_differ: int
+    test: PairingTest = Field(description="whether pairs are compared, or all items of one run with all of the other")
+    pairs: int = Field(description="items that are in both runs, whether or not `test` uses them")
+    only_baseline: int = Field(description="items of the baseline run without a partner")
+    only_candidate: int = Field(description="items of the candidate run without a partner")
+    contexts_differ: int = Field(
+        description="pairs whose dialogue contexts differ; they still are pairs, unless items are only numbered"
+    )
+    baseline_items: int = Field(description="items of the baseline run")
+    baseline_responses: int = Field(description="responses, repeats among them, that these are the means of")
+    candidate_items: int = Field(description="items of the candidate run")
+    candidate_responses: int = Field(description="responses, repeats among them, that these are the means of")
     reason: str = Field(description="why this test, in one sentence")
 
 
 class Measure(Value):
-    """One aspect, composite or blended aspect in both runs. Differences are candidate minus baseline, in scale points.
-
-    `n` are the pairs with a value on both sides (`test` wilcoxon), and so are `n_baseline` and `n_candidate`; unpaired
-    these count each side's values, and `n` the smaller. `p` is two-sided, `p_adjusted` by Holm over the measures of the
-    same kind. `cliffs_delta` is in [−1, 1], positive where the candidate is better. `interval` is by bootstrap, at
-    1 − alpha. `smallest_detectable` is the difference that this many items show with 80 % power. `verdict` is by
-    `p_adjusted` and alpha, and inconclusive where the means and the ranks, which the test weighs, favour different
-    sides. `wins` are of paired items; `a` is the candidate.
-    """
+    """One aspect, composite or blended aspect in both runs. Differences are candidate minus baseline, in scale points,
+    of items: of pairs with a value on both sides (`test` wilcoxon), else of each run's items."""
 
     kind: Kind
     test: Literal["wilcoxon", "mann-whitney"]
-    n: int
-    n_baseline: int
-    n_candidate: int
-    baseline_mean: float | None
-    candidate_mean: float | None
-    difference: float | None
-    interval: Interval
-    p: float | None
-    p_adjusted: float | None
-    cliffs_delta: float | None
-    smallest_detectable: float | None
-    verdict: Verdict
-    wins: PairedWins | None
-    ranks_favour: Favoured = "neither"
+    n: int = Field(description="pairs with a value on both sides; unpaired, the smaller side's items with a value")
+    n_baseline: int = Field(description="items of the baseline run that count here")
+    n_candidate: int = Field(description="items of the candidate run that count here")
+    baseline_mean: float | None = Field(
+        description="mean of these items; of minus the distance where there is a `best`"
+    )
+    candidate_mean: float | None = Field(description="likewise, of the candidate run")
+    difference: float | None = Field(description="candidate mean minus baseline mean")
+    interval: Interval = Field(
+        description="of the difference, at 1 - alpha, by bootstrap over items, its percentiles expanded for small n"
+    )
+    standard_error: float | None = Field(description="of the difference")
+    p: float | None = Field(description="of the test, two-sided")
+    p_adjusted: float | None = Field(description="p by Holm over the measures of the same kind")
+    cliffs_delta: float | None = Field(
+        description="P(candidate higher) - P(baseline higher) over all pairs of an item of either run, in [-1, 1]"
+    )
+    smallest_detectable: float | None = Field(
+        description="the difference that this spread and so many items show with 80 % power, at alpha / k for the k "
+        "measures of this kind that were tested: the level that Holm's first step leaves"
+    )
+    verdict: Verdict = Field(
+        description="by `p_adjusted` and alpha; inconclusive too where the means and the ranks favour different sides"
+    )
+    wins: PairedWins | None = Field(description="of paired items; `a` is the candidate")
+    best: float | None = Field(
+        default=None,
+        description="the best value where it is not the highest: compared is minus the distance from it; else null",
+    )
+    baseline_rating_mean: float | None = Field(
+        default=None, description="mean of the ratings themselves; that is `baseline_mean` where there is no `best`"
+    )
+    candidate_rating_mean: float | None = Field(default=None, description="likewise, of the candidate run")
+    ranks_favour: Favoured = Field(default="neither", description="whose values rank higher, which is what tests weigh")
     undefined: Undefined = Field(default_factory=dict)
 
 
 class RunCoverage(Value):
-    """`rated` of `expected` verdicts, one a candidate and aspect; `share` is null where nothing is expected."""
+    """How many verdicts there are, of those that there should be."""
 
-    candidates: int
-    rated: int
-    expected: int
-    share: float | None
+    candidates: int = Field(description="responses that the run has, failed ones among them")
+    rated: int = Field(description="verdicts that there are, one a candidate and measure")
+    expected: int = Field(description="candidates times measures")
+    share: float | None = Field(description="rated / expected; null where nothing is expected")
 
 
 class Comparison(Value):
-    """`signature_differences` holds, by piece, both runs' values where they differ: only where that was allowed.
+    """Two runs, measure by measure."""
 
-    `blended` is by the aspect's own name. `coverage` is over all aspects.
-    """
-
-    baseline: str
-    candidate: str
-    alpha: float
+    baseline: str = Field(description="name of the baseline run")
+    candidate: str = Field(description="name of the candidate run")
+    alpha: float = Field(description="significance level of each kind of measures together")
     pairing: Pairing
     aspects: dict[str, Measure]
     composites: dict[str, Measure]
-    blended: dict[str, Measure]
-    coverage: dict[Literal["baseline", "candidate"], RunCoverage]
-    signature_differences: dict[str, Annotated[tuple[str, str], Field(strict=False)]]
-    notes: Annotated[tuple[str, ...], listed()] = ()
+    blended: dict[str, Measure] = Field(description="by the aspect's own name")
+    coverage: dict[Literal["baseline", "candidate"], RunCoverage] = Field(description="of each run, over all aspects")
+    signature_differences: dict[str, Annotated[tuple[str, str], Field(strict=False)]] = Field(
+        description="by piece both runs' values, baseline first, where they differ: only where that was allowed"
+    )
+    notes: Annotated[tuple[str, ...], listed()] = Field(
+        default=(), description="what a reader of the figures should know, a sentence each"
+    )
 
 
 class GateRule(Value):
-    """What is asked of one measure: an aspect, a composite, or `NAME.blended`.
+    """What is asked of one measure.
 
-    `max_drop` is the drop against the baseline run that is tolerated, in scale points. `must_detect` is the drop that
-    the data must be able to show for a pass to mean something: by default `max_drop`, but at least a quarter of the
-    scale.
+    `max_drop` D fails a drop that is beyond chance, and larger than D as observed. Beyond chance is by a test against
+    no drop at all: where the true drop is D, and items enough to see it, the observed one is larger than D in about
+    half of all runs, and so many fail. Ask for a little more than what you would let pass.
     """
 
-    aspect: Annotated[str, Field(min_length=1, max_length=80)]
-    min_mean: Finite | None = None
-    max_drop: Annotated[Finite, Field(ge=0)] | None = None
-    must_detect: Annotated[Finite, Field(gt=0)] | None = None
+    aspect: Annotated[
+        str, Field(min_length=1, max_length=80, description="an aspect, a composite, or `NAME.blended`; one rule each")
+    ]
+    min_mean: Finite | None = Field(
+        default=None,
+        description="least mean of the candidate's items; a mean below it fails only beyond chance. For an "
+        "aspect whose best value lies inside its scale the mean is that of minus the distance from it",
+    )
+    max_drop: Annotated[Finite, Field(ge=0)] | None = Field(
+        default=None,
+        description="fails a drop against the baseline run that is beyond chance, and larger than this as observed, in "
+        "scale points",
+    )
+    must_detect: Annotated[Finite, Field(gt=0)] | None = Field(
+        default=None,
+        description="the drop, or shortfall of the minimum, that the data must be able to show with 80 % power for a "
+        "pass to mean something; by default a quarter of the scale, for a drop at least `max_drop`",
+    )
 
     @model_validator(mode="after")
     def _check_asks(self) -> GateRule:
@@ -151,33 +185,29 @@ class GateRule(Value):
 
 
 class GateReason(Value):
-    """One thing that decided, or was looked at: a stable `code`, and a sentence with the figures.
+    """One thing that decided, or was looked at."""
 
-    Codes: `drop`, `below-minimum`, `not-enough-data`, `coverage`, `judge-moved`, `no-values`, `held`. What held has
-    the code `held`, whatever it is `about`. `rule` is the number of the rule, from 0, null where none is meant.
-    """
-
-    code: Literal["drop", "below-minimum", "not-enough-data", "coverage", "judge-moved", "no-values", "held"]
-    aspect: str | None
-    verdict: GateVerdict
-    detail: str
+    code: Literal["drop", "below-minimum", "not-enough-data", "coverage", "judge-moved", "no-values", "held"] = Field(
+        description="stable; what held has the code `held`, whatever it is about"
+    )
+    aspect: str | None = Field(description="what the rule names; null where no rule is meant")
+    verdict: GateVerdict = Field(description="what this alone would make of the run")
+    detail: str = Field(description="a sentence with the figures")
     about: Literal["rule", "coverage", "judge"] = "rule"
-    rule: int | None = None
+    rule: int | None = Field(default=None, description="number of the rule, from 0; null where none is meant")
 
 
 class GateReport(Value):
-    """`verdict` is what a CI job acts on; `reasons` hold those that decided first, then the rest.
+    """What a CI job should make of a run, and why."""
 
-    `coverage` is the candidate's, over the measures that the rules name. `rules` are those applied, the default ones
-    among them. `candidate` is the run's name, `signatures` count its results by signature.
-    """
-
-    verdict: GateVerdict
-    reasons: Annotated[tuple[GateReason, ...], listed()]
-    alpha: float
-    min_coverage: float
-    coverage: RunCoverage
-    rules: Annotated[tuple[GateRule, ...], listed()]
-    comparison: Comparison | None
-    candidate: str = ""
-    signatures: dict[str, int] = Field(default_factory=dict)
+    verdict: GateVerdict = Field(description="what a CI job acts on")
+    reasons: Annotated[tuple[GateReason, ...], listed()] = Field(description="those that decided first, then the rest")
+    alpha: float = Field(description="how often, at most, a run without any difference fails")
+    min_coverage: float = Field(
+        description="share that there must be of each measure that a rule names, in each run that is used and in pairs"
+    )
+    coverage: RunCoverage = Field(description="the candidate's, over all measures that the rules name")
+    rules: Annotated[tuple[GateRule, ...], listed()] = Field(description="those applied, the default ones among them")
+    comparison: Comparison | None = Field(description="null without a baseline run")
+    candidate: str = Field(default="", description="name of the candidate run")
+    signatures: dict[str, int] = Field(default_factory=dict, description="results of the candidate run by signature")

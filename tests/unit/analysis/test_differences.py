@@ -121,6 +121,32 @@ def test_resampled_means_come_in_parts_and_repeat_by_seed():
     assert len(set(first)) == 15
 
 
+@pytest.mark.parametrize(("n", "plain", "expanded"), [(5, 0.87, 0.91), (10, 0.92, 0.925), (20, 0.945, 0.93)])
+def test_intervals_of_few_values_are_wide_enough(n, plain, expanded):
+    """Of 1,500 samples of normal values how many intervals hold the true mean, 0. At n = 5 no resample goes beyond the
+    values themselves, so that even the expanded interval ends too soon."""
+    generator = np.random.default_rng(n)
+    held = {"plain": 0, "expanded": 0}
+    for _ in range(1500):
+        sample = generator.normal(size=n)
+        means = differences.resample_mean(sample, generator, 1000)
+        low, high = np.quantile(means, [0.025, 0.975])
+        held["plain"] += low <= 0 <= high
+        low, high = differences.find_interval(means, 0.05, sample)
+        held["expanded"] += low <= 0 <= high
+    assert held["plain"] / 1500 < plain
+    assert expanded < held["expanded"] / 1500 < 0.97
+
+
+def test_the_interval_is_expanded_as_hesterberg_says():
+    # n = 10: √(10/9) · t(0.975; 9) = 1.0541 · 2.2622 = 2.3845, and Φ(−2.3845) = 0.00855.
+    means = np.arange(100_001) / 100_000
+    sample = np.arange(10.0)
+    assert differences.find_interval(means, 0.05, sample) == pytest.approx((0.00855, 0.99145), abs=1e-5)
+    # Two such samples have 18 degrees of freedom: 1.0541 · 2.1009 = 2.2145, Φ(−2.2145) = 0.01340.
+    assert differences.find_interval(means, 0.05, sample, sample) == pytest.approx((0.0134, 0.9866), abs=1e-5)
+
+
 def test_many_values_are_resampled_less_often():
     assert differences.limit_resamples(5000, 200) == 5000
     assert differences.limit_resamples(5000, 20_000) == 2500
@@ -132,6 +158,7 @@ def test_the_standard_error_adds_both_samples():
     assert differences.find_standard_error(np.array([1.0, 2.0, 3.0])) == pytest.approx(sqrt(1 / 3))
     found = differences.find_standard_error(np.array([1.0, 2.0, 3.0]), np.array([0.0, 4.0]))
     assert found == pytest.approx(sqrt(1 / 3 + 4))
+    assert differences.find_standard_error(np.full(10, 0.1)) == 0
     # 1.959964 + 0.841621
     assert differences.reach(0.05) == pytest.approx(2.801585, abs=1e-6)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.gate import ALL_DROP, OVERALL, SHARES, Scenario, cut, draw, lower, simulate
+from benchmarks.gate import ALL_DROP, AT_THEIR_MEAN, OVERALL, SHARES, Scenario, cut, draw, lower, simulate
 
 RUNS = 100
 CERTAINTY = 0.999
@@ -25,6 +25,9 @@ def most(rate: float) -> float:
         Scenario("one rule", rules=OVERALL),
         Scenario("few items", items=20),
         Scenario("unpaired", test="unpaired", items=60),
+        Scenario("responses share a context", items=25, responses=8, context=0.4, own=0.3, rules=OVERALL),
+        Scenario("so, unpaired", items=25, responses=8, context=0.4, own=0.3, rules=OVERALL, test="unpaired"),
+        Scenario("exactly at its minima", rules=AT_THEIR_MEAN, items=40),
     ],
     ids=lambda scenario: scenario.name,
 )

@@ -16,16 +16,16 @@ GOLDEN = """\
 Candidate run **pr-17** against **main**, alpha 0.05; paired\\: 12 of the smaller run's 12 items are in the other run too.
 
 - **fail** warmth (max\\_drop 0): fell by 0.833 (from 4.000 to 3.167; 95 % interval of the difference -1.000 to -0.583; \
-p = 0.0039 after Holm over 2; 12 pairs)\\: more than the 0 tolerated
+p = 0.0039 after Holm over 2; 12 pairs)\\: beyond chance, and as observed more than the 0 tolerated
 - **pass** coverage: 24 of 24 verdicts of the candidate run (100.00 %), 24 of 24 verdicts of the baseline run \
 (100.00 %), 12 of 12 items in pairs (100.00 %); at least 98 % of each must be there
 - **pass** clarity (max\\_drop 0, min\\_mean 2): no value differs between the runs (12 pairs); the mean is 3.000 \
-(12 values), at least 2 is asked for
+(12 items), at least 2 is asked for; its 95 % interval, with 1 value added at the scale's lower end, ends at 2.511
 
 | measure | baseline | candidate | difference [95 %] | p adj. | n | won / tied / lost | verdict |
 |:--|--:|--:|:--|--:|--:|--:|:--|
 | warmth | 4.000 | 3.167 | -0.833 [-1.000, -0.583] | 0.0039 | 12 | 0 / 2 / 10 | worse |
-| clarity | 3.000 | 3.000 | +0.000 [+0.000, +0.000] | 1 | 12 | 0 / 12 / 0 | inconclusive |
+| clarity | 3.000 | 3.000 | +0.000 | 1 | 12 | 0 / 12 / 0 | inconclusive |
 
 <details><summary>How this was scored</summary>
 
@@ -72,7 +72,10 @@ def test_differing_pieces_and_notes_are_shown():
     text = write_markdown(judge_gate(new, old, allow_signature_mismatch=True))
     # The fence is longer than any that the text could close it with.
     assert "`````\nmodel:a ```` b|weight:1\nmodel: c -> a ```` b\n`````" in text
-    assert "Warmth is best at 2\\: it is compared by minus its distance from that." in text
+    assert (
+        "Warmth is best at 2\\: it is compared by minus its distance from that; the mean rating is 2.000 before" in text
+    )
+    assert "| warmth (minus distance from 2) | -0.667 | -0.667 | +0.000 |" in text
 
 
 @pytest.mark.parametrize(

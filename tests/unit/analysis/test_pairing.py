@@ -7,14 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from app.analysis.pairing import Columns, pair_up, tabulate
+from app.analysis.pairing import Columns, find_shared_ids, pair_up, tabulate
 from app.domain.comparison import RunItem
 from app.domain.errors import InvalidRequest
 from tests.support.runs import make_run
 
 
 def columns(keys, contexts=None) -> Columns:
-    return Columns(tuple((key, None) for key in keys), tuple(contexts or [None] * len(keys)), {}, 0)
+    return Columns(tuple((key, None) for key in keys), tuple(contexts or [None] * len(keys)), {}, len(keys))
 
 
 def test_items_pair_by_id_in_any_order():
@@ -55,19 +55,38 @@ def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
     assert "by number and context" in pairing.reason
 
 
-def test_candidates_of_an_item_are_their_own_rows_and_repetitions_are_averaged():
-    values = [("a", 0, 1.0), ("a", 1, 5.0), ("a", 0, 2.0), ("b", 0, None), ("b", 0, 4.0), ("c", 0, None)]
-    items = [RunItem(item, number, None, None, {"warmth": value}) for item, number, value in values]
-    found = tabulate(make_run("run", {"warmth": []}, items=items))
-    assert found.keys == (("a", 0), ("a", 1), ("b", 0), ("c", 0))
-    assert found.column(("aspect", "warmth")).tolist()[:3] == [1.5, 5.0, 4.0]
-    assert np.isnan(found.column(("aspect", "warmth"))[3])
+def response(item: str, candidate: int, value: float | None, context: str | None = None) -> RunItem:
+    return RunItem(item, candidate, None, context, {"warmth": value})
+
+
+def test_an_item_has_the_mean_of_its_candidates_and_repetitions():
+    values = [("a", 0, 1.0), ("a", 1, 5.0), ("a", 0, 3.0), ("b", 0, None), ("b", 0, 4.0), ("c", 0, None)]
+    found = tabulate(make_run("run", {"warmth": []}, items=[response(*value) for value in values]))
+    assert found.keys == (("a", None), ("b", None), ("c", None))
+    assert found.column(("aspect", "warmth")).tolist()[:2] == [3.0, 4.0]
+    assert np.isnan(found.column(("aspect", "warmth"))[2])
     assert np.isnan(found.column(("composite", "none"))).all()
-    assert found.repeated == 2
+    assert (found.responses, found.averaged) == (6, 2)
+
+
+def test_contexts_that_share_an_id_are_items_of_their_own():
+    many = make_run("old", {"warmth": []}, items=[response("d", 0, float(n), f"c{n}") for n in range(10)])
+    found = tabulate(many)
+    assert found.keys == tuple(("d", f"c{number}") for number in range(10))
+    assert found.column(("aspect", "warmth")).tolist() == list(range(10))
+    # Across runs they pair by their contexts, also with a run that has but one of them …
+    one = make_run("new", {"warmth": []}, items=[response("d", 0, 1.0, "c3"), response("e", 0, 1.0, "y")])
+    apart = find_shared_ids(many, one)
+    assert apart == {"d"}
+    pairing, rows, _ = pair_up(tabulate(many, apart), tabulate(one, apart), asked="auto", numbered=False)
+    assert (rows.tolist(), pairing.contexts_differ) == ([3], 0)
+    # … while an id with one context on both sides pairs by itself, and a context that is not known tells nothing.
+    assert find_shared_ids(one, make_run("x", {}, items=[response("e", 0, 1.0, "z"), response("e", 1, 1.0)])) == set()
 
 
 def test_an_aspect_whose_best_lies_inside_counts_by_its_distance():
     run = make_run("run", {"formality": [-1, 0, 1, None]}, best={"formality": 0.0})
+    assert tabulate(run).rating_column(("aspect", "formality")).tolist()[:3] == [-1.0, 0.0, 1.0]
     item = dataclasses.replace(run.items[0], composites={"formality": -3.0})
     found = tabulate(dataclasses.replace(run, items=[item, *run.items[1:]]))
     assert found.column(("aspect", "formality")).tolist()[:3] == [-1.0, 0.0, -1.0]
