@@ -10,6 +10,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
+from app.adapters.tagger import open_tagger
 from app.metric_ports import MetricUnavailable, Overlap, Rouge, Words
 
 TYPES = ("rouge1", "rouge2", "rougeL")
@@ -38,11 +39,7 @@ class JapaneseWords:
 
     @cached_property
     def _tagger(self) -> Any:
-        # The folder is named, because fugashi would otherwise prefer a full UniDic that happens to be installed.
-        import fugashi
-        import unidic_lite
-
-        return fugashi.Tagger(f'-r "{unidic_lite.DICDIR}/mecabrc" -d "{unidic_lite.DICDIR}"')
+        return open_tagger()
 
     def split(self, text: str) -> list[str]:
         """The tokens' surfaces: が written as two code points must not differ from が written as one."""

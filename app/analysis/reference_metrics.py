@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from scipy import stats
 
+from app.analysis.observations import Floats
+from app.analysis.statistics import obstacle, pearson, settle, spearman
 from app.domain.reference_metrics import (
     FIGURES,
     Figure,
@@ -22,12 +23,6 @@ from app.domain.reference_metrics import (
     ReferenceReport,
     SystemFigures,
 )
-
-FEWEST = 3
-"""Two points always lie on a line: a correlation of theirs says nothing."""
-
-NO_SPREAD = 1e-12
-"""Below this share of the mean, differences are rounding, and so would be their correlation."""
 
 MOST_NATS = 230.0
 """e^230 is 1e100: beyond it a model does not know the language at all, and a mean could leave floats."""
@@ -128,18 +123,24 @@ def correlate_with_humans(
 
 
 def correlate(pairs: Sequence[tuple[float, float]]) -> FigureCorrelation:
-    """Pearson's and Spearman's coefficients of (figure, human value) pairs, as scipy computes them."""
-    if len(pairs) < FEWEST:
-        return undefined(len(pairs), f"fewer than {FEWEST} items have both values")
-    columns = np.array(pairs, dtype=np.float64).T
-    # Neither coefficient depends on the unit; a sum of large values could leave floats.
-    scaled = [column / max(np.abs(column).max(), np.finfo(np.float64).tiny) for column in columns]
-    for column, name in zip(scaled, ("figure", "human value"), strict=True):
-        if np.linalg.norm(column - column.mean()) <= NO_SPREAD * abs(column.mean()):
-            return undefined(len(pairs), f"the {name} is the same for every item")
+    """Pearson's and Spearman's coefficients of (figure, human value) pairs."""
+    figures, ratings = map(scale, np.array(pairs, dtype=np.float64).reshape(-1, 2).T)
+    why = obstacle(settle(figures), settle(ratings), "figures", "human values")
+    if why is not None:
+        return undefined(len(pairs), why)
     return FigureCorrelation(
-        n=len(pairs), pearson=float(stats.pearsonr(*scaled)[0]), spearman=float(stats.spearmanr(*columns)[0])
+        n=len(pairs), pearson=float(pearson(figures, ratings)), spearman=float(spearman(figures, ratings))
     )
+
+
+def scale(values: Floats) -> Floats:
+    """The values, shape (n,), in a unit in which the largest is about 1: the sum of large ones could leave floats.
+
+    The unit is a power of two, so nothing is rounded.
+    """
+    _, exponent = np.frexp(np.abs(values).max(initial=0))
+    scaled: Floats = np.ldexp(values, -exponent)
+    return scaled
 
 
 def undefined(n: int, reason: str) -> FigureCorrelation:

@@ -1,4 +1,4 @@
-"""The end of a batch whose similarity baseline b̄ is the mean b of its own responses (method.md, section 4)."""
+"""The end of a batch whose similarity baseline b̄ is the mean b of its own responses."""
 
 from __future__ import annotations
 

@@ -11,15 +11,13 @@ from typing import IO
 from app.analysis.formats import MARK, read_array, read_csv, read_ndjson
 from app.analysis.observations import Observations
 from app.analysis.reading import ObservationReader
-from app.cli.items import InvalidItems
-from app.cli.output import printable
+from app.cli.items import InvalidItems, shorten_faults
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.lines import InvalidLines
+from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError
 from app.meta.readers import make_reader
 from app.ports import RubricSource
-
-MOST_SHOWN = 5
 
 FOREIGN = {
     b"PK\x03\x04": "is a workbook or an archive; save the table as “CSV UTF-8”",
@@ -45,11 +43,9 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
             opening[:1] = [line.removeprefix(MARK) for line in opening[:1]]
             return read(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
     except InvalidLines as error:
-        shown = [f"{name}: {error.noun} {number}: {what}" for number, what in error.faults[:MOST_SHOWN]]
-        if error.total > MOST_SHOWN:
-            shown.append(f"… and {error.total - MOST_SHOWN} more")
-        shown += hints(error, request, rubrics, opening)
-        raise InvalidItems("\n".join(map(printable, shown))) from None
+        places = [f"{name}: {error.noun} {number}: {what}" for number, what in error.faults]
+        further = map(printable, hints(error, request, rubrics, opening))
+        raise InvalidItems("\n".join([shorten_faults(places, error.total), *further])) from None
     except StrictJSONError as error:
         raise InvalidItems(f"{name}: {error}") from None
 

@@ -127,7 +127,9 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
 def show(report: Value, *, as_json: bool) -> None:
     """Prints the report."""
     if as_json:
-        click.echo(report.model_dump_json(indent=2))
+        from app.domain.plain_text import escape_controls
+
+        click.echo(escape_controls(report.model_dump_json(indent=2)))
         return
     from app.cli.reports import print_report
 

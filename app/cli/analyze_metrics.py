@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import click
-from rich.progress import Progress
 
 from app.adapters.telemetry import configure_logging
 from app.analysis.reference_metrics import summarise
-from app.cli.items import MOST_SHOWN, InvalidItems, read_bytes, split
+from app.cli.items import InvalidItems, read_bytes, shorten_faults, split
 from app.cli.metric_tables import print_report
-from app.cli.output import console, print_ndjson, printable
+from app.cli.output import console, print_ndjson
+from app.cli.progress import open_progress
 from app.domain.dialogue import Limits
+from app.domain.plain_text import escape_controls, printable
 from app.domain.reference_metrics import Figure, ItemFigures, Language, MetricItem, ReferenceReport
 from app.domain.validation import InvalidDocument, validate
 from app.measurement import NO_REFERENCE, MetricTools, measure
@@ -155,8 +156,7 @@ def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
         if item is not None and (first := seen.setdefault((system, item), where)) != where:
             faults.append(f"{where}: /item: is that of {first} again, of the same system")
     if faults:
-        more = [f"… and {len(faults) - MOST_SHOWN} more"] if len(faults) > MOST_SHOWN else []
-        raise InvalidItems("\n".join(map(printable, [*faults[:MOST_SHOWN], *more])))
+        raise InvalidItems(shorten_faults(faults))
     if not items:
         raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
     return items
@@ -171,17 +171,6 @@ def read_metric_item(value: Any, limits: Limits) -> MetricItem:
 
 def print_json(report: ReferenceReport) -> None:
     """The report as one JSON document."""
-    sys.stdout.write(json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2) + "\n")
+    document = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2)
+    sys.stdout.write(escape_controls(document) + "\n")
     sys.stdout.flush()
-
-
-def open_progress(*, shown: bool) -> Progress:
-    """A bar on standard error, if that is a terminal."""
-    target = console(error=True)
-    return Progress(
-        console=target,
-        transient=True,
-        disable=not (shown and target.is_terminal),
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )

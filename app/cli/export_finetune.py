@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import click
 
-from app.analysis.formats import read_array, read_csv, read_ndjson
+from app.analysis.formats import MARK
 from app.analysis.observations import Observations
 from app.analysis.reading import ObservationReader, Unfit, name_of
-from app.cli.items import MOST_SHOWN, InvalidItems, read_bytes, split
-from app.cli.output import printable
+from app.cli.analysis_input import guess, read
+from app.cli.items import InvalidItems, read_bytes, shorten_faults, split
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, UnknownRubric
 from app.domain.evaluation import EvaluationRequest
 from app.domain.lines import InvalidLines
+from app.domain.plain_text import escape_controls, printable
 from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError
 from app.domain.validation import InvalidDocument, clip, validate
@@ -41,6 +43,16 @@ ITEM = "item"
 """Where an item's metadata may name it."""
 
 TARGET = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where the lines go: to train on, `-` for standard output; to validate on, and the held-out responses, which are
+    None where nobody wants them."""
+
+    training: str
+    validation: Path | None
+    validation_items: Path | None
 
 
 @click.command("export-finetune")
@@ -100,9 +112,8 @@ def command(
     settings = read_settings()
     rubric = find_rubric(settings, rubric_id)
     language = check_language(rubric, language)
-    if validation is None and (validation_share is not None or validation_items is not None):
-        raise click.UsageError("nothing is held out without --validation FILE")
-    check_files([items, ratings], [output, validation, validation_items])
+    targets = Targets(output, validation, validation_items)
+    check_use([items, ratings], targets, validation_share)
     candidates = read_candidates(items, rubric, settings.limits)
     observations, matching = read_ratings(ratings, rubric, candidates)
     made = build_curriculum(
@@ -116,12 +127,8 @@ def command(
     )
     if not made.conversations:
         raise InvalidItems(f"{name_input(ratings)}: no rating belongs to an item ({describe_left_out(made, matching)})")
-    held = choose_held(candidates, made, validation, validation_share, seed)
-    write(output, (one.line for one in made.conversations if one.candidate not in held))
-    if validation is not None:
-        write(validation, (one.line for one in made.conversations if one.candidate in held))
-    if validation_items is not None:
-        write(validation_items, (dump(candidates[one].request(rubric)) for one in sorted(held)))
+    held = hold_some_out(candidates, made, validation_share, seed) if validation is not None else frozenset()
+    write_parts(targets, candidates, made, held, rubric)
     report(made, matching, rubric, held)
 
 
@@ -142,11 +149,14 @@ def check_language(rubric: Rubric, language: str | None) -> str:
     return language
 
 
-def check_files(inputs: list[str], outputs: list[str | Path | None]) -> None:
-    """Raises a usage error where standard input or a file would be used twice."""
+def check_use(inputs: list[str], targets: Targets, share: float | None) -> None:
+    """Raises a usage error where nothing is held out for what is asked, or standard input or a file is used twice."""
+    if targets.validation is None and (share is not None or targets.validation_items is not None):
+        raise click.UsageError("nothing is held out without --validation FILE")
     if inputs.count("-") > 1:
         raise click.UsageError("ITEMS and RATINGS cannot both be standard input")
     read = {Path(one).resolve() for one in inputs if one != "-"}
+    outputs = (targets.training, targets.validation, targets.validation_items)
     written = [Path(one).resolve() for one in outputs if one is not None and one != "-"]
     if read & set(written) or len(set(written)) < len(written):
         raise click.UsageError("what is read and what is written must all be different files")
@@ -172,7 +182,7 @@ def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[Candidate
         seen.setdefault(key, where)
         candidates.append(candidate)
     if faults:
-        refuse(faults)
+        raise InvalidItems(shorten_faults(faults))
     if not candidates:
         raise InvalidItems(f"{name_input(path)}: no items; expected a JSON array or one JSON object a line")
     return candidates
@@ -196,35 +206,19 @@ def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> Candidate:
 
 def read_ratings(path: str, rubric: Rubric, candidates: list[Candidate]) -> tuple[Observations, Matching]:
     """The ratings, every one a level of its aspect, and whose they are; raises InvalidItems that names the line."""
-    name, body = name_input(path), read_bytes(path)
-    read, noun = choose_reader(body)
+    name, body = name_input(path), read_bytes(path).removeprefix(MARK)
+    form = guess(path, body.lstrip()[:1])
     reader = ObservationReader(aspects=[aspect.id for aspect in rubric.aspects])
     try:
-        observations = read(body, reader)
+        observations = read(BytesIO(body), form, reader)
         check_levels(observations, rubric)
         return observations, match(candidates, observations)
     except StrictJSONError as error:
         raise InvalidItems(f"{name}: {error}") from None
     except InvalidLines as error:
-        places = [f"{name}{noun}{line}: {what}" for line, what in error.faults]
-        refuse(places, error.total)
-
-
-def choose_reader(body: bytes) -> tuple[Callable[[bytes, ObservationReader], Observations], str]:
-    """What reads a file that begins like this, and what stands between its name and a number in messages."""
-    start = body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if start == b"[":
-        return read_array, ": element "
-    if start == b"{":
-        return lambda text, reader: read_ndjson(BytesIO(text), reader), ":"
-    return lambda text, reader: read_csv(BytesIO(text), reader), ":"
-
-
-def refuse(faults: list[str], total: int | None = None) -> NoReturn:
-    """Raises InvalidItems with the first few faults and how many more there are."""
-    more = (len(faults) if total is None else total) - MOST_SHOWN
-    shown = [*faults[:MOST_SHOWN], *([f"… and {more} more"] if more > 0 else [])]
-    raise InvalidItems("\n".join(map(printable, shown)))
+        mark = ": element " if form == "json" else ":"
+        places = [f"{name}{mark}{number}: {what}" for number, what in error.faults]
+        raise InvalidItems(shorten_faults(places, error.total)) from None
 
 
 def name_input(path: str) -> str:
@@ -232,17 +226,24 @@ def name_input(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def choose_held(
-    candidates: list[Candidate], made: Curriculum, validation: Path | None, share: float | None, seed: int
-) -> Collection[int]:
-    """The positions of the candidates that are held out; none without a file for them."""
-    if validation is None:
-        return frozenset()
+def hold_some_out(candidates: list[Candidate], made: Curriculum, share: float | None, seed: int) -> frozenset[int]:
+    """The positions of the candidates that are held out; raises InvalidItems where all are of one dialogue."""
     positions = list(dict.fromkeys(one.candidate for one in made.conversations))
     try:
         return hold_out(candidates, positions, SHARE if share is None else share, seed)
     except InvalidRequest as error:
         raise InvalidItems(error.detail) from None
+
+
+def write_parts(
+    targets: Targets, candidates: list[Candidate], made: Curriculum, held: Collection[int], rubric: Rubric
+) -> None:
+    """All that is asked for; raises InvalidRequest where a file cannot be written."""
+    write(targets.training, (one.line for one in made.conversations if one.candidate not in held))
+    if targets.validation is not None:
+        write(targets.validation, (one.line for one in made.conversations if one.candidate in held))
+    if targets.validation_items is not None:
+        write(targets.validation_items, (dump(candidates[one].request(rubric)) for one in sorted(held)))
 
 
 def dump(value: dict[str, Any]) -> str:
@@ -254,7 +255,7 @@ def write(path: str | Path, lines: Iterable[str]) -> None:
     """The lines, to the file or standard output; raises InvalidRequest where the file cannot be written."""
     if path == "-":
         for line in lines:
-            click.echo(line)
+            click.echo(escape_controls(line))
         return
     try:
         with Path(path).open("w", encoding="utf-8", newline="\n") as file:

@@ -15,11 +15,12 @@ from rich.progress import TaskID
 
 from app.cli.gate_file import NAME, GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
-from app.cli.output import console, printable
+from app.cli.progress import open_progress
 from app.cli.streams import OutputFailed
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport
 from app.domain.errors import SaitenError, SignatureMismatch
+from app.domain.plain_text import escape_controls, printable
 
 if TYPE_CHECKING:
     from app.cli.gating import Job
@@ -139,19 +140,13 @@ def run(job: Job) -> GateReport:
     from app.cli.gating import run_gate
 
     try:
-        with progress() as bar:
+        with open_progress() as bar:
             return asyncio.run(run_gate(job, telling(bar)))
     except SignatureMismatch as error:
         click.echo(f"saiten: {error.detail}", err=True)
         for piece, (baseline, candidate) in error.pieces.items():
             click.echo(printable(f"  {piece}: baseline {baseline}, candidate {candidate}"), err=True)
         raise click.exceptions.Exit(COULD_NOT_RUN) from None
-
-
-def progress() -> Bar:
-    """A bar on standard error, if that is a terminal."""
-    target = console(error=True)
-    return Bar(console=target, transient=True, disable=not target.is_terminal, redirect_stdout=False)
 
 
 def telling(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
@@ -194,7 +189,7 @@ def write_reports(report: GateReport, junit: str | None, markdown: str | None) -
 def show(report: GateReport, *, as_json: bool) -> None:
     """Prints the report."""
     if as_json:
-        click.echo(report.model_dump_json(indent=2))
+        click.echo(escape_controls(report.model_dump_json(indent=2)))
         return
     from app.cli.gate_table import print_gate
 

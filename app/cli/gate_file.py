@@ -9,21 +9,19 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.cli.items import InvalidItems
-from app.cli.output import printable
+from app.cli.items import InvalidItems, shorten_faults
+from app.domain.analysis_request import GateTerms
 from app.domain.batch import BatchName
-from app.domain.comparison import Alpha, ChosenTest, GateRule
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
-from app.domain.model import Finite, Id, Value, listed
+from app.domain.model import Finite, Id
 from app.domain.validation import InvalidDocument, validate
 
 NAME = "saiten.toml"
 TABLE = "gate"
-MOST_SHOWN = 5
 
 
-class GateSettings(Value):
+class GateSettings(GateTerms):
     """The table `[gate]`. Options of the command line come before it.
 
     `candidate` and `baseline` are a batch (`ba_…`, or `latest:NAME` for the newest completed one of that name), a file
@@ -42,12 +40,6 @@ class GateSettings(Value):
     metadata: Metadata = Field(default_factory=dict)
     budget_usd: Annotated[Finite, Field(ge=0)] | None = None
     timeout_seconds: Annotated[Finite, Field(gt=0)] | None = None
-    rules: Annotated[tuple[GateRule, ...], listed(maximum=64)] = ()
-    min_coverage: Annotated[Finite, Field(ge=0, le=1)] = 0.98
-    alpha: Alpha = 0.05
-    test: ChosenTest = "auto"
-    allow_signature_mismatch: bool = False
-    check_judge: bool = False
     judge_reference: str | None = None
 
 
@@ -81,8 +73,8 @@ def make_settings(table: dict[str, Any], options: dict[str, Any], name: str) -> 
     try:
         return validate(GateSettings, {**table, **options}, DEFAULT_LIMITS)
     except InvalidDocument as error:
-        told = [name_fault(where, what, options, name) for where, what in error.faults[:MOST_SHOWN]]
-        raise InvalidItems("\n".join(map(printable, told))) from None
+        faults = [name_fault(where, what, options, name) for where, what in error.faults]
+        raise InvalidItems(shorten_faults(faults)) from None
 
 
 def name_fault(where: str, what: str, options: dict[str, Any], name: str) -> str:

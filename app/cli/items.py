@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
-from app.cli.output import printable
 from app.domain.dialogue import Limits
 from app.domain.evaluation import EvaluationRequest
+from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 
@@ -43,11 +44,17 @@ def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Eval
         except InvalidDocument as error:
             faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
     if faults:
-        more = [f"… and {len(faults) - MOST_SHOWN} more"] if len(faults) > MOST_SHOWN else []
-        raise InvalidItems("\n".join(map(printable, [*faults[:MOST_SHOWN], *more])))
+        raise InvalidItems(shorten_faults(faults))
     if not requests:
         raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
     return requests
+
+
+def shorten_faults(faults: Sequence[str], total: int | None = None) -> str:
+    """The first few faults, a line each, and how many more there are; `total` counts those too that are not given."""
+    more = (len(faults) if total is None else total) - MOST_SHOWN
+    shown = [*faults[:MOST_SHOWN], *([f"… and {more} more"] if more > 0 else [])]
+    return "\n".join(map(printable, shown))
 
 
 def read_bytes(path: str) -> bytes:

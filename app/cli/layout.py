@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.output import LEFT, printable
+from app.cli.output import LEFT
+from app.domain.plain_text import printable
 
 WORDY = frozenset({"", "higher", "system"})
 """Heads of columns that hold text wherever they stand; all others but the first hold figures."""

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.output import DASH, LEFT, printable
+from app.cli.output import DASH, LEFT
+from app.domain.plain_text import printable
 from app.domain.reference_metrics import FIGURES, Figure, FigureCorrelation, FigureMean, ReferenceReport
 
 HEADS: dict[Figure, str] = {

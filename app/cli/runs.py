@@ -13,14 +13,14 @@ from typing import Any, Literal
 import click
 
 from app.cli.gate_file import GateSettings
-from app.cli.items import InvalidItems, parse, read_bytes, split
+from app.cli.items import InvalidItems, parse, read_bytes, shorten_faults, split
 from app.cli.meta_calls import ServiceRefused
-from app.cli.output import printable
 from app.cli.places import Place
 from app.cli.result_file import Placed, is_result, make_run, read_results, rubric_of
 from app.domain.batch import Batch, BatchOptions
 from app.domain.comparison import Run
 from app.domain.errors import NotFound, SaitenError
+from app.domain.plain_text import escape_controls, printable
 from app.domain.validation import InvalidDocument
 
 POLL_SECONDS = 0.1
@@ -29,7 +29,6 @@ LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
 ITEM = re.compile(r"/items/(\d+)(/.*)?")
 LINE = re.compile(r"^line \d+: ")
-MOST_SHOWN = 5
 
 Role = Literal["candidate", "baseline"]
 Progress = Callable[[Batch], None]
@@ -127,8 +126,7 @@ async def submit(place: Place, items: Items, options: dict[str, Any]) -> Batch:
         return await place.submit(body)
     except InvalidDocument as error:
         faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
-        more = [f"… and {len(faults) - MOST_SHOWN} more"] if len(faults) > MOST_SHOWN else []
-        raise InvalidItems("\n".join(map(printable, [*faults[:MOST_SHOWN], *more]))) from None
+        raise InvalidItems(shorten_faults(faults)) from None
 
 
 def name_fault(items: Items, pointer: str, detail: str) -> str:
@@ -177,6 +175,6 @@ async def save_results(place: Place, batch: Batch, path: str) -> None:
     try:
         with click.open_file(path, "w", encoding="utf-8", atomic=path != "-") as file:
             async for line in place.results(batch.id):
-                file.write(line + "\n")
+                file.write(escape_controls(line) + "\n")
     except OSError as error:
         raise InvalidItems(f"{path}: {error.strerror}") from None

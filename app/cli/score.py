@@ -13,9 +13,11 @@ from rich.text import Text
 
 from app.adapters.telemetry import configure_logging
 from app.cli.items import read_items
-from app.cli.output import console, print_ndjson, print_table, printable
+from app.cli.output import print_ndjson, print_table
+from app.cli.progress import open_progress
 from app.cli.scoring import Scorer, score_here, score_in_order, score_there
 from app.domain.evaluation import EvaluationRequest
+from app.domain.plain_text import printable
 from app.settings import read_settings
 
 EXIT_SOME_FAILED = 1
@@ -86,19 +88,6 @@ async def score_and_show(
         # Also where it was interrupted: these results were paid for.
         print_table(rows)
     return complete
-
-
-def open_progress(*, shown: bool) -> Progress:
-    """A bar on standard error, if that is a terminal. Not `shown` where results go to the same one, line by line."""
-    target = console(error=True)
-    return Progress(
-        console=target,
-        transient=True,
-        disable=not (shown and target.is_terminal),
-        # Redirected, rich would send what is meant for standard output to standard error, where the bar is.
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
 
 
 def report(progress: Progress, position: int, error: dict[str, Any]) -> None:

@@ -114,7 +114,22 @@ class ComparisonRequest(Value):
     seed: Seed = 0
 
 
-class GateRequest(Value):
+class GateTerms(Value):
+    """What a gate asks, over HTTP and in `saiten.toml`. Without rules, with a baseline run: no aspect may drop.
+
+    `min_coverage` is the share of verdicts that there must be. `check_judge` first scores the anchors, which costs a
+    few dozen judge calls.
+    """
+
+    rules: Annotated[tuple[GateRule, ...], listed(maximum=64)] = ()
+    min_coverage: Annotated[Finite, Field(ge=0, le=1)] = 0.98
+    alpha: Alpha = 0.05
+    test: ChosenTest = "auto"
+    allow_signature_mismatch: bool = False
+    check_judge: bool = False
+
+
+class GateRequest(GateTerms):
     """A batch, and what is asked of it. Without rules, with a baseline run: no aspect may drop.
 
     `check_judge` first scores the anchors, which costs a few dozen judge calls; `judge_check` is what such a check has
@@ -123,11 +138,5 @@ class GateRequest(Value):
 
     candidate: BatchId
     baseline: BatchId | None = None
-    rules: Annotated[tuple[GateRule, ...], listed(maximum=64)] = ()
-    min_coverage: Annotated[Finite, Field(ge=0, le=1)] = 0.98
-    alpha: Alpha = 0.05
-    test: ChosenTest = "auto"
-    allow_signature_mismatch: bool = False
-    check_judge: bool = False
     judge_check: JudgeCheck | None = None
     seed: Seed = 0

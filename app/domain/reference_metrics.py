@@ -57,6 +57,7 @@ class MetricItem(Value):
 
     @property
     def references(self) -> tuple[str, ...]:
+        """What ROUGE and BERTScore compare the response with; empty where the item has no reference."""
         return self.reference or ()
 
 

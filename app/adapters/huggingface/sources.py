@@ -111,12 +111,14 @@ def _find_snapshot(name: str) -> Path | None:
 
 def _ask_hub(kind: Kind, name: str, timeout_seconds: float) -> None:
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import RepositoryNotFoundError
+    from huggingface_hub.errors import HTTPError, RepositoryNotFoundError  # type: ignore[attr-defined]
 
     try:
         HfApi().model_info(name, timeout=timeout_seconds)
     except RepositoryNotFoundError as error:
         raise kind.unavailable(f"the Hugging Face hub has no public {kind.noun} {name}") from error
-    except Exception as error:  # requests', httpx's or httpx2's, as the hub's version has it
+    except (HTTPError, OSError, json.JSONDecodeError) as error:
+        # HTTPError is requests', httpx's or httpx2's, as the hub's version has it: connection, time limit, status.
+        # OSError is raised where the hub is switched off; no JSON comes from a network that wants a login first.
         reason = f"{kind.noun} {name} is no local folder, not in the cache, and the Hugging Face hub is not reachable"
         raise kind.unavailable(reason) from error

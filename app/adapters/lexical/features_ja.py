@@ -20,6 +20,7 @@ from app.adapters.lexical.profile import (
     redundancy_of,
     words_of,
 )
+from app.adapters.tagger import open_tagger
 
 CONTENT = frozenset({"名詞", "動詞", "形容詞", "形状詞", "副詞"})
 PREDICATES = frozenset({"動詞", "形容詞", "形状詞"})
@@ -105,11 +106,7 @@ class JapaneseReader:
 
     @cached_property
     def _tagger(self) -> Any:
-        # The folder is named, because fugashi would otherwise prefer a full UniDic that happens to be installed.
-        import fugashi
-        import unidic_lite
-
-        return fugashi.Tagger(f'-r "{unidic_lite.DICDIR}/mecabrc" -d "{unidic_lite.DICDIR}"')
+        return open_tagger()
 
     def split(self, text: str) -> list[Word]:
         """The tokens of `text` after NFKC, punctuation included."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from app.adapters.register.japanese_ends import Word, read_closed, read_end, split_clauses
 from app.adapters.register.passages import Sentence, open_passage, split_sentences
+from app.adapters.tagger import open_tagger
 from app.domain.speech import Register, Sign, settle
 
 REACH = 240
@@ -48,11 +49,7 @@ class JapaneseRegister:
 
     @cached_property
     def _tagger(self) -> Any:
-        # The folder is named, because fugashi would otherwise prefer a full UniDic that happens to be installed.
-        import fugashi
-        import unidic_lite
-
-        return fugashi.Tagger(f'-r "{unidic_lite.DICDIR}/mecabrc" -d "{unidic_lite.DICDIR}"')
+        return open_tagger()
 
     def _split(self, text: str) -> list[Word]:
         with self._lock:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from app.analysis.reference_metrics import (
-    FEWEST,
     compute_perplexity,
     correlate,
     draw_other_questions,
     summarise,
 )
+from app.analysis.statistics import FEWEST
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.reference_metrics import Figure, ItemFigures, MetricItem
 from app.domain.validation import InvalidDocument, validate
@@ -95,12 +95,12 @@ def test_coefficients_equal_scipy(pairs: list[tuple[float, float]]) -> None:
 
 
 DEGENERATE = {
-    "nothing": ([], "fewer than 3 items have both values"),
-    "two points": ([(1, 2), (2, 3)], "fewer than 3 items have both values"),
-    "one figure": ([(1, 2), (1, 3), (1, 4)], "the figure is the same for every item"),
-    "one rating": ([(1, 2), (2, 2), (3, 2)], "the human value is the same for every item"),
-    "zeros": ([(0, 1), (0, 2), (0, 3)], "the figure is the same for every item"),
-    "rounding": ([(1, 2), (1 + 1e-15, 3), (1 - 1e-15, 4)], "the figure is the same for every item"),
+    "nothing": ([], "fewer than 3 items have both"),
+    "two points": ([(1, 2), (2, 3)], "fewer than 3 items have both"),
+    "one figure": ([(1, 2), (1, 3), (1, 4)], "all figures are equal"),
+    "one rating": ([(1, 2), (2, 2), (3, 2)], "all human values are equal"),
+    "zeros": ([(0, 1), (0, 2), (0, 3)], "all figures are equal"),
+    "rounding": ([(1, 2), (1 + 1e-15, 3), (1 - 1e-15, 4)], "all figures are equal"),
 }
 
 
@@ -119,6 +119,12 @@ def test_the_unit_does_not_count(low: float, middle: float, high: float) -> None
     # Deviations (-1, 0, 1) and (-1, 1, 0) again; the first three's sum is no float.
     found = correlate([(1, low), (2, high), (3, middle)])
     assert [found.pearson, found.spearman] == pytest.approx([0.5, 0.5])
+
+
+def test_a_small_spread_about_a_large_mean_is_not_lost() -> None:
+    # Deviations (-1, 0, 1) and (-1, 1, 0) once more, in units of 2^-20 about 1,000,000.5: every value is exact.
+    found = correlate([(1, 1_000_000.5 - 2**-20), (2, 1_000_000.5 + 2**-20), (3, 1_000_000.5)])
+    assert [found.pearson, found.spearman] == pytest.approx([0.5, 0.5], abs=1e-12)
 
 
 def test_report_by_hand() -> None:

@@ -55,7 +55,7 @@ def test_the_table_says_what_is_missing_and_why(tmp_path: Path) -> None:
     assert rows["all"][:3] == ["all", "3", "3.3"]
     assert "no R-1, R-2, R-L, BS F1 for 1 of 3: the item has no reference" in done.stdout
     assert "no PPL A, QA, RQA for 3 of 3: no language model was named (--lm)" in done.stdout
-    assert "with formality: the human value is the same for every item" in done.stdout
+    assert "with formality: all human values are equal" in done.stdout
     assert "correlation of PPL" not in done.stdout
     assert "rouge: rouge-score-" in done.stdout
 
@@ -71,6 +71,16 @@ def test_json_is_the_report(tmp_path: Path) -> None:
     assert report["correlations"]["acceptability"]["len"]["pearson"] == pytest.approx(0.8660254)
     assert report["correlations"]["acceptability"]["rouge1"]["undefined"]["pearson"].startswith("fewer than 3")
     assert report["unavailable"]["bertscore"]["the item has no reference"] == 1
+
+
+@pytest.mark.parametrize("form", ["--json", "--items"])
+def test_json_steers_no_terminal(tmp_path: Path, form: str) -> None:
+    # U+009B begins a terminal's commands, and JSON need not escape it.
+    item = {"response": "猫", "system": "\x9b31mbot"}
+    done = metrics("-", "--language", "ko", form, folder=tmp_path, stdin=ndjson(item))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"system": "\\u009b31mbot"' in done.stdout
+    assert "\x9b" not in done.stdout
 
 
 @needs_torch

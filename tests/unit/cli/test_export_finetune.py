@@ -94,6 +94,21 @@ def test_csv_and_an_array_are_read_as_well(desk: Desk):
     assert desk.run().stdout == wanted
 
 
+def test_a_byte_order_mark_before_the_ratings_is_passed_over(desk: Desk):
+    wanted = desk.run().stdout
+    table = "item,rater,formality,amount_info,factuality,acceptability\na,r1,0,-1,3,2\nb,r1,0,-1,3,2\n"
+    records = [rating("a"), rating("b")]
+    for text in (ndjson(records), json.dumps(records), table):
+        desk.write([item("a"), item("b")], "\ufeff" + text)
+        done = desk.run()
+        assert (done.exit_code, done.stdout) == (0, wanted), done.stderr
+
+
+def test_an_element_of_an_array_is_no_line(desk: Desk):
+    desk.write([item("a")], json.dumps([rating("a"), rating("b", ratings={"formality": 7})]))
+    assert "ratings: element 2: 'formality' is 7, which is no level of it" in desk.run().stderr
+
+
 def test_raters_are_merged_or_kept_apart(desk: Desk):
     desk.write([item("a")], [rating("a"), rating("a", rater="r2", ratings=RATINGS | {"factuality": 0})])
     medians = [json.loads(line)["messages"][2]["content"] for line in desk.run().stdout.splitlines()]
@@ -171,6 +186,7 @@ MISTAKES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]] | str, str]
     "another rubric": ([item("a", rubric="ja-dialogue")], [rating("a")], "items.jsonl:1: names the rubric ja-dialogue"),
     "twice the same": ([item("a"), item("a")], [rating("a")], "items.jsonl:2: item 'a' of the same system stands at"),
     "no item": ([], [rating("a")], "items.jsonl: no items"),
+    "no ratings": ([item("a")], "", "ratings:1: there is no record"),
     "nothing in common": ([item("a")], [rating("b")], "ratings: no rating belongs to an item (left out: responses"),
 }
 

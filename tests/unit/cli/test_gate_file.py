@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from app.cli.gate import GateCommand
+from app.cli.gate import GateCommand, show
 from app.cli.gate_file import GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
 from app.domain.comparison import GateRule
+from tests.support.gates import FAILED, make_report
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "saiten.toml"
 
@@ -83,6 +85,22 @@ def test_a_broken_file_is_pointed_at(tmp_path: Path, text: str, words: str) -> N
     assert caught.value.message.startswith(f"{path}: ")
     assert words in caught.value.message
     assert len(caught.value.message.splitlines()) == 1
+
+
+def test_many_faults_are_counted_and_not_all_listed(tmp_path: Path) -> None:
+    path = write(tmp_path, "[gate]\n" + "".join(f"key{number} = 0\n" for number in range(7)))
+    with pytest.raises(InvalidItems) as caught:
+        make_settings(read_gate_file(path), {}, path)
+    assert len(caught.value.message.splitlines()) == 6
+    assert caught.value.message.endswith("\n… and 2 more")
+
+
+def test_json_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    # U+009B begins a terminal's commands, and JSON need not escape it.
+    show(make_report(FAILED, candidate="\x9b31mnew"), as_json=True)
+    printed = capsys.readouterr().out
+    assert "\x9b" not in printed
+    assert json.loads(printed)["comparison"]["candidate"] == "\x9b31mnew"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

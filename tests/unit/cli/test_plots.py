@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -394,6 +395,16 @@ def test_more_systems_than_colours_are_one_piece_of_the_bar():
     assert len(figure.axes[0].patches) == 10 * (7 + 2)
     assert "other systems" in [text.get_text() for text in figure.legends[0].get_texts()]
     assert notes == ["intervals are drawn for the 7 systems that win most, of 20"]
+
+
+def test_every_system_stands_in_the_legend_whatever_its_name():
+    report = rate_wins(replace(observe(["natural"], systems=3), systems=("_hidden", "plain", "_")))
+    figure, _ = build_win_rates(report)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["_hidden", "plain", "_", "ties"]
+    stacks = figure.axes[0].patches
+    drawn = [patch.get_facecolor() for patch in stacks]
+    assert [handle.get_facecolor() for handle in legend.get_patches()] == drawn
 
 
 def test_a_composite_fit_shows_fitted_and_declared_weights():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ class Hub:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.status = 404
+        self.body = json.dumps({"id": NAME}).encode()
 
     @contextmanager
     def serve(self) -> Iterator[str]:
@@ -54,14 +56,13 @@ class Hub:
             def do_GET(self) -> None:
                 if self.path.startswith("/api/models/"):  # the library may ask for things of its own
                     hub.asked.append(self.path)
-                body = json.dumps({"id": NAME}).encode()
                 self.send_response(hub.status)
                 if hub.status == 404:
                     self.send_header("X-Error-Code", "RepoNotFound")
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Length", str(len(hub.body)))
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(hub.body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the standard library
                 """Keeps standard error clean."""
@@ -154,6 +155,38 @@ class TestLocate:
         with pytest.raises(Unavailable, match=f"^{NOT_REACHABLE}$"):
             locate(KIND, NAME, 1.0)
         assert len(hub.asked) == 1
+
+    def test_a_network_that_wants_a_login_first_does_not_reach_the_hub(self, cache: Path, hub: Hub) -> None:
+        hub.status, hub.body = 200, b"<html>Please log in</html>"
+        with pytest.raises(Unavailable, match=f"^{NOT_REACHABLE}$"):
+            locate(KIND, NAME, 1.0)
+
+    def test_a_hub_where_nobody_answers_is_not_reachable(
+        self, cache: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import huggingface_hub.constants
+
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))  # and does not listen
+            monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+            with pytest.raises(Unavailable, match=f"^{NOT_REACHABLE}$"):
+                locate(KIND, NAME, 1.0)
+
+    def test_a_hub_that_is_switched_off_is_not_reachable(
+        self, cache: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import huggingface_hub.constants
+
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+        with pytest.raises(Unavailable, match=f"^{NOT_REACHABLE}$"):
+            locate(KIND, NAME, 1.0)
+        assert hub.asked == []
+
+    def test_a_defect_is_not_blamed_on_the_network(self, cache: Path, hub: Hub) -> None:
+        # The library unpacks an object, whatever came: no sentence of ours would be true of that.
+        hub.status, hub.body = 200, b"[]"
+        with pytest.raises(TypeError):
+            locate(KIND, NAME, 1.0)
 
     def test_without_a_snapshot_the_revision_is_unknown(self, cache: Path) -> None:
         assert Source(NAME, None, local=False).find_revision() == "unknown"
