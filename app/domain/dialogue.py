@@ -49,7 +49,9 @@ class Limits(Value):
     references: int = Field(default=16, ge=1, description="most reference texts")
     batch_items: int = Field(default=100_000, ge=1, description="most candidates of a batch")
     batch_bytes: int = Field(default=1024**3, ge=1024, description="largest batch body, in bytes")
-    analysis_bytes: int = Field(default=64 * 1024 * 1024, ge=1024, description="largest NDJSON or CSV body of an analysis, in bytes")
+    analysis_bytes: int = Field(
+        default=64 * 1024 * 1024, ge=1024, description="largest NDJSON or CSV body of an analysis, in bytes"
+    )
     responses: int = Field(default=64, ge=1, description="most candidates of one item of a batch")
     item_id_characters: int = Field(default=128, ge=1, description="longest id of an item")
     name_characters: int = Field(default=128, ge=1, description="longest name of a batch")
