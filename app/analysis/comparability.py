@@ -21,12 +21,14 @@ def read_pieces(signature: str) -> dict[str, str]:
 def find_differences(baseline: Run, candidate: Run) -> dict[str, tuple[str, str]]:
     """The pieces in which the runs differ, or in which one run differs from itself: both runs' values, by piece.
 
-    Several values within a run are joined by a comma. A run without results differs from nothing.
+    Several values within a run are joined by a comma. A run without any value differs from nothing: where everything
+    failed there is no score that could have been made in another way, and it is coverage that is missing.
     """
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
-    if bool(ours) != bool(theirs) and baseline.items and candidate.items:
+    valued = has_values(baseline) and has_values(candidate)
+    if valued and bool(ours) != bool(theirs):
         return {UNSIGNED: (show(baseline.signatures), show(candidate.signatures))}
-    alone = not (ours and theirs)
+    alone = not (valued and ours and theirs)
     found: dict[str, tuple[str, str]] = {}
     for key in dict.fromkeys([*ours, *theirs]):
         left, right = ours.get(key, {NONE: None}), theirs.get(key, {NONE: None})
@@ -34,6 +36,16 @@ def find_differences(baseline: Run, candidate: Run) -> dict[str, tuple[str, str]
         if mixed or (not alone and list(left) != list(right)):
             found[key] = (show(left), show(right))
     return found
+
+
+def has_values(run: Run) -> bool:
+    """Whether anything in the run was rated."""
+    return any(
+        value is not None
+        for item in run.items
+        for values in (item.ratings, item.composites, item.blended)
+        for value in values.values()
+    )
 
 
 def check_signatures(baseline: Run, candidate: Run, *, allow_mismatch: bool) -> dict[str, tuple[str, str]]:

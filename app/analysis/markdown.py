@@ -11,23 +11,43 @@ from app.domain.comparison import Comparison, GateReason, GateReport, Measure
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
 """What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
 
-REFERENCE = re.compile(r"([@#!])(?=\w)")
-"""A sign that makes a mention or a link to an issue of what follows, even after a backslash."""
+REFERENCE = re.compile(
+    r"""[@#!%$~&:](?=[\w"/+.-])            # @name, #12, !3, %"a milestone", $4, ~label, &5, ://, :emoji:, *iteration:
+    | (?i:www)(?=\.)                     # GFM 0.29, 6.9: no scheme is needed
+    | (?<![A-Za-z0-9_])                  # GH-12, GL-12, and PROJECT-12 of another tracker
+      (?:[A-Z][A-Z0-9_]*|(?i:g[hl]))-(?=[0-9])
+    """,
+    re.VERBOSE,
+)
+"""What makes a mention, a link or an emoji of what follows. Both sites look for it in what was rendered, where a
+backslash before it is gone already."""
 
 JOINER = "\u2060"
-"""Shows nothing; after such a sign it keeps anybody of that name from getting a message."""
+"""Shows nothing; within such a text it keeps anybody of that name from getting a message."""
+
+VOID = "While the judge rates differently, its ratings say nothing of the system: record the baseline anew."
 
 DASH = "–"
 
 
 def write_markdown(report: GateReport) -> str:
     """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
-    parts = [f"### Saiten gate: {report.verdict}", name_runs(report), *list_reasons(report)]
+    parts = [f"### Saiten gate: {name_verdict(report)}", name_runs(report), *list_reasons(report)]
     if report.comparison is not None:
         parts += write_table(report.comparison)
         parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
     parts.append("\n".join(fold_signatures(report)))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def has_moved(report: GateReport) -> bool:
+    """Whether the judge moved, so that what the rules found says nothing of the system."""
+    return any(reason.code == "judge-moved" for reason in report.reasons)
+
+
+def name_verdict(report: GateReport) -> str:
+    """The verdict, and whether it is the judge's doing."""
+    return f"{report.verdict} (judge moved)" if has_moved(report) else report.verdict
 
 
 def name_runs(report: GateReport) -> str:
@@ -40,17 +60,22 @@ def name_runs(report: GateReport) -> str:
 
 
 def list_reasons(report: GateReport) -> Iterator[str]:
-    """What decided, as a list; the coverage is in it, with its denominator."""
-    yield "\n".join(tell_reason(reason, report) for reason in report.reasons)
+    """What decided, as a list; the coverage is in it, with its denominator. What does not count is listed apart."""
+    rules = [reason for reason in report.reasons if reason.about == "rule"] if has_moved(report) else []
+    decisive = [reason for reason in report.reasons if reason.about != "rule"] if rules else report.reasons
+    yield "\n".join(f"- **{reason.verdict}** {tell_reason(reason, report)}" for reason in decisive)
+    if rules:
+        yield f"{VOID} What the rules found is not decisive:"
+        yield "\n".join(f"- {tell_reason(reason, report)}" for reason in rules)
 
 
 def tell_reason(reason: GateReason, report: GateReport) -> str:
-    """One line of the list."""
+    """What was looked at, and what was found."""
     name: str = reason.about
     if reason.rule is not None:
         rule = report.rules[reason.rule]
         name = f"{rule.aspect} ({describe_rule(rule)})"
-    return f"- **{reason.verdict}** {escape(name)}: {escape(reason.detail)}"
+    return f"{escape(name)}: {escape(reason.detail)}"
 
 
 def write_table(comparison: Comparison) -> list[str]:
@@ -73,7 +98,7 @@ def write_table(comparison: Comparison) -> list[str]:
 def write_row(name: str, measure: Measure) -> str:
     """One measure. A figure that there is not is a dash."""
     cells = [
-        escape(name if measure.best is None else f"{name} (minus distance from {measure.best:g})"),
+        escape(name_measure(name, measure)),
         show(measure.baseline_mean),
         show(measure.candidate_mean),
         show_difference(measure),
@@ -83,6 +108,11 @@ def write_row(name: str, measure: Measure) -> str:
         measure.verdict,
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def name_measure(name: str, measure: Measure) -> str:
+    """The measure's name; where its means are not of the ratings themselves, what they are of."""
+    return name if measure.best is None else f"{name} (minus distance from {measure.best:g})"
 
 
 def show(figure: float | None) -> str:
@@ -123,5 +153,7 @@ def fold_signatures(report: GateReport) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """A text that shows as it is, on one line, also in a table cell: no markup, no links, no mentions."""
-    return REFERENCE.sub(rf"\1{JOINER}", SPECIAL.sub(r"\\\1", " ".join(text.split())))
+    """A text that shows as it is, on one line, also in a table cell: no markup, no mentions, no links but those that
+    both sites make of a known commit's hash."""
+    apart = REFERENCE.sub(rf"\g<0>{JOINER}", " ".join(text.split()))
+    return SPECIAL.sub(r"\\\1", apart)

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.analysis.gate_rules import tell_p
+from app.analysis.markdown import VOID, has_moved, name_measure
 from app.cli.output import DASH, LEFT, console, printable
 from app.cli.reports import figure
 from app.domain.comparison import Comparison, GateReason, GateReport, Measure
@@ -18,7 +19,7 @@ from app.domain.comparison import Comparison, GateReason, GateReport, Measure
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 VERDICTS = {"better": "green", "worse": "red", "inconclusive": "dim"}
-VOID = "·"
+VOID_SIGN = "·"
 """Before what the rules found where that says nothing of the system."""
 
 WIDE = 96
@@ -35,12 +36,11 @@ def print_gate(report: GateReport, *, on: Console | None = None) -> None:
     """The verdict, its reasons, and what they rest on."""
     target = on or console()
     target.print(Text(headline(report), style=STYLES[report.verdict]))
-    moved = any(reason.code == "judge-moved" for reason in report.reasons)
+    moved = has_moved(report)
     for reason in report.reasons:
         print_reason(reason, on=target, void=moved and reason.about == "rule")
     if moved:
-        told = "While the judge rates differently, its ratings say nothing of the system: record the baseline anew."
-        target.print(Text(told))
+        target.print(Text(VOID))
     if report.comparison is not None:
         print_comparison(report.comparison, on=target)
 
@@ -53,7 +53,7 @@ def headline(report: GateReport) -> str:
 
 def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
     """One reason: on a terminal folded under its own beginning, else on one line, for those who search a log."""
-    sign = VOID if void else SIGNS[reason.verdict]
+    sign = VOID_SIGN if void else SIGNS[reason.verdict]
     told = printable(f"{reason.aspect or reason.about}: {reason.detail}")
     if not on.is_terminal:
         on.print(Text(f"  {sign} {told}"), soft_wrap=True)
@@ -86,7 +86,7 @@ def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Ta
     table.add_column("verdict", no_wrap=True)
     for name, measure in measures.items():
         cells = [
-            printable(name),
+            printable(name_measure(name, measure)),
             tell_n(measure),
             f"{figure(measure.baseline_mean, '.2f')} → {figure(measure.candidate_mean, '.2f')}",
             tell_difference(measure),

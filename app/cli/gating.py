@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from app.analysis.comparison import cover_aspects
-from app.analysis.gate import conclude, judge_coverage, judge_gate, tell_judge
+from app.analysis.gate import conclude, judge_coverage, judge_gate, share_verdicts, tell_judge
 from app.analysis.gate_plan import plan
 from app.cli.gate_file import GateSettings
 from app.cli.items import InvalidItems
@@ -106,16 +106,15 @@ async def gate(
 
 
 def tell_coverage(run: Run, check: JudgeCheck | None, settings: GateSettings) -> GateReport:
-    """A report without a comparison: whether enough is there to be a baseline."""
-    covered = cover_aspects(run)
-    shares = [(covered.rated, covered.expected, "verdicts of the candidate run")]
+    """A report without a comparison: whether enough of every aspect is there to be a baseline."""
+    shares = share_verdicts(run, [("aspect", name) for name in run.aspects], "candidate")
     reasons = (*tell_judge(check), judge_coverage(shares, settings.min_coverage))
     return GateReport(
         verdict=conclude(reasons),
         reasons=reasons,
         alpha=settings.alpha,
         min_coverage=settings.min_coverage,
-        coverage=covered,
+        coverage=cover_aspects(run),
         rules=(),
         comparison=None,
         candidate=run.name,

@@ -38,12 +38,20 @@ class AspectValidation(Value):
     pearson: float | None
     spearman_interval: Interval = None
     ceiling_spearman: float | None = None
+    validated: bool = Field(default=False, description="interval above 0, on 20 items or more")
 
-    @property
-    def follows(self) -> bool:
-        """Whether the scores go up with people's ratings beyond chance, and the items are enough to say so."""
-        interval = self.spearman_interval
-        return self.n >= FEWEST_ITEMS and interval is not None and interval[0] > 0
+    def told(self) -> str:
+        """`0.71 [0.47, 0.86]`."""
+        if self.spearman is None:
+            return "undefined"
+        span = f" [{self.spearman_interval[0]:.2f}, {self.spearman_interval[1]:.2f}]" if self.spearman_interval else ""
+        return f"{self.spearman:.2f}{span}"
+
+
+def follows(found: AspectValidation) -> bool:
+    """Whether the scores go up with people's ratings beyond chance, and the items are enough to say so."""
+    interval = found.spearman_interval
+    return found.n >= FEWEST_ITEMS and interval is not None and interval[0] > 0
 
 
 class Validation(Value):
@@ -74,17 +82,17 @@ def describe_reliability(found: Validation | None) -> Reliability:
     """The badge of a judge."""
     if found is None:
         return UNVALIDATED
-    figures = ", ".join(
-        f"{name} {aspect.spearman:.2f}" for name, aspect in found.aspects.items() if aspect.spearman is not None
-    )
-    validated = any(aspect.follows for aspect in found.aspects.values())
-    detail = f"Spearman with humans, n = {found.n}, {found.at:%Y-%m-%d}: {figures or 'none could be computed'}"
-    if not validated:
-        few = found.n < FEWEST_ITEMS
-        detail += (
-            f" (fewer than {FEWEST_ITEMS} items prove little)" if few else " (no aspect goes with people's ratings)"
-        )
-    return Reliability(validated=validated, detail=detail, n=found.n, at=found.at, aspects=found.aspects)
+    aspects = {name: each.model_copy(update={"validated": follows(each)}) for name, each in found.aspects.items()}
+    shown = {name: f"{name} {each.told()}" for name, each in aspects.items()}
+    good = [shown[name] for name, each in aspects.items() if each.validated]
+    doubtful = [shown[name] for name, each in aspects.items() if not each.validated]
+    raters = max((each.raters for each in aspects.values()), default=0)
+    whose = f"{found.n} responses, {raters} {'rater' if raters == 1 else 'raters'}, {found.at:%Y-%m-%d}"
+    why = "too few to prove anything" if found.n < FEWEST_ITEMS else "not shown to go with people's"
+    parts = [", ".join(good)] if good else []
+    parts += [f"{why}: {', '.join(doubtful)}"] if doubtful else []
+    detail = f"Spearman with humans (n = {whose}): {'; '.join(parts)}; no other aspect was compared"
+    return Reliability(validated=bool(good), detail=detail, n=found.n, at=found.at, aspects=aspects)
 
 
 def outweighs(found: Validation, known: Validation | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.analysis.comparability import check_signatures, find_differences, read_pieces
+from app.analysis.gate import judge_gate
 from app.domain.errors import SignatureMismatch
 from app.domain.signature import sign
 from tests.support.runs import make_run
@@ -49,6 +50,19 @@ def test_a_run_without_results_differs_from_nothing():
     empty = make_run("empty", {"warmth": []})
     assert find_differences(empty, signed(LINE)) == {}
     assert find_differences(signed(LINE, LINE + "0"), empty) == {"weight": ("10, 100", "-")}
+
+
+@pytest.mark.parametrize("signatures", [{}, {LINE.replace("judge-1", "judge-2"): 2}])
+def test_where_every_candidate_failed_it_is_coverage_that_is_missing(signatures):
+    failed = make_run("failed", {"warmth": [None, None]}, signatures=signatures)
+    for report in (judge_gate(failed, signed(LINE)), judge_gate(signed(LINE), failed)):
+        assert report.verdict == "inconclusive"
+        assert report.reasons[0].code == "coverage"
+        assert "0 of 2 verdicts" in report.reasons[0].detail
+    # One value is enough to have been made in another way.
+    one = make_run("one", {"warmth": [None, 3]}, signatures=signatures)
+    with pytest.raises(SignatureMismatch):
+        judge_gate(one, signed(LINE))
 
 
 def test_a_mismatch_is_refused_unless_it_is_allowed():

@@ -8,6 +8,7 @@ import pytest
 
 from app.analysis.junit import write_junit
 from tests.support.gates import FAILED, INCONCLUSIVE, make_report
+from tests.support.judge_checks import make_check
 
 GOLDEN = """\
 <testsuites name="saiten gate" tests="3" failures="1" errors="0" skipped="0">
@@ -58,15 +59,26 @@ def test_what_could_not_be_told_is_an_error_for_all_to_see():
     ]
 
 
-def test_the_check_of_the_judge_is_a_case_of_its_own():
-    report = make_report(FAILED)
-    moved = report.reasons[0].model_copy(
-        update={"about": "judge", "rule": None, "code": "judge-moved", "verdict": "inconclusive", "detail": "it moved"}
-    )
-    root = ET.fromstring(write_junit(report.model_copy(update={"reasons": (moved, *report.reasons)})))
+def test_where_the_judge_moved_that_alone_is_an_error_and_no_rule_has_failed():
+    root = ET.fromstring(write_junit(make_report(FAILED, judge=make_check("moved"))))
+    assert root.attrib == {"name": "saiten gate", "tests": "4", "failures": "0", "errors": "1", "skipped": "2"}
+    assert root.find("testsuite").get("skipped") == "2"  # type: ignore[union-attr]
+    outcomes = [(case.get("name"), case[0].tag) for case in root.iter("testcase")]
+    assert outcomes == [
+        ("judge", "error"),
+        ("coverage", "system-out"),
+        ("warmth: max_drop 0", "skipped"),
+        ("clarity: max_drop 0, min_mean 2", "skipped"),
+    ]
     (error,) = root.iter("error")
-    assert (error.get("type"), error.text) == ("judge-moved", "it moved")
-    assert root.find("testsuite/testcase").get("name") == "judge"  # type: ignore[union-attr]
+    assert (error.get("type"), error.text) == ("judge-moved", "judge moved: a check of the judge")
+    assert next(root.iter("skipped")).get("message") == f"the judge moved: {DROP}"
+
+
+def test_a_steady_judge_is_a_case_that_passed():
+    root = ET.fromstring(write_junit(make_report(FAILED, judge=make_check("steady"))))
+    assert (root.get("failures"), root.get("errors"), root.get("skipped")) == ("1", "0", "0")
+    assert root.find("testsuite/testcase[@name='judge']/system-out").text == "a check of the judge"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("text", ['<a & "b">', "]]>", "bell \x07 null \x00", "lone \ud800 \uffff", "採点 · 채점 😀"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from app.analysis.gate import judge_gate
 from app.analysis.markdown import escape, write_markdown
 from app.domain.comparison import GateRule
 from tests.support.gates import FAILED, INCONCLUSIVE, make_report
+from tests.support.judge_checks import make_check
 from tests.support.runs import make_run
 
 GOLDEN = """\
@@ -51,6 +54,25 @@ def test_what_made_the_rules_void_comes_first():
     ]
 
 
+def test_where_the_judge_moved_the_headline_says_so_and_no_rule_has_failed():
+    text = write_markdown(make_report(FAILED, judge=make_check("moved")))
+    lines = text.splitlines()
+    assert lines[0] == "### Saiten gate: inconclusive (judge moved)"
+    assert [line.split(": ")[0] for line in lines if line.startswith(("- ", "While"))] == [
+        "- **inconclusive** judge",
+        "- **pass** coverage",
+        "While the judge rates differently, its ratings say nothing of the system",
+        "- warmth (max\\_drop 0)",
+        "- clarity (max\\_drop 0, min\\_mean 2)",
+    ]
+    assert "What the rules found is not decisive:\n\n- warmth (max\\_drop 0): fell by 0.833" in text
+    assert "**fail**" not in text
+    steady = write_markdown(make_report(FAILED, judge=make_check("steady")))
+    assert steady.startswith("### Saiten gate: fail\n")
+    assert "- **fail** warmth" in steady
+    assert "not decisive" not in steady
+
+
 def test_without_a_baseline_there_is_no_table():
     report = judge_gate(make_run("new", {"warmth": [1, 2, 3]}), None, [GateRule(aspect="warmth", min_mean=1)])
     text = write_markdown(report)
@@ -85,10 +107,44 @@ def test_differing_pieces_and_notes_are_shown():
         ("one\n\n# two", "one # two"),
         ("@alice fixes #12", "@\u2060alice fixes #\u206012"),
         ("back\\|slash", "back\\\\\\|slash"),
+        ("www.evil.example", "www\u2060.evil.example"),
+        ("https://evil.example", "https\\:\u2060//evil.example"),
+        ("98 % of 3 @ 4: pr-17, UTF-", "98 % of 3 @ 4\\: pr-17, UTF-"),
     ],
 )
 def test_a_callers_text_cannot_be_markup(text, shown):
     assert escape(text) == shown
+
+
+LINKED = re.compile(
+    r"""(?i:[a-z][a-z0-9+.-]*):// | (?i:www)\. | (?:mailto|xmpp):\w | \w@\w
+    | [@#!$&~:]\w | \*\w+:\w | %[\w"] | :\+1: | (?i:g[hl])-\d | [A-Z]{2,}-\d""",
+    re.VERBOSE,
+)
+"""What GitHub or GitLab make a link, a mention or an emoji of, in a text as it is rendered."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "http://evil.example/a?b=c",
+            "HTTPS://evil.example",
+            "ftp://evil.example",
+            "www.evil.example/x",
+            "WWW.evil.example",
+        ),
+        *("me@evil.example", "mailto:me@evil.example", "xmpp:me@evil.example/x", "@alice", "@group/team", "採点@alice"),
+        *("#12", "org/repo#12", "!3", "%4", '%"next one"', "$5", "&6", "~bug", "~バグ", "*iteration:7", "[issue:8]"),
+        *("GH-12", "gh-12", "採点GH-12", "GL-3", "SAITEN-4", "(GH-12)", ":smile:", ":+1:"),
+    ],
+)
+def test_a_callers_text_cannot_be_a_link_nor_reach_anybody(text):
+    assert LINKED.search(text)
+    # A backslash before punctuation is not shown (CommonMark 0.31, 2.4).
+    rendered = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", escape(text))
+    assert not LINKED.search(rendered)
+    assert rendered.replace("\u2060", "") == text
 
 
 def test_a_name_cannot_break_the_table_nor_notify_anybody():

@@ -78,14 +78,15 @@ def test_items_come_as_an_array_from_standard_input_or_as_a_batch_with_its_optio
 
 
 def test_several_responses_and_items_without_ids_pair_by_number_and_context(tmp_path: Path) -> None:
-    items = [make_item(number, response=None, responses=["はい。", f"{number}回です。"]) for number in range(6)]
+    items = [make_item(number, response=None, responses=["はい。", f"{number}回です。"]) for number in range(8)]
     for item in items:
         del item["id"], item["response"]
         item["context"] = [{"speaker": "A", "text": f"{len(item)}と{id(item)}回目ですか？"}]
     name = write_lines(tmp_path / "several.ndjson", items)
     done = gate(tmp_path, "--candidate", name, "--baseline", name)
     assert done.returncode == PASS, done.stderr
-    assert "12 of the smaller run's 12 items are in the other run too, by number and context" in done.stdout
+    assert "8 of the smaller run's 8 items are in the other run too, by number and context" in done.stdout
+    assert "has 16 responses to 8 items, several to 8 of them: each item counts once" in done.stdout
 
 
 def test_results_of_score_and_failed_ones_are_runs(tmp_path: Path) -> None:
@@ -115,8 +116,8 @@ def test_too_few_items_are_inconclusive(tmp_path: Path) -> None:
 
 
 def test_differing_signatures_could_not_run_and_are_named(tmp_path: Path) -> None:
-    write_results(tmp_path, "base.ndjson", [3] * 5)
-    write_results(tmp_path, "new.ndjson", [3] * 5, signature="saiten:0.1.0|rubric:ja-dialogue@1|judge:openai|model:n")
+    write_results(tmp_path, "base.ndjson", [3] * 8)
+    write_results(tmp_path, "new.ndjson", [3] * 8, signature="saiten:0.1.0|rubric:ja-dialogue@1|judge:openai|model:n")
     pair = ("--candidate", "new.ndjson", "--baseline", "base.ndjson")
     done = gate(tmp_path, *pair)
     assert (done.returncode, done.stdout) == (COULD_NOT_RUN, "")
@@ -125,6 +126,17 @@ def test_differing_signatures_could_not_run_and_are_named(tmp_path: Path) -> Non
     allowed = gate(tmp_path, *pair, "--allow-signature-mismatch")
     assert allowed.returncode == PASS
     assert "scored differently, model: m → n" in allowed.stdout
+
+
+def test_where_every_candidate_failed_it_is_coverage_and_no_mismatch(tmp_path: Path) -> None:
+    write_results(tmp_path, "base.ndjson", [3] * 8)
+    failures = [
+        {"status": "failed", "item": f"i{number}", "error": {"code": "judge-unavailable"}} for number in range(8)
+    ]
+    write_lines(tmp_path / "new.ndjson", failures)
+    done = gate(tmp_path, "--candidate", "new.ndjson", "--baseline", "base.ndjson")
+    assert done.returncode == INCONCLUSIVE, done.stderr
+    assert done.stdout.startswith("gate: inconclusive (not enough coverage)\n  ? coverage: 0 of 48 verdicts")
 
 
 async def test_a_service_gates_and_names_what_its_409_names(tmp_path: Path) -> None:
@@ -184,6 +196,8 @@ async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[
     found = json.loads(moved.stdout)
     assert (moved.returncode, found["verdict"]) == (INCONCLUSIVE, "inconclusive"), moved.stderr
     assert found["reasons"][0]["code"] == "judge-moved"
+    cases = ET.parse(tmp_path / "junit.xml").getroot()
+    assert (cases.get("failures"), cases.get("errors"), cases.get("skipped")) == ("0", "1", "6")
     shown = await gating(tmp_path, "--candidate", other, *checking[2:], *report[:2], **variables)
     assert shown.stdout.startswith("gate: inconclusive (the judge moved)\n  ? judge: judge moved: ")
     assert "✗" not in shown.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,8 +17,8 @@ from app.cli.gate_table import print_gate
 from app.domain.batch import Batch, Counts
 from app.domain.comparison import GateReport, GateRule, Run, RunItem
 from app.domain.evaluation import JudgeOptions, Usage
-from app.domain.judge_check import AnchorRatings, JudgeCheck
 from tests.support.gate_files import ASPECTS, SIGNATURE
+from tests.support.judge_checks import make_check
 
 SCALES = dict.fromkeys(ASPECTS, (1.0, 5.0))
 
@@ -27,23 +28,6 @@ def make_run(name: str, ratings: list[float], signature: str = SIGNATURE) -> Run
         RunItem(f"i{number}", None, None, None, dict.fromkeys(ASPECTS, rating)) for number, rating in enumerate(ratings)
     ]
     return Run(name, items, len(items), {signature: len(items)}, SCALES, ASPECTS)
-
-
-def moved() -> JudgeCheck:
-    ratings = AnchorRatings.model_validate(
-        {"rubric": "r", "anchors": "a", "signature": "s", "at": "2026-11-21T00:00:00Z", "ratings": {}}
-    )
-    return JudgeCheck(
-        verdict="moved",
-        detail="the judge moved since 2026-11-01",
-        rubric="r",
-        judge="openai/m",
-        anchors=36,
-        unrated=0,
-        alpha=0.01,
-        aspects={},
-        ratings=ratings,
-    )
 
 
 def show(report: GateReport, width: int, *, terminal: bool = False) -> str:
@@ -100,11 +84,22 @@ def test_the_coverage_and_what_made_the_verdict_are_named() -> None:
 
 def test_where_the_judge_moved_nothing_is_said_to_have_failed() -> None:
     old, new = make_run("old", [4.0] * 40), make_run("new", [3.0] * 30 + [4.0] * 10)
-    shown = show(judge_gate(new, old, judge=moved()), 100)
+    shown = show(judge_gate(new, old, judge=make_check("moved")), 100)
     assert shown.startswith("gate: inconclusive (the judge moved)\n  ? judge: judge moved: ")
     assert "  · overall: fell by 0.750" in shown
     assert "✗" not in shown
     assert "record the baseline anew" in shown
+
+
+def test_means_that_are_not_of_the_ratings_themselves_say_what_they_are_of() -> None:
+    old, new = make_run("old", [3.0] * 10), make_run("new", [2.0] * 10)
+    new, old = (replace(run, best={"overall": 3.0}) for run in (new, old))
+    report = judge_gate(new, old)
+    rows = {width: table_of(show(report, width))[-1] for width in (100, 80)}
+    assert rows[100].split("10")[0].strip() == "overall (minus distance from 3)"
+    assert rows[80].startswith(" overall (minus distance from ")
+    assert all("0.00 → -1.00" in row for row in rows.values())
+    assert "naturalness (minus" not in show(report, 100)
 
 
 def test_allowed_differences_and_missing_figures_are_noted_once() -> None:

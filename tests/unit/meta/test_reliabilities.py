@@ -60,8 +60,13 @@ async def badges() -> Reliabilities:
 async def test_a_badge_says_figures_n_and_date(badges: Reliabilities) -> None:
     badge = (await badges.mark("team", evaluation())).reliability
     assert badge is not None
-    assert badge.detail == "Spearman with humans, n = 60, 2026-11-21: warmth 0.74, clarity -0.10"
-    assert (badge.validated, badge.n, badge.at, badge.aspects) == (True, 60, AT, FOUND.aspects)
+    assert badge.detail == (
+        "Spearman with humans (n = 60 responses, 3 raters, 2026-11-21): warmth 0.74 [0.61, 0.83]; "
+        "not shown to go with people's: clarity -0.10; no other aspect was compared"
+    )
+    assert (badge.validated, badge.n, badge.at) == (True, 60, AT)
+    assert {name: aspect.validated for name, aspect in badge.aspects.items()} == {"warmth": True, "clarity": False}
+    assert badge.aspects["warmth"].model_copy(update={"validated": False}) == FOUND.aspects["warmth"]
 
 
 @pytest.mark.parametrize(
@@ -144,10 +149,10 @@ async def test_a_correlation_of_fewer_items_of_another_batch_takes_nothing_away(
 @pytest.mark.parametrize(
     ("n", "rho", "interval", "said"),
     [
-        (19, 0.9, (0.7, 0.98), "(fewer than 20 items prove little)"),
-        (19, 0.9, None, "(fewer than 20 items prove little)"),
-        (60, 0.1, (-0.16, 0.34), "(no aspect goes with people's ratings)"),
-        (60, -0.8, (-0.9, -0.7), "(no aspect goes with people's ratings)"),
+        (19, 0.9, (0.7, 0.98), "too few to prove anything: warmth 0.90 [0.70, 0.98]"),
+        (19, 0.9, None, "too few to prove anything: warmth 0.90"),
+        (60, 0.1, (-0.16, 0.34), "not shown to go with people's: warmth 0.10 [-0.16, 0.34]"),
+        (60, -0.8, (-0.9, -0.7), "not shown to go with people's: warmth -0.80 [-0.90, -0.70]"),
     ],
 )
 async def test_a_correlation_that_proves_nothing_validates_nothing_and_is_shown(
@@ -158,7 +163,8 @@ async def test_a_correlation_that_proves_nothing_validates_nothing_and_is_shown(
     await badges.keep("team", KEY, Validation(n=n, batch="ba_1", at=AT, aspects={"warmth": aspect}))
     badge = await badges.of("team", KEY)
     assert (badge.validated, badge.n) == (False, n)
-    assert badge.detail == f"Spearman with humans, n = {n}, 2026-11-21: warmth {rho:.2f} {said}"
+    about = f"n = {n} responses, 1 rater, 2026-11-21"
+    assert badge.detail == f"Spearman with humans ({about}): {said}; no other aspect was compared"
 
 
 async def test_only_what_correlates_becomes_a_badge() -> None:

@@ -357,7 +357,7 @@ async def test_a_correlation_shows_as_the_badge_everywhere(client: httpx.AsyncCl
     await rate(client, batch)
     aspects = (await find(client, "correlation", {"batch": batch}))["aspects"]
     (detail,) = await details(client, batch)
-    assert detail.startswith("Spearman with humans, n = 12, ")
+    assert detail.startswith("Spearman with humans (n = 12 responses, ")
     name = next(name for name, aspect in aspects.items() if aspect["spearman"] is not None)
     assert f"{name} {aspects[name]['spearman']:.2f}" in detail
     badge = (await client.post("/v1/evaluations", json=body)).json()["reliability"]

@@ -1,0 +1,33 @@
+"""What a check of the judge found, as small as it can be."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from app.domain.judge_check import AnchorRatings, JudgeCheck
+
+
+def make_check(verdict: Literal["steady", "moved", "recorded"]) -> JudgeCheck:
+    """A check without figures."""
+    ratings = AnchorRatings.model_validate(
+        {
+            "rubric": "r",
+            "anchors": "a",
+            "asked": "q",
+            "judge": "openai/m",
+            "signature": "s",
+            "at": "2026-11-21T00:00:00Z",
+            "ratings": {},
+        }
+    )
+    return JudgeCheck(
+        verdict=verdict,
+        detail="a check of the judge",
+        rubric="r",
+        judge="openai/m",
+        anchors=36,
+        unrated=0,
+        alpha=0.01,
+        aspects={},
+        ratings=ratings,
+    )

@@ -1,0 +1,27 @@
+"""What `saiten gate --record` tells of a run that is to be a baseline."""
+
+from __future__ import annotations
+
+from app.cli.gate_file import GateSettings
+from app.cli.gating import tell_coverage
+from tests.support.judge_checks import make_check
+from tests.support.runs import make_run
+
+
+def test_a_baseline_needs_enough_of_every_aspect() -> None:
+    columns = {f"aspect-{number}": [3.0] * 60 for number in range(5)} | {"thin": [3.0] * 53 + [None] * 7}
+    report = tell_coverage(make_run("main", columns), None, GateSettings())
+    # 353 / 360 = 98.06 % of all are there, but only 53 / 60 = 88.33 % of one aspect.
+    assert report.verdict == "inconclusive"
+    assert [reason.code for reason in report.reasons] == ["coverage"]
+    assert "353 of 360 verdicts of the candidate run (98.06 %), 53 of 60 for thin, the fewest (88.33 %)" in (
+        report.reasons[0].detail
+    )
+    assert (report.coverage.rated, report.coverage.expected) == (353, 360)
+
+
+def test_a_whole_run_is_a_baseline_unless_its_judge_moved() -> None:
+    run = make_run("main", {"warmth": [3.0] * 5, "clarity": [2.0] * 5})
+    assert tell_coverage(run, make_check("steady"), GateSettings()).verdict == "pass"
+    moved = tell_coverage(run, make_check("moved"), GateSettings())
+    assert (moved.verdict, moved.reasons[0].code) == ("inconclusive", "judge-moved")
