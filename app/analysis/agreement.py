@@ -6,14 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from app.analysis.observations import Floats, Observations
+from app.analysis.observations import Floats, Integers, Mask, Observations
 from app.analysis.raters import Agreement, compare_raters, krippendorff_alpha, named_ratings
-from app.analysis.statistics import FEWEST, count, obstacle, pearson, rank, settle
+from app.analysis.statistics import FEWEST, count, obstacle, pearson, refuse_wide, settle
 from app.domain.reports import AgreementReport, AspectAgreement, Correlations, Matrix
 
 
 def measure_agreement(observations: Observations) -> AgreementReport:
-    """Agreement by aspect, and the correlations between aspects."""
+    """Agreement by aspect, and the correlations between aspects.
+
+    Raises InvalidRequest for more aspects than could be correlated on so many items in a minute.
+    """
+    refuse_wide(len(observations.ratings), observations.units)
     means = {aspect: observations.means(column) for aspect, column in observations.ratings.items()}
     return AgreementReport(
         systems=len(observations.systems),
@@ -22,7 +26,10 @@ def measure_agreement(observations: Observations) -> AgreementReport:
         ratings=sum(int((~np.isnan(column)).sum()) for column in observations.ratings.values()),
         aspects={aspect: agreement_on(observations, aspect, means[aspect]) for aspect in means},
         correlations=correlate_aspects(
-            {aspect: settle(means[aspect], observations.ratings[aspect]) for aspect in means}
+            {
+                aspect: settle(means[aspect], observations.means(np.abs(observations.ratings[aspect])))
+                for aspect in means
+            }
         ),
     )
 
@@ -76,11 +83,11 @@ def find_notes(compared: Agreement, unnamed: int) -> Iterator[str]:
 def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
     """The matrices over all pairs of aspects, from their settled means by unit, shape (units,) with NaN for none."""
     known = {aspect: ~np.isnan(column) for aspect, column in columns.items()}
-    ranks = {aspect: rank(column[known[aspect]]) for aspect, column in columns.items()}
+    places = {aspect: number_values(column) for aspect, column in columns.items()}
     by_rank: Matrix = {aspect: {} for aspect in columns}
     by_value: Matrix = {aspect: {} for aspect in columns}
     n: dict[str, dict[str, int]] = {aspect: {} for aspect in columns}
-    undefined: dict[str, str] = {}
+    undefined: dict[str, dict[str, str]] = {}
     names = list(columns)
     for place, a in enumerate(names):
         for b in names[place:]:
@@ -89,12 +96,11 @@ def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
             n[a][b] = n[b][a] = len(x)
             reason = obstacle(x, y, f"ratings of {a}", f"ratings of {b}")
             if reason is not None:
-                undefined[f"{a}~{b}"] = reason
+                undefined.setdefault(a, {})[b] = reason
                 by_rank[a][b] = by_rank[b][a] = by_value[a][b] = by_value[b][a] = None
                 continue
-            x_ranks = ranks[a] if len(ranks[a]) == len(x) else rank(x)
-            y_ranks = ranks[b] if len(ranks[b]) == len(y) else rank(y)
-            by_rank[a][b] = by_rank[b][a] = float(pearson(x_ranks, y_ranks))
+            ranks = rank_among(places[a], both), rank_among(places[b], both)
+            by_rank[a][b] = by_rank[b][a] = float(pearson(*ranks))
             by_value[a][b] = by_value[b][a] = float(pearson(x, y))
     return Correlations(
         spearman={a: {b: by_rank[a][b] for b in names} for a in names},
@@ -102,3 +108,17 @@ def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
         n={a: {b: n[a][b] for b in names} for a in names},
         undefined=undefined,
     )
+
+
+def number_values(column: Floats) -> Integers:
+    """Each value's place among the different ones, from 0, shape (n,); NaN comes last."""
+    return np.unique(column, return_inverse=True)[1].astype(np.int64)
+
+
+def rank_among(places: Integers, chosen: Mask) -> Floats:
+    """The mid-ranks, from 1, of the chosen alone, shape (chosen,): all were sorted once, and no pair sorts again."""
+    held = places[chosen]
+    counts = np.bincount(held)
+    # Ties take the places from the end of what is smaller to their own end, and share their mean.
+    middle: Floats = np.cumsum(counts) - (counts - 1) / 2
+    return middle[held]

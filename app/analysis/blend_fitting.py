@@ -20,7 +20,7 @@ from app.analysis.resampling import (
     number_runs,
 )
 from app.analysis.statistics import FEWEST, STATISTICS, Statistic, settled_means
-from app.domain.errors import UnknownAspect
+from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.reports import BlendFit
 from app.domain.validation import clip
 
@@ -33,6 +33,9 @@ NEGLIGIBLE = 1e-9
 
 RESAMPLES = 500
 DRAWS = 2_000_000
+MOST_ITEMS = 100_000
+"""Each is resampled with every weight; of more, contexts are drawn."""
+
 FEWEST_RESAMPLES = 100
 
 
@@ -42,12 +45,15 @@ def fit_blend(
     """The weight that correlates best with the aspect's ratings, its scores being c and the similarity b.
 
     b̄ moves all values alike, and no correlation. What systems answered to one context is of one fold, and is drawn
-    together. `folds` is at least 2. Raises UnknownAspect where the aspect has no ratings or no scores.
+    together. `folds` is at least 2. Of more than MOST_ITEMS items some contexts are drawn, and a note says so. Raises
+    UnknownAspect where the aspect has no ratings or no scores, InvalidRequest where one context has too many answers.
     """
     c, b, y = columns_of(observations, aspect)
     complete = ~(np.isnan(c) | np.isnan(b) | np.isnan(y))
     # In an order that does not hang on that of the lines: the same seed must make the same folds.
     units = observations.unit_order[complete[observations.unit_order]]
+    units = thin(units, number_runs(observations.unit_item[units]), seed)
+    thinned = () if len(units) == complete.sum() else (note_thinned(len(units), int(complete.sum())),)
     c, b, y = c[units], b[units], y[units]
     context = number_runs(observations.unit_item[units])
     parts = [part for part in split(context, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
@@ -68,7 +74,7 @@ def fit_blend(
     return BlendFit(
         aspect=aspect,
         n=len(y),
-        left_out=observations.units - len(y),
+        left_out=observations.units - int(complete.sum()),
         folds=folds,
         seed=seed,
         statistic=statistic,
@@ -79,7 +85,7 @@ def fit_blend(
         default=at_weight(curves, DEFAULT, "default", undefined),
         tried=(0.0, GREATEST),
         resamples=resamples,
-        notes=tuple(find_notes(curves, weight, interval)),
+        notes=(*thinned, *find_notes(curves, weight, interval)),
         undefined=undefined,
     )
 
@@ -110,6 +116,27 @@ def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats,
     )
 
 
+def thin(units: Integers, context: Integers, seed: int) -> Integers:
+    """The units of whole contexts, drawn by the seed, as many as MOST_ITEMS has room for; all where it has for all.
+
+    `context`, of shape (n,), is each unit's. Raises InvalidRequest where one context alone is too large.
+    """
+    if len(units) <= MOST_ITEMS:
+        return units
+    held = np.bincount(context)
+    if held.max() > MOST_ITEMS:
+        raise InvalidRequest(f"one item was answered by {held.max():,} systems; at most {MOST_ITEMS:,} are taken")
+    drawn = np.random.default_rng((seed, len(held))).permutation(len(held))
+    chosen = np.zeros(len(held), dtype=bool)
+    chosen[drawn[np.cumsum(held[drawn]) <= MOST_ITEMS]] = True
+    return units[chosen[context]]
+
+
+def note_thinned(kept: int, of: int) -> str:
+    """That not all items were fitted on."""
+    return f"fitted on {kept:,} of {of:,} items, in whole contexts drawn by the seed: more would say hardly more"
+
+
 def split(context: Integers, folds: int, seed: int) -> list[Integers]:
     """The items' numbers in as many parts as there are folds, by chance. `context`, of shape (n,), is each item's: the
     parts have whole contexts, and their numbers differ by 1 at most."""
@@ -119,7 +146,7 @@ def split(context: Integers, folds: int, seed: int) -> list[Integers]:
 
 def curve(c: Floats, b: Floats, y: Floats, statistic: Statistic) -> Floats:
     """The correlation of c + w·b with y for each weight, shape (weights,); NaN where all blended values are equal."""
-    return STATISTICS[statistic](c + WEIGHTS[:, None] * b, np.broadcast_to(y, (len(WEIGHTS), len(y))))
+    return np.array([STATISTICS[statistic](c + weight * b, y) for weight in WEIGHTS])
 
 
 def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> str | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from app.analysis.observations import Floats, Integers, Mask, Observations
 from app.analysis.raters import compare_raters, named_ratings
 from app.analysis.resampling import (
-    affordable,
+    COEFFICIENTS,
+    NANOSECONDS,
+    afford,
     count_clusters,
     interval_of,
     number_runs,
@@ -26,22 +28,24 @@ COMMON_SHARE = 0.4
 
 ROUNDING = 1e-12
 
-CORRELATIONS = ("spearman", "pearson", "kendall")
-INTERVALS = tuple(f"{name}_interval" for name in CORRELATIONS)
+INTERVALS = tuple(f"{name}_interval" for name in COEFFICIENTS)
+
+TOO_MANY = "so many items, or aspects of them, would take too long to resample"
 
 
 def correlate(observations: Observations, *, resamples: int = 2000, seed: int = 0) -> CorrelationReport:
-    """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are."""
+    """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are; of
+    many items, or many aspects, with fewer resamples."""
     ratings, scores = observations.ratings, observations.scores
+    both = [aspect for aspect in ratings if aspect in scores]
+    nanoseconds = NANOSECONDS / max(1, len(both))
     return CorrelationReport(
         systems=len(observations.systems),
         items=observations.units,
         raters=len(observations.raters),
         resamples=resamples,
         seed=seed,
-        aspects={
-            aspect: correlate_aspect(observations, aspect, resamples, seed) for aspect in ratings if aspect in scores
-        },
+        aspects={aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds) for aspect in both},
         unmatched={
             **{aspect: "only the ratings have it" for aspect in ratings if aspect not in scores},
             **{aspect: "only the scores have it" for aspect in scores if aspect not in ratings},
@@ -49,8 +53,11 @@ def correlate(observations: Observations, *, resamples: int = 2000, seed: int = 
     )
 
 
-def correlate_aspect(observations: Observations, aspect: str, resamples: int, seed: int) -> AspectCorrelation:
-    """The figures of one aspect, over the units that have both a score and a rating."""
+def correlate_aspect(
+    observations: Observations, aspect: str, resamples: int, seed: int, nanoseconds: float
+) -> AspectCorrelation:
+    """The figures of one aspect, over the units that have both a score and a rating. Its resamples may take about so
+    many nanoseconds."""
     scores = values_by_unit(observations, observations.scores[aspect])
     ratings = observations.means(observations.ratings[aspect])
     both = ~np.isnan(scores) & ~np.isnan(ratings)
@@ -58,11 +65,15 @@ def correlate_aspect(observations: Observations, aspect: str, resamples: int, se
     units = observations.unit_order[both[observations.unit_order]]
     x, y = scores[units], ratings[units]
     context = number_runs(observations.unit_item[units])
-    resamples = affordable(len(x), resamples)
     settled = settled_means(observations, observations.ratings[aspect])[units]
     figures, undefined = correlations(x, settled)
-    intervals, no_interval = intervals_of(x, settled, context, resamples, seed, correlated=bool(figures))
-    undefined |= no_interval
+    resamples, resampled = afford(x, settled, resamples, nanoseconds)
+    found: dict[str, tuple[float, float] | str] = dict.fromkeys(COEFFICIENTS, "there is no figure to have an interval")
+    if figures:
+        found = resampled_intervals(x, settled, context, resamples, seed, names=resampled)
+    found["bias"] = bias_interval(settle(x - settled, np.abs(x) + np.abs(settled)), context)
+    intervals = {f"{name}_interval": interval for name, interval in found.items() if not isinstance(interval, str)}
+    undefined |= {f"{name}_interval": reason for name, reason in found.items() if isinstance(reason, str)}
     if not len(x):
         undefined |= dict.fromkeys(("score_mean", "rating_mean", "bias"), "no item has both")
     ceiling = ceiling_of(observations, aspect, both)
@@ -105,22 +116,17 @@ def correlations(x: Floats, y: Floats) -> tuple[dict[str, float], dict[str, str]
     """All three coefficients of two columns of shape (n,), or none and the reason by name."""
     reason = obstacle(x, y)
     if reason is not None:
-        return {}, dict.fromkeys(CORRELATIONS, reason)
+        return {}, dict.fromkeys(COEFFICIENTS, reason)
     return {"spearman": float(spearman(x, y)), "pearson": float(pearson(x, y)), "kendall": kendall(x, y)}, {}
 
 
-def intervals_of(
-    x: Floats, y: Floats, context: Integers, resamples: int, seed: int, *, correlated: bool
-) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
-    """The intervals of the coefficients and of the bias by field, and why those that are not there are not."""
-    found: dict[str, tuple[float, float] | str] = dict.fromkeys(INTERVALS, "there is no figure to have an interval")
-    if correlated:
-        contexts = count_clusters(context)
-        resampled = resample(x, y, context, resamples, seed)
-        found = {f"{name}_interval": interval_of(figures, contexts) for name, figures in resampled.items()}
-    found["bias_interval"] = bias_interval(settle(x - y, np.concatenate([x, y])), context)
-    intervals = {name: interval for name, interval in found.items() if not isinstance(interval, str)}
-    return intervals, {name: reason for name, reason in found.items() if isinstance(reason, str)}
+def resampled_intervals(
+    x: Floats, y: Floats, context: Integers, resamples: int, seed: int, *, names: Sequence[str]
+) -> dict[str, tuple[float, float] | str]:
+    """By coefficient the interval, or why there is none. Only those named are resampled."""
+    contexts = count_clusters(context)
+    resampled = resample(x, y, context, resamples, seed, names=names)
+    return {name: interval_of(resampled[name], contexts) if name in resampled else TOO_MANY for name in COEFFICIENTS}
 
 
 def bias_interval(differences: Floats, context: Integers) -> tuple[float, float] | str:
@@ -173,7 +179,10 @@ def system_level_of(system: Integers, x: Floats, y: Floats) -> SystemLevel | Non
     present, place, count = np.unique(system, return_inverse=True, return_counts=True)
     if len(present) < FEWEST_SYSTEMS:
         return None
-    scores, ratings = (settle(np.bincount(place, weights=column) / count, column) for column in (x, y))
+    scores, ratings = (
+        settle(np.bincount(place, weights=column) / count, np.bincount(place, weights=np.abs(column)) / count)
+        for column in (x, y)
+    )
     figures, undefined = correlations(scores, ratings)
     return SystemLevel(
         n=len(present),

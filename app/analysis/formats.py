@@ -25,6 +25,14 @@ NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4
 NAMES = ("system", "item", "rater")
 MOST_COLUMNS = 500
 
+MOST_LINE = 2**20
+"""Bytes of a line, that is of one record: no rater says more of an item."""
+
+LONG_LINE = f"has more than {MOST_LINE:,} bytes"
+
+Place = tuple[str, str | None]
+"""A record's field, and the aspect in it where the field has aspects."""
+
 Set = Callable[[dict[str, Any], str], None]
 """Puts a cell that is not empty into a record; raises Unfit."""
 
@@ -40,6 +48,9 @@ class JSONLines:
     def add(self, line: bytes) -> None:
         """Takes the next line, with or without its line break."""
         self._number += 1
+        if len(line) > MOST_LINE:
+            self._reader.refuse(self._number, LONG_LINE)
+            return
         if not line.strip():
             return
         try:
@@ -115,8 +126,11 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
 
 
 def decoded(lines: Iterable[bytes], reader: ObservationReader) -> Iterator[str]:
-    """The lines as text, up to the first that is not UTF-8: none after it will be either."""
+    """The lines as text, up to the first that is not UTF-8, where none after it will be either, or that is too long."""
     for number, line in enumerate(lines, start=1):
+        if len(line) > MOST_LINE:
+            reader.refuse(number, LONG_LINE)
+            return
         try:
             yield (line.removeprefix(MARK) if number == 1 else line).decode("utf-8")
         except UnicodeDecodeError as error:
@@ -130,12 +144,17 @@ def header(row: list[str], reader: ObservationReader, line: int) -> list[Set]:
         raise InvalidLines([(line, f"the header has {len(row)} columns, and {MOST_COLUMNS} may be")], noun=reader.noun)
     names = [cell.strip() for cell in row]
     faults = list(header_faults(names, reader))
+    seen: dict[Place, str] = {}
     columns: list[Set] = []
     for number, name in enumerate(names, start=1):
         try:
-            columns.append(column_of(name, reader))
+            place = place_of(name, reader)
         except Unfit as unfit:
             faults.append(f"column {number}: {unfit}")
+            continue
+        if seen.setdefault(place, name) != name:
+            faults.append(f"the header has {clip(seen[place])!r} and {clip(name)!r}, which are the same")
+        columns.append(setter_of(*place))
     if faults:
         raise InvalidLines([(line, what) for what in faults], noun=reader.noun)
     return columns
@@ -153,24 +172,30 @@ def header_faults(names: list[str], reader: ObservationReader) -> Iterator[str]:
         yield "the header names no aspect"
 
 
-def column_of(name: str, reader: ObservationReader) -> Set:
-    """How a column's cells enter a record; raises Unfit for an aspect that is not known."""
-    if name in NAMES or (name == "labels" and reader.labels is not None):
-        return text_setter(name)
-    if name == "similarity":
-        return similarity_setter
+def place_of(name: str, reader: ObservationReader) -> Place:
+    """Where a column's cells go in a record; raises Unfit for an aspect that is not known."""
+    if name in (*NAMES, "similarity") or (name == "labels" and reader.labels is not None):
+        return name, None
     for prefix in ("score:", "scores.", f"{reader.scores_field}."):
         if name.startswith(prefix):
             reader.check_aspect(name.removeprefix(prefix))
-            return number_setter(reader.scores_field, name.removeprefix(prefix))
+            return reader.scores_field, name.removeprefix(prefix)
     reader.check_aspect(name)
-    return number_setter("ratings", name)
+    return "ratings", name
+
+
+def setter_of(field: str, aspect: str | None) -> Set:
+    """How a column's cells enter a record."""
+    if aspect is not None:
+        return number_setter(field, aspect)
+    return similarity_setter if field == "similarity" else text_setter(field)
 
 
 def text_setter(field: str) -> Set:
     """A cell that stays text."""
 
     def put(record: dict[str, Any], cell: str) -> None:
+        """An empty cell is none."""
         record[field] = cell or None
 
     return put
@@ -180,6 +205,7 @@ def number_setter(field: str, name: str) -> Set:
     """A cell that is a number of one of the record's maps."""
 
     def put(record: dict[str, Any], cell: str) -> None:
+        """An empty cell is no value; raises Unfit for what is no number."""
         record[field][name] = number_of(cell, name) if cell else None
 
     return put

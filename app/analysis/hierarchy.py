@@ -14,7 +14,8 @@ import numpy as np
 
 from app.analysis.decorrelation import Standing, count_changes
 from app.analysis.observations import Floats, Integers, Observations
-from app.analysis.significance import PairTests, compare_systems, join_ties
+from app.analysis.significance import PairTests, compare_systems, refuse_many
+from app.analysis.statistics import refuse_wide, settled_means
 from app.domain.reports import AspectPairs, Decorrelation, Dependency, HierarchyReport
 
 
@@ -24,9 +25,12 @@ def find_hierarchy(
     """The significant pairs of every aspect and the dependencies between aspects, each with its decorrelation.
 
     On the items' rater means. An item without a value for an aspect is left out of that aspect, and out of a pair's
-    decorrelation where either is missing. Raises InvalidRequest for an `alpha` that is not between 0 and 1.
+    decorrelation where either is missing. Raises InvalidRequest for an `alpha` that is not between 0 and 1, and for
+    more systems, aspects and items than could be compared in a minute.
     """
-    means = {name: average(observations, column) for name, column in observations.ratings.items()}
+    refuse_many(len(observations.systems), len(observations.ratings))
+    refuse_wide(len(observations.ratings), observations.units)
+    means = {name: settled_means(observations, column) for name, column in observations.ratings.items()}
     systems = observations.systems
     tests = {name: compare_systems(values, observations.unit_system, len(systems)) for name, values in means.items()}
     standings = [Standing(name, values, tests[name].better(alpha)) for name, values in means.items()]
@@ -43,11 +47,6 @@ def find_hierarchy(
         best={name: level for name, level in observations.folded.items() if name in means},
         undefined=explain_none(systems, standings),
     )
-
-
-def average(observations: Observations, column: Floats) -> Floats:
-    """The column's rater means, shape (units,). Means of the same ratings tie, in whatever order they were added."""
-    return join_ties(observations.means(column), observations.means(np.abs(column)))
 
 
 def is_strict_subset(lower: Standing, higher: Standing) -> bool:

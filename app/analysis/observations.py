@@ -41,6 +41,7 @@ class Observations:
 
     @property
     def n(self) -> int:
+        """How many rows there are."""
         return len(self.system)
 
     @cached_property

@@ -59,12 +59,12 @@ def compare_raters(rated: Rated) -> Agreement:
         return Agreement(len(raters), 0, None, None, "fewer than two raters are named")
     units = int(rated.unit.max()) + 1
     count = np.bincount(rated.unit, minlength=units)[rated.unit]
-    total = np.bincount(rated.unit, weights=rated.values, minlength=units)[rated.unit]
     shared = count >= 2
     if not shared.any():
         return Agreement(len(raters), 0, None, None, "no two named raters rated the same item", few=len(raters))
     rater, own = rater[shared], rated.values[shared]
-    others = settle((total[shared] - own) / (count[shared] - 1))
+    total, size = (add_others(rated.unit, column)[shared] for column in (rated.values, np.abs(rated.values)))
+    others = settle(total / (count[shared] - 1), size / (count[shared] - 1))
     pearson = pearson_within(rater, len(raters), own, others)
     spearman = pearson_within(rater, len(raters), rank_within(rater, own), rank_within(rater, others))
     known = ~np.isnan(pearson)
@@ -76,6 +76,30 @@ def compare_raters(rated: Rated) -> Agreement:
     return Agreement(
         len(raters), int(known.sum()), float(spearman[known].mean()), float(pearson[known].mean()), reason=None, **left
     )
+
+
+def add_others(unit: Integers, values: Floats) -> Floats:
+    """The sum of all other values of each value's unit, shapes (n,).
+
+    Not by taking the value from the sum of all: beside one of 1e15 nothing would be left of the others.
+    """
+    order = np.argsort(unit, kind="stable")
+    grouped, ordered = unit[order], values[order]
+    found = np.empty(len(values))
+    found[order] = add_before(grouped, ordered) + add_before(grouped[::-1], ordered[::-1])[::-1]
+    return found
+
+
+def add_before(group: Integers, values: Floats) -> Floats:
+    """The sum of the values before each within its group, whose rows stand together; shapes (n,)."""
+    sums = np.zeros(len(values))
+    sums[1:] = np.where(group[1:] == group[:-1], values[:-1], 0.0)
+    # What each row has doubles its reach: as many passes as the longest group's length has binary digits.
+    step, longest = 1, int(np.bincount(group).max(initial=0))
+    while step < longest:
+        sums[step:] += np.where(group[step:] == group[:-step], sums[:-step], 0.0)
+        step *= 2
+    return sums
 
 
 def krippendorff_alpha(rated: Rated) -> float | str:

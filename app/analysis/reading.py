@@ -25,9 +25,17 @@ MOST_ASPECTS = 200
 MOST_CELLS = 100_000_000
 """Rows by columns, gaps and labels among them: 800 MB, however few bytes they were written with."""
 
+MOST_ROWS = 2_000_000
+"""Ratings by one rater of one item, each letter of labels being one."""
+
+MOST_NAME = 128
+"""Characters of a system, an item, a rater or an aspect that a caller names: reports repeat it in every pair."""
+
 MOST_FIELDS = 64
 """Of a record without ratings, looked at for a misspelt name."""
 
+MOST_REFUSED = 1_000
+"""Faults after which nothing more is read: whoever made them has one cause to mend."""
 
 NEAR = 0.75
 """From which likeness on a name is taken for another, misspelt: "factuality" is 0.7 like "acceptability"."""
@@ -35,6 +43,16 @@ NEAR = 0.75
 
 class Unfit(ValueError):
     """What is wrong with one record, in words that follow its line number."""
+
+
+class GivenUp(InvalidLines):
+    """So many lines do not fit that the rest was not read: `total` is how many at least."""
+
+    def __init__(self, faults: Sequence[tuple[int, str]], total: int, noun: str) -> None:
+        super().__init__(faults, total, noun)
+        number, what = self.faults[0]
+        self.detail = f"{noun} {number}: {what} (and at least {total - 1:,} more: the rest was not read)"
+        self.args = (self.detail,)
 
 
 class ObservationReader:
@@ -45,7 +63,8 @@ class ObservationReader:
     record's labels is worth: each letter is one rater's rating of `label_aspect`, and the rater's name its position
     from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, no other may stand in a
     record; where not, an aspect that one record of three or more names, and no other, is taken for a slip of the pen.
-    `scales` hold the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults.
+    `scales` hold the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults. Where
+    `name_characters` is given, no name may be longer.
     """
 
     def __init__(
@@ -57,10 +76,12 @@ class ObservationReader:
         aspects: Sequence[str] | None = None,
         scales: Mapping[str, tuple[float, float]] | None = None,
         noun: str = "line",
+        name_characters: int | None = None,
     ) -> None:
         self.labels = labels
         self.scores_field = scores_field
         self.noun = noun
+        self._name_characters = name_characters
         self._label_aspect = label_aspect
         self._aspects = aspects
         self._scales = scales or {}
@@ -78,23 +99,31 @@ class ObservationReader:
         self._total = 0
 
     def add(self, record: Any, line: int) -> None:
-        """Takes the record of that line, or notes why it cannot. Lines come in ascending order."""
+        """Takes the record of that line, or notes why it cannot. Lines come in ascending order.
+
+        Raises GivenUp as `refuse` does.
+        """
         try:
             self._take(record, line)
         except Unfit as unfit:
-            self.refuse(line, str(unfit))
+            what = str(unfit)
+        else:
+            return
+        self.refuse(line, what)
 
     def refuse(self, line: int, what: str) -> None:
-        """Notes a fault, for `finish` to raise."""
+        """Notes a fault, for `finish` to raise; of too many raises GivenUp at once."""
         self._total += 1
         if len(self._faults) < MOST_FAULTS:
             self._faults.append((line, what))
+        if self._total == MOST_REFUSED:
+            raise GivenUp(self._faults, self._total, self.noun)
 
     def check_aspect(self, name: str) -> None:
         """Raises Unfit for an aspect that is none of those given, or that has no name."""
         if not name or name != name.strip():
             raise Unfit(f"the aspect {clip(name)!r} has no name, or white space around it")
-        refuse_surrogate(name)
+        self._check_name(name, "aspect")
         if self._aspects is not None and name not in self._aspects:
             near = hint(name, self._aspects) if self._total < MOST_FAULTS else ""
             raise Unfit(f"unknown aspect {clip(name)!r}{near}")
@@ -120,23 +149,31 @@ class ObservationReader:
     def _take(self, record: Any, line: int) -> None:
         if not isinstance(record, dict):
             raise Unfit("is not an object")
-        item = name_of(record, "item")
+        item = self._name_of(record, "item")
         if not item:
             raise Unfit("has no item" if item is None else "its item is an empty text")
-        system = name_of(record, "system") or ""
+        system = self._name_of(record, "system") or ""
         scores = self._scores_of(record)
         similarity = record.get("similarity")
         if similarity is not None:
             check_number(similarity, "similarity")
         given = [*self._ratings_of(record, similarity is not None or bool(scores)), *self._labels_of(record)]
-        cells = (len(self._line) + len(given)) * (len(self._ratings) + len(self._scores) + 5)
-        if cells > MOST_CELLS:
-            raise Unfit(f"makes more than {MOST_CELLS:,} values of all that was read, a gap counting as one")
+        self._refuse_more(len(self._line) + len(given), line)
         self._records += 1
         self._first = self._first or line
         unit = self._systems.setdefault(system, len(self._systems)), self._items.setdefault(item, len(self._items))
         for rater, ratings in given:
             self._append(unit, rater, ratings, scores=scores, similarity=similarity, line=line)
+
+    def _refuse_more(self, rows: int, line: int) -> None:
+        """Raises InvalidLines where there would be too many rows, or values: no later line would make them fewer."""
+        what = None
+        if rows > MOST_ROWS:
+            what = f"is one more than the {MOST_ROWS:,} ratings, each by one rater of one item, that are taken"
+        elif rows * (len(self._ratings) + len(self._scores) + 5) > MOST_CELLS:
+            what = f"makes more than {MOST_CELLS:,} values of all that was read, a gap counting as one"
+        if what is not None:
+            raise InvalidLines([*self._faults, (line, what)], self._total + 1, self.noun)
 
     def _append(
         self,
@@ -166,7 +203,7 @@ class ObservationReader:
         A record without that field has something to say only where it `has_more`: scores or a similarity. Ratings that
         hold nothing are as good as ratings that are all null.
         """
-        rater = name_of(record, "rater") or None
+        rater = self._name_of(record, "rater") or None
         ratings = record.get("ratings")
         if ratings is None:
             if self.labels is not None and "labels" in record:
@@ -191,6 +228,7 @@ class ObservationReader:
         for position, letter in enumerate(letters, start=1):
             if letter not in self.labels:
                 raise Unfit(f"letter {position} of its labels is {letter!r}: known are {', '.join(self.labels)}")
+            self._check_value(self._label_aspect, self.labels[letter], self._scales)
             yield str(position), {self._label_aspect: self.labels[letter]}
 
     def _scores_of(self, record: dict[str, Any]) -> Values:
@@ -210,23 +248,40 @@ class ObservationReader:
             if aspect not in columns:
                 self.check_aspect(aspect)
             if value is not None:
-                check_number(value, aspect)
-                if aspect in scales and not scales[aspect][0] <= value <= scales[aspect][1]:
-                    low, high = scales[aspect]
-                    raise Unfit(f"{clip(aspect)!r} is {value:g}, which is off its scale from {low:g} to {high:g}")
+                self._check_value(aspect, value, scales)
         for aspect in values:
             if aspect not in columns:
                 open_column(columns, aspect)
+
+    def _name_of(self, record: dict[str, Any], field: str) -> str | None:
+        name = name_of(record, field)
+        return None if name is None else self._check_name(name, field)
+
+    def _check_name(self, text: str, what: str) -> str:
+        """The text; raises Unfit where it is too long for a name, or could not be written as UTF-8."""
+        if self._name_characters is not None and len(text) > self._name_characters:
+            raise Unfit(f"its {what} {clip(text)!r} has more than {self._name_characters} characters")
+        return refuse_surrogate(text)
+
+    def _check_value(self, aspect: str, value: Any, scales: Mapping[str, tuple[float, float]]) -> None:
+        """Raises Unfit for what is no number, or off the aspect's scale."""
+        check_number(value, aspect)
+        if aspect in scales and not scales[aspect][0] <= value <= scales[aspect][1]:
+            low, high = scales[aspect]
+            raise Unfit(f"{clip(aspect)!r} is {value:g}, which is off its scale from {low:g} to {high:g}")
 
     def _lonely(self) -> Iterator[tuple[int, str]]:
         """Aspects that a single record names, where others would have had the chance to."""
         if self._aspects is not None or self._records < 3:
             return
-        common = [name for columns in self._both for name, column in columns.items() if column.lines > 1]
+        common = {name for columns in self._both for name, column in columns.items() if column.lines > 1}
+        hinted = 0
         for columns in self._both:
             for aspect, column in columns.items():
                 if column.lines == 1 and aspect not in common:
-                    near = hint(aspect, common)
+                    # Fewer are listed than are looked at here: the search takes longer than all else.
+                    near = hint(aspect, sorted(common)) if hinted < MOST_FAULTS else ""
+                    hinted += 1
                     # A line that was refused may be another that has it, unless the name looks misspelt.
                     if near or not self._total:
                         yield column.first, f"unknown aspect {clip(aspect)!r}: no other {self.noun} has it{near}"
@@ -260,7 +315,7 @@ def name_of(record: dict[str, Any], field: str) -> str | None:
     """The field's text, an integer's digits, or None where there is none; raises Unfit for anything else."""
     value = record.get(field)
     if type(value) is str:
-        return refuse_surrogate(value)
+        return value
     if value is None:
         return None
     if type(value) is int:
@@ -292,6 +347,9 @@ def check_number(value: Any, name: str) -> None:
 
 
 def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
-    """The known name that is nearest, as a question; nothing where none is near."""
-    near = get_close_matches(name, known, n=1, cutoff=cutoff)
+    """The known name that is nearest, as a question; nothing where none is near, or for what is too long for a name: a
+    search takes the square of the length."""
+    if len(name) > MOST_NAME:
+        return ""
+    near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME], n=1, cutoff=cutoff)
     return f"; did you mean {clip(near[0])!r}?" if near else ""

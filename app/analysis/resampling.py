@@ -7,7 +7,7 @@ pair is in it: of pairs that are equal together, since ratings have few values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import sqrt
 from statistics import NormalDist
 
@@ -28,8 +28,13 @@ while they are multiplied."""
 EXACT_IN_SINGLE = 2**24
 """Integers below it are exact in single precision."""
 
-MOST_DRAWS = 20_000_000
+NANOSECONDS = 25_000_000_000
+"""Of one processor, that the resamples of all aspects of a report may take together, as reckoned by `reckon`."""
+
 FEWEST_RESAMPLES = 200
+"""Fewer do not tell where a percentile lies: there is no interval then."""
+
+COEFFICIENTS = ("spearman", "pearson", "kendall")
 
 LEAST_DEFINED = 0.95
 """Share of resamples that must have the figure: percentiles of those that happen to have one would be too narrow."""
@@ -87,8 +92,10 @@ class Groups:
         return found
 
 
-def resample(x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int) -> dict[str, Floats]:
-    """Spearman's ρ, Pearson's r and Kendall's τ-b of every resample, shape (resamples,), by name.
+def resample(
+    x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int, *, names: Sequence[str] = COEFFICIENTS
+) -> dict[str, Floats]:
+    """Of Spearman's ρ, Pearson's r and Kendall's τ-b those named, in every resample, shape (resamples,), by name.
 
     The columns are of shape (n,), and vary.
     """
@@ -96,11 +103,8 @@ def resample(x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int)
     cells, cell = np.unique(x_place * len(y_values) + y_place, return_inverse=True)
     groups = Groups(cell)
     x, y = x_values[cells // len(y_values)], y_values[cells % len(y_values)]
-    figures: dict[str, Figure] = {
-        "spearman": spearman_of(x, y),
-        "pearson": pearson_of(x, y),
-        "kendall": kendall_of(x, y),
-    }
+    makers = {"spearman": spearman_of, "pearson": pearson_of, "kendall": kendall_of}
+    figures: dict[str, Figure] = {name: makers[name](x, y) for name in names}
     found: dict[str, list[Floats]] = {name: [np.empty(0)] for name in figures}
     for counts in draw(cluster, resamples, seed):
         held = groups.sum(counts)
@@ -109,12 +113,33 @@ def resample(x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int)
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def affordable(n: int, resamples: int) -> int:
-    """How many of the resamples n pairs get: all up to MOST_PAIRED, beyond no more than take a few seconds.
+def afford(x: Floats, y: Floats, resamples: int, nanoseconds: float) -> tuple[int, tuple[str, ...]]:
+    """How many of the resamples there is time for, of two columns of shape (n,), and of which coefficients.
 
-    The interval of so many is narrow, and a few hundred resamples tell where it ends.
+    Where there are too few with Kendall's τ, which takes the longest, it is left out; where there are too few even so,
+    there are none. The interval of so many items is narrow: a few hundred resamples tell where it ends.
     """
-    return resamples if n <= MOST_PAIRED else min(resamples, max(FEWEST_RESAMPLES, MOST_DRAWS // n))
+    cells = count_cells(x, y)
+    for names in (COEFFICIENTS, COEFFICIENTS[:2]):
+        most = int(nanoseconds / reckon(len(x), cells, with_kendall="kendall" in names))
+        if most >= min(resamples, FEWEST_RESAMPLES):
+            return min(resamples, most), names
+    return 0, ()
+
+
+def count_cells(x: Floats, y: Floats) -> int:
+    """How many different pairs there are."""
+    (x_values, x_place), (y_values, y_place) = (np.unique(column, return_inverse=True) for column in (x, y))
+    return len(np.unique(x_place * max(1, len(y_values)) + y_place)) if len(x_values) else 0
+
+
+def reckon(n: int, cells: int, *, with_kendall: bool) -> float:
+    """About how many nanoseconds one resample of n pairs takes, `cells` of them different: measured, not promised."""
+    calls = 300_000 / max(1, CELLS // max(1, n))
+    plain = 20 * n + 120 * cells + calls
+    if not with_kendall:
+        return plain
+    return plain + (0.03 * cells * cells if cells <= MOST_PAIRED else 180 * n)
 
 
 def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | str:

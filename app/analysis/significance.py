@@ -20,11 +20,18 @@ from app.domain.reports import SignificantPair
 EXACT_BELOW = 9
 """SciPy takes the exact distribution where one of two samples without ties is smaller than this."""
 
-ROUNDING = 1e-12
+ROUNDING = 2.0**-42
 """Sums that differ by less, relative to what went into them, are equal but for rounding."""
 
 CELLS = 2_000_000
 """How many counts, systems × distinct values, are in memory at once."""
+
+SPARSE_ABOVE = 32
+"""Systems above which products of their counts are taken as of sparse matrices."""
+
+MOST_SYSTEMS = 300
+MOST_PAIRS = 200_000
+"""Pairs of systems by aspects: each is a row of the report."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,18 @@ class PairTests:
         return min(asymptotic, 2 / comb(few + many, few)) if few < EXACT_BELOW else asymptotic
 
 
+def refuse_many(systems: int, aspects: int) -> None:
+    """Raises InvalidRequest where so many systems, or pairs of them by so many aspects, are beyond a report."""
+    if systems > MOST_SYSTEMS:
+        raise InvalidRequest(f"these are {systems:,} systems; at most {MOST_SYSTEMS} are held against each other")
+    pairs = systems * (systems - 1) // 2 * aspects
+    if pairs > MOST_PAIRS:
+        raise InvalidRequest(
+            f"{systems:,} systems on {aspects:,} aspects make {pairs:,} pairs; at most {MOST_PAIRS:,} are compared: "
+            "take fewer aspects or systems"
+        )
+
+
 def compare_systems(values: Floats, system: Integers, systems: int) -> PairTests:
     """Tests every pair of `systems` systems on `values`, of shape (n,), of which `system`, of shape (n,), owns each.
 
@@ -102,27 +121,31 @@ def count_wins(values: Floats, system: Integers, systems: int, *, cells: int = C
 
     Off the diagonal, that is: on it the ties are not a system's with itself. About `cells` counts are held at a time.
     """
-    order = np.argsort(values, kind="stable")
+    from scipy.sparse import csr_array
+
+    order = np.argsort(values)
     values, system = values[order], system[order]
     code = np.cumsum(np.diff(values, prepend=values[:1]) != 0)
     distinct = int(code[-1]) + 1 if len(code) else 0
-    seen, own = np.zeros((systems, 1)), np.zeros((systems, 1))
+    seen, own = np.zeros(systems), np.zeros(systems)
     wins, squares = np.zeros((systems, systems)), np.zeros((systems, systems))
     width = max(1, min(distinct, cells // max(1, systems)))
     for start in range(0, distinct, width):
         first, last = np.searchsorted(code, (start, start + width))
-        places = system[first:last] * width + code[first:last] - start
-        counts = np.bincount(places, minlength=systems * width).reshape(systems, width).astype(np.float64)
-        upto = seen + np.cumsum(counts, axis=1)
-        seen = upto[:, -1:]
+        places = (code[first:last] - start) * systems + system[first:last]
+        counts = np.bincount(places, minlength=width * systems).reshape(width, systems).astype(np.float64)
+        upto = seen + np.cumsum(counts, axis=0)
+        seen = upto[-1]
+        # Of many systems few share a value: a product over what is there, not over all that might be.
+        held = csr_array(counts.T) if systems > SPARSE_ABOVE else counts.T
         # Wins over all that lies below, and half of what ties.
-        wins += counts @ (upto - counts / 2).T
+        wins += held @ (upto - counts / 2)
         # (a + b)³ = a³ + 3a²b + 3ab² + b³: the ties of all pairs without a pass for each.
-        tied = counts[:, counts.sum(axis=0) > 1]
+        tied = counts[counts.sum(axis=1) > 1]
         square = tied * tied
-        squares += square @ tied.T
-        own += (square * tied - tied).sum(axis=1, keepdims=True)
-    return wins, own + own.T + 3 * (squares + squares.T)
+        squares += (csr_array(square.T) if systems > SPARSE_ABOVE else square.T) @ tied
+        own += (square * tied - tied).sum(axis=0)
+    return wins, own[:, None] + own + 3 * (squares + squares.T)
 
 
 def find_p(u: Floats, n: Integers, m: Integers, ties: Floats) -> Floats:

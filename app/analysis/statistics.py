@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isqrt
 from typing import Literal
 
 import numpy as np
 from scipy.stats import kendalltau, rankdata
 
 from app.analysis.observations import Floats, Integers, Mask, Observations
+from app.analysis.significance import join_ties
+from app.domain.errors import InvalidRequest
 
 Statistic = Literal["spearman", "pearson"]
 
 FEWEST = 3
 """Values of which a correlation says something: that of any two pairs is 1 or −1."""
 
-KEPT_BITS = 40
+MOST_SQUARE = 400_000_000
+"""Items by the square of the number of aspects, up to which each aspect is held against each other."""
 
 
 def obstacle(x: Floats, y: Floats, x_name: str = "scores", y_name: str = "ratings") -> str | None:
@@ -33,23 +37,27 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def settle(values: Floats, addends: Floats | None = None) -> Floats:
-    """The values without the last bits of their sums, so that means that are equal in arithmetic are equal here.
+def refuse_wide(aspects: int, items: int) -> None:
+    """Raises InvalidRequest where holding each of the aspects against each other on so many items takes a minute."""
+    if aspects * aspects * items > MOST_SQUARE:
+        raise InvalidRequest(
+            f"{aspects:,} aspects are too many to hold each against each other on {items:,} items; "
+            f"on so many, at most {isqrt(MOST_SQUARE // items):,} are taken"
+        )
 
-    Ranks and ties hang on it. Twelve digits below the largest value stay, or below the largest of the `addends` that
-    the values were made of; a short binary fraction stays as it is. NaN stays too.
+
+def settle(values: Floats, size: Floats | None = None) -> Floats:
+    """The values, shape (n,), with those set equal that only rounding parts: what is equal in arithmetic is equal here.
+
+    Ranks and ties hang on it. `size`, of shape (n,), is the sum of the absolute numbers that each value was added up
+    from, by default its own: one absurd value has no say in how far others are equal. NaN stays.
     """
-    magnitudes = np.abs(
-        np.concatenate([column[~np.isnan(column)] for column in (values, addends) if column is not None])
-    )
-    exponent = KEPT_BITS - int(np.frexp(magnitudes.max(initial=0))[1])
-    settled: Floats = np.ldexp(np.rint(np.ldexp(values, exponent)), -exponent)
-    return settled
+    return join_ties(values, np.abs(values) if size is None else size)
 
 
 def settled_means(observations: Observations, column: Floats) -> Floats:
     """The column's means by unit, shape (units,), settled."""
-    return settle(observations.means(column), column)
+    return settle(observations.means(column), observations.means(np.abs(column)))
 
 
 def pearson(x: Floats, y: Floats) -> Floats:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
 from math import sqrt
 
 import numpy as np
 
-from app.analysis.observations import Floats, Mask, Observations
+from app.analysis.observations import Floats, Integers, Mask, Observations
+from app.analysis.significance import refuse_many
 from app.domain.intervals import NORMAL_975
 from app.domain.reports import AspectWins, PairedWins, WinReport, WinShare
 
@@ -24,52 +27,95 @@ def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | No
     A context is an item, and the systems that have it answered it. `measures` are columns of shape (n,), NaN for no
     value: by default the ratings, or the scores where there are no ratings. A system's value on a context is the mean
     of its rows. The higher value wins: of a scale whose best lies inside, such as −1 … 1 around 0, hand in −|value|.
+    Raises InvalidRequest for more pairs of systems than a report holds.
     """
     columns = (observations.ratings or observations.scores) if measures is None else measures
+    refuse_many(len(observations.systems), len(columns))
     answers = np.bincount(observations.unit_item, minlength=len(observations.items))
     contested = answers > 1
     contexts, alone = int(contested.sum()), int((answers == 1).sum())
-    # Only contested contexts get a column: systems that share none would make a table of nothing but holes.
-    shared = contested[observations.unit_item]
-    rows, places = observations.unit_system[shared], (np.cumsum(contested) - 1)[observations.unit_item[shared]]
-    aspects = {}
-    for name, column in columns.items():
-        values = np.full((len(observations.systems), contexts), np.nan)
-        values[rows, places] = observations.means(column)[shared]
-        aspects[name] = rate_aspect(values, observations.systems, alone)
     return WinReport(
         systems=observations.systems,
         contexts=contexts + alone,
-        aspects=aspects,
+        aspects={name: rate_aspect(valued(observations, column), contexts + alone) for name, column in columns.items()},
         best={name: level for name, level in observations.folded.items() if measures is None and name in columns},
         undefined={} if contexts else {"aspects": "no context was answered by two systems"},
     )
 
 
-def rate_aspect(values: Floats, systems: tuple[str, ...], alone: int) -> AspectWins:
-    """One measure's wins. `values` has shape (systems, contexts); `alone` more contexts have only one answer."""
-    complete = values[:, ~np.isnan(values).any(axis=0)]
-    contexts = complete.shape[1]
-    wins, ties = count_firsts(complete) if contexts else (np.zeros(len(systems), dtype=np.int64), 0)
+@dataclass(frozen=True)
+class Valued:
+    """The units that have a value, context by context and within it system by system: where few systems share a
+    context, a table of systems by contexts would be one of holes.
+
+    `context` has shape (n,), `system` indexes `systems`, `values` are the measure's.
+    """
+
+    systems: tuple[str, ...]
+    context: Integers
+    system: Integers
+    values: Floats
+
+
+def valued(observations: Observations, column: Floats) -> Valued:
+    """The means of a column of shape (n,)."""
+    means = observations.means(column)
+    units = np.flatnonzero(~np.isnan(means))
+    units = units[np.lexsort((observations.unit_system[units], observations.unit_item[units]))]
+    return Valued(observations.systems, observations.unit_item[units], observations.unit_system[units], means[units])
+
+
+def rate_aspect(found: Valued, contexts: int) -> AspectWins:
+    """One measure's wins, of so many contexts in all."""
+    systems = found.systems
+    complete = complete_contexts(found)
+    wins, ties = count_firsts(complete) if complete.size else (np.zeros(len(systems), dtype=np.int64), 0)
+    pairs = count_outcomes(found)
     return AspectWins(
-        contexts=contexts,
-        left_out=values.shape[1] + alone - contexts,
-        systems={name: share(int(won), contexts) for name, won in zip(systems, wins, strict=True)},
-        ties=share(ties, contexts),
+        contexts=complete.shape[1],
+        left_out=contexts - complete.shape[1],
+        systems={name: share(int(won), complete.shape[1]) for name, won in zip(systems, wins, strict=True)},
+        ties=share(ties, complete.shape[1]),
         pairs=tuple(
-            compare_wins(systems[a], systems[b], values[a], values[b], alone=alone)
-            for a in range(len(systems))
-            for b in range(a + 1, len(systems))
+            describe_pair(systems[a], systems[b], *map(int, pairs[:, a, b]), of=contexts)
+            for a, b in combinations(range(len(systems)), 2)
         ),
-        undefined={} if contexts else dict.fromkeys(("systems", "ties"), explain_none(values, systems)),
+        undefined={} if complete.size else dict.fromkeys(("systems", "ties"), explain_none(found)),
     )
 
 
-def explain_none(values: Floats, systems: tuple[str, ...]) -> str:
+def complete_contexts(found: Valued) -> Floats:
+    """The values of the contexts that every system, of two or more, answered with one; shape (systems, contexts)."""
+    systems = len(found.systems)
+    if systems < 2 or not len(found.values):
+        return np.empty((systems, 0))
+    held = np.bincount(found.context)
+    table: Floats = found.values[(held == systems)[found.context]].reshape(-1, systems).T
+    return table
+
+
+def count_outcomes(found: Valued) -> Integers:
+    """How many contexts a won, b won, and tied, by pair a before b of systems; shape (3, systems, systems)."""
+    systems = len(found.systems)
+    outcomes = np.zeros(3 * systems * systems, dtype=np.int64)
+    rows, apart = np.arange(len(found.values)), 0
+    # Each value against the next of its context, then against the one after that: as many steps as systems at most.
+    while len(rows):
+        apart += 1
+        rows = rows[: np.searchsorted(rows, len(found.values) - apart)]
+        rows = rows[found.context[rows] == found.context[rows + apart]]
+        difference = found.values[rows] - found.values[rows + apart]
+        outcome = np.where(difference > EQUAL_WITHIN, 0, np.where(difference < -EQUAL_WITHIN, 1, 2))
+        pair = (outcome * systems + found.system[rows]) * systems + found.system[rows + apart]
+        outcomes += np.bincount(pair, minlength=len(outcomes))
+    return outcomes.reshape(3, systems, systems)
+
+
+def explain_none(found: Valued) -> str:
     """Why no context was won."""
-    if len(systems) < 2:
-        return f"{len(systems) or 'no'} system: there is nobody to win against"
-    if np.isnan(values).all():
+    if len(found.systems) < 2:
+        return f"{len(found.systems) or 'no'} system: there is nobody to win against"
+    if not len(found.values):
         return "no context has a value"
     return "no context has a value from every system"
 
@@ -87,9 +133,14 @@ def compare_wins(a_name: str, b_name: str, a: Floats, b: Floats, *, alone: int =
     `alone` contexts more, which are not in the arrays, are counted as left out.
     """
     held = ~(np.isnan(a) | np.isnan(b))
-    contexts = int(held.sum())
     difference = a[held] - b[held]
     a_wins, b_wins = int((difference > EQUAL_WITHIN).sum()), int((difference < -EQUAL_WITHIN).sum())
+    return describe_pair(a_name, b_name, a_wins, b_wins, int(held.sum()) - a_wins - b_wins, of=len(a) + alone)
+
+
+def describe_pair(a_name: str, b_name: str, a_wins: int, b_wins: int, ties: int, *, of: int) -> PairedWins:
+    """Two systems, by the outcomes of the contexts that both answered with a value, out of so many in all."""
+    contexts = a_wins + b_wins + ties
     undefined: dict[str, str] = {}
     if not contexts:
         undefined = dict.fromkeys(("a_wins", "b_wins", "ties", *PREFERENCE), NO_CONTEST)
@@ -100,10 +151,10 @@ def compare_wins(a_name: str, b_name: str, a: Floats, b: Floats, *, alone: int =
         a=a_name,
         b=b_name,
         contexts=contexts,
-        left_out=len(a) + alone - contexts,
+        left_out=of - contexts,
         a_wins=share(a_wins, contexts),
         b_wins=share(b_wins, contexts),
-        ties=share(contexts - a_wins - b_wins, contexts),
+        ties=share(ties, contexts),
         preference=decided.share,
         preference_interval=decided.interval,
         undefined=undefined,

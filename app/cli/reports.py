@@ -82,7 +82,9 @@ def _(report: AgreementReport) -> list[Part]:
     parts += squares_of(report.correlations)
     parts += remarks({name: found.notes for name, found in report.aspects.items()})
     # What stands in the diagonal says nothing that the aspect's own notes do not.
-    pairs = {pair: why for pair, why in report.correlations.undefined.items() if len(set(pair.split("~"))) > 1}
+    pairs = {
+        f"{a}~{b}": why for a, found in report.correlations.undefined.items() for b, why in found.items() if a != b
+    }
     undefined = {name: found.undefined for name, found in report.aspects.items()}
     return [*parts, *notes({**undefined, "": pairs})]
 

@@ -14,8 +14,13 @@ from app.domain.reports import Decorrelation
 
 BatchId = Annotated[str, Field(min_length=1, max_length=64)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+AspectName = Annotated[str, Field(min_length=1, max_length=128)]
+LabelValue = Annotated[Finite, Field(ge=-1e15, le=1e15)]
 Values = Literal["ratings", "scores"]
 """Humans' ratings, or what the judge or a metric gave."""
+
+TAKEN = ("system", "item", "rater", "ratings", "labels", "similarity")
+"""Fields of a record that cannot hold scores."""
 
 
 class AnalysisRequest(Value):
@@ -30,9 +35,9 @@ class AnalysisRequest(Value):
     batch: BatchId | None = None
     batches: Annotated[tuple[BatchId, ...], listed(minimum=1, maximum=64)] | None = None
     rubric: Id | None = None
-    aspects: Annotated[tuple[str, ...], listed(minimum=1, maximum=256)] | None = None
+    aspects: Annotated[tuple[AspectName, ...], listed(minimum=1, maximum=256)] | None = None
     scores_field: Annotated[str, Field(min_length=1, max_length=64)] = "scores"
-    labels: dict[Annotated[str, Field(min_length=1, max_length=1)], Finite] | None = Field(
+    labels: dict[Annotated[str, Field(min_length=1, max_length=1)], LabelValue] | None = Field(
         default=None, description="ratings that the letters of a record's `labels` stand for, one letter a rater"
     )
     label_aspect: Id = "label"
@@ -46,6 +51,8 @@ class AnalysisRequest(Value):
     def _check_source(self) -> AnalysisRequest:
         given = [name for name in ("data", "batch", "batches") if getattr(self, name) is not None]
         refuse("AnalysisRequest", [((name,), f"stands beside {given[0]}; give one of them") for name in given[1:]])
+        if self.scores_field in TAKEN:
+            refuse("AnalysisRequest", [(("scores_field",), f"{self.scores_field} is a field with another meaning")])
         return self
 
 

@@ -50,12 +50,17 @@ class AspectAgreement(Value):
 
 
 class Correlations(Value):
-    """Between aspects, over the items' rater means, on the items that have both. `undefined` by `A~B`."""
+    """Between aspects, over the items' rater means, on the items that have both.
+
+    `undefined` has a pair's reason under the aspect that comes first, and in it under the other.
+    """
 
     spearman: Matrix
     pearson: Matrix
     n: dict[str, dict[str, int]] = Field(description="items that have both, by pair of aspects")
-    undefined: Undefined = Field(default_factory=dict)
+    undefined: Annotated[
+        dict[str, dict[str, str]], Field(description="pairs of aspects whose figures are null, each with the reason")
+    ] = Field(default_factory=dict)
 
 
 class AgreementReport(Value):

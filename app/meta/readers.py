@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import MOST_NAME, ObservationReader
 from app.domain.analysis_request import AnalysisRequest
 from app.ports import RubricSource
 
@@ -24,4 +24,5 @@ def make_reader(request: AnalysisRequest, rubrics: RubricSource, noun: str = "li
         aspects=aspects,
         scales=scales,
         noun=noun,
+        name_characters=MOST_NAME,
     )

@@ -10,6 +10,8 @@ from app.analysis.agreement import measure_agreement
 from app.analysis.blend_fitting import fit_blend
 from app.analysis.composite_fitting import fit_composite
 from app.analysis.correlation import correlate
+from app.analysis.hierarchy import find_hierarchy
+from app.analysis.win_rates import rate_wins
 from app.domain.errors import UnknownAspect
 from app.domain.model import Value
 from app.domain.rubric import LinearComposite
@@ -51,7 +53,10 @@ def observed(records, scores, similarity):
 
 
 def nulls_without_a_word(model):
-    """The names of null figures that `undefined` has nothing to say of, in the model and all that it holds."""
+    """The names of null figures that `undefined` has nothing to say of, in the model and all that it holds.
+
+    A part without an `undefined` of its own, as a share of wins, may be null where its holder says why.
+    """
     words = getattr(model, "undefined", {})
     for name in type(model).model_fields:
         value = getattr(model, name)
@@ -59,8 +64,10 @@ def nulls_without_a_word(model):
             yield name
         if isinstance(value, dict) and None in value.values() and name not in words:
             yield name
-        for part in value.values() if isinstance(value, dict) else [value]:
-            if isinstance(part, BaseModel):
+        if isinstance(value, dict):
+            value = tuple(value.values())
+        for part in value if isinstance(value, tuple) else [value]:
+            if isinstance(part, BaseModel) and (name not in words or "undefined" in type(part).model_fields):
                 yield from nulls_without_a_word(part)
 
 
@@ -76,6 +83,9 @@ def test_every_analysis_answers_whatever_it_is_given(records, scores, similarity
     read = observed(records, scores, similarity)
     check(measure_agreement(read))
     check(correlate(read, resamples=10))
+    for method in ("principal-axis", "residual"):
+        check(find_hierarchy(read, alpha=0.5, method=method))
+    check(rate_wins(read))
     for fit in (
         lambda: fit_composite(read, BENT, "y", test_share=0.3),
         lambda: fit_blend(read, "a", folds=2),

@@ -11,13 +11,16 @@ from scipy import stats
 
 from app.analysis import resampling
 from app.analysis.resampling import (
-    MOST_DRAWS,
+    COEFFICIENTS,
     MOST_PAIRED,
+    NANOSECONDS,
     ResampledRanks,
-    affordable,
+    afford,
+    count_cells,
     draw,
     interval_of,
     number_runs,
+    reckon,
     resample,
 )
 
@@ -64,11 +67,32 @@ def test_kendall_is_the_same_where_there_are_many_pairs(name, value, monkeypatch
     assert resample(x, y, np.arange(50), 200, 1)["kendall"] == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
-def test_resamples_are_fewer_only_where_they_would_take_minutes():
-    assert affordable(MOST_PAIRED, 10_000) == 10_000
-    assert affordable(20_000, 10_000) == MOST_DRAWS // 20_000
-    assert affordable(10**6, 10_000) == 200
-    assert affordable(10**6, 50) == 50
+def test_resamples_are_as_many_as_there_is_time_for_and_without_tau_where_that_takes_too_long():
+    x, y = np.random.default_rng(0).random((2, 5000))
+    with_tau, without = (reckon(5000, 5000, with_kendall=kendall) for kendall in (True, False))
+    assert afford(x, y, 2000, 2000 * with_tau) == (2000, COEFFICIENTS)
+    assert afford(x, y, 2000, 300.5 * with_tau) == (300, COEFFICIENTS)
+    assert afford(x, y, 2000, 300.5 * without) == (300, ("spearman", "pearson"))
+    assert afford(x, y, 2000, 150 * without) == (0, ())
+    assert afford(x, y, 100, 150 * with_tau) == (100, COEFFICIENTS)  # no more were asked for
+
+
+def test_what_is_equal_is_reckoned_once():
+    values = np.tile(np.arange(5.0), 12_000)
+    assert count_cells(values, -values) == 5
+    assert count_cells(values, np.zeros(60_000)) == 5
+    assert count_cells(np.empty(0), np.empty(0)) == 0
+    assert reckon(60_000, 5, with_kendall=True) < reckon(60_000, 60_000, with_kendall=True) / 5
+
+
+def test_four_thousand_items_have_all_resamples_that_may_be_asked_for():
+    x, y = np.random.default_rng(0).random((2, MOST_PAIRED))
+    assert afford(x, y, 20_000, NANOSECONDS) == (20_000, COEFFICIENTS)
+
+
+def test_only_what_is_named_is_resampled():
+    x = np.arange(5.0)
+    assert list(resample(x, x, np.arange(5), 3, 0, names=("pearson",))) == ["pearson"]
 
 
 def test_a_context_is_drawn_with_all_that_systems_answered_to_it():

@@ -74,7 +74,7 @@ def test_equal_means_by_another_order_of_sums_are_settled_to_ties():
 def test_sums_that_cancel_are_settled_by_what_was_summed():
     left_over = np.array([0.1 + 0.2 - 0.3, 0.0, -0.3 + 0.1 + 0.2])
     assert len(set(left_over)) == 3
-    assert settle(left_over, np.array([0.3, -0.3, np.nan])).tolist() == [0, 0, 0]
+    assert len(set(settle(left_over, np.array([0.6, 0.0, 0.6])).tolist())) == 1
 
 
 @settings(deadline=None)
@@ -83,10 +83,10 @@ def test_short_binary_fractions_settle_to_themselves(values):
     assert settle(values).tolist() == values.tolist()
 
 
-@settings(deadline=None)
-@given(arrays(np.float64, 9, elements=st.floats(-1e15, 1e15)))
-def test_settling_moves_by_less_than_twelve_digits_of_the_largest(values):
-    assert np.abs(settle(values) - values).max() <= np.abs(values).max() * 1e-12
+@pytest.mark.parametrize("absurd", [1e13, 1e15, -1e15])
+def test_one_absurd_value_does_not_make_the_others_tie(absurd):
+    values = np.append(np.random.default_rng(0).normal(size=30), absurd)
+    assert settle(values).tolist() == values.tolist()
 
 
 def test_nothing_settles_to_nothing():
