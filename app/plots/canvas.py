@@ -40,9 +40,19 @@ def say(axes: Any, *lines: str) -> None:
     axes.text(0.5, 0.5, "\n".join(lines), transform=axes.transAxes, ha="center", va="center", fontsize=TEXT, color=GREY)
 
 
+def count_items(items: int) -> str:
+    """`1 item`, `1,200 items`. One system's answer to a context is an item, as in the reports."""
+    return f"{items:,} item{'' if items == 1 else 's'}"
+
+
+def count_systems(systems: int) -> str:
+    """`1 system`, `6 systems`."""
+    return f"{systems:,} system{'' if systems == 1 else 's'}"
+
+
 def count_raters(raters: int) -> str:
     """`3 raters`, or that none was named."""
-    return f"{raters} raters" if raters else "raters not named"
+    return f"{raters:,} rater{'' if raters == 1 else 's'}" if raters else "raters not named"
 
 
 def head(axes: Any, text: str) -> None:

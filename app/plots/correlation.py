@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,10 @@ from app.plots.canvas import (
     PALE,
     SMALL,
     TEXT,
+    TINY,
+    count_items,
     count_raters,
+    count_systems,
     head,
     open_figure,
     plain,
@@ -28,12 +30,21 @@ from app.plots.canvas import (
     tidy,
 )
 from app.plots.lettering import Lettering, letter
-from app.plots.panels import FEW_VALUES, unit_means
+from app.plots.panels import FEW_VALUES, reach_of, unit_means
 
-ROW_INCHES, PANEL_INCHES = 0.42, 2.5
+ROW_INCHES, PANEL_INCHES = 0.42, 2.6
 FOREST_INCHES = 6.4
 MANY = 2000
 """Beyond so many points single ones are not seen any more: then their density is drawn."""
+
+
+Range = tuple[float, float]
+
+STEP = 0.25
+"""Of the least gap between values: how far a point may be moved, so that none hides another."""
+
+AXIS = "Spearman's ρ of scores with the mean of the raters"
+CEILING = "◇ ceiling: each rater against the mean of the others"
 
 
 def build_correlation(report: CorrelationReport, observations: Observations | None) -> tuple[Any, list[str]]:
@@ -45,7 +56,7 @@ def build_correlation(report: CorrelationReport, observations: Observations | No
     down = math.ceil(len(names) / across) if across else 0
     height = max(ROW_INCHES * len(names) + 1.9, PANEL_INCHES * down + 0.9, 3)
     figure = open_figure(FOREST_INCHES + PANEL_INCHES * across, height, title_of(report))
-    if shown:
+    if shown and observations is not None:
         left, right = figure.subfigures(1, 2, width_ratios=[FOREST_INCHES, PANEL_INCHES * across])
         draw_scatters(right, report, observations, letters, (down, across))
     else:
@@ -58,7 +69,8 @@ def build_correlation(report: CorrelationReport, observations: Observations | No
 
 def title_of(report: CorrelationReport) -> str:
     """What was looked at, with its size."""
-    return f"Scores against people: {report.items} items, {report.systems} systems, {count_raters(report.raters)}"
+    sizes = count_items(report.items), count_systems(report.systems), count_raters(report.raters)
+    return f"Scores against people: {', '.join(sizes)}"
 
 
 def draw_forest(axes: Any, report: CorrelationReport, letters: Lettering) -> None:
@@ -80,8 +92,15 @@ def draw_forest(axes: Any, report: CorrelationReport, letters: Lettering) -> Non
     axes.set_ylim(len(report.aspects) - 0.4, -0.6)
     axes.set_yticks(range(len(report.aspects)), [letters.show(name) for name in report.aspects])
     axes.tick_params(axis="y", length=0, labelsize=TEXT)
-    if any(found.ceiling is not None and found.ceiling.spearman is not None for found in report.aspects.values()):
-        axes.set_xlabel("◇ ceiling: each rater against the mean of the others", fontsize=SMALL, color=ORANGE)
+    axes.set_xlabel("\n".join([AXIS, describe_signs(report)]), fontsize=SMALL, color=GREY)
+
+
+def describe_signs(report: CorrelationReport) -> str:
+    """What dot, diamond and bias are, of those that are drawn."""
+    found = report.aspects.values()
+    ceiling = any(one.ceiling is not None and one.ceiling.spearman is not None for one in found)
+    bias = any(one.bias is not None for one in found)
+    return "   ".join(["● scores", *[CEILING] * ceiling, *["bias: mean score less mean rating"] * bias])
 
 
 def draw_row(axes: Any, place: int, found: AspectCorrelation, letters: Lettering) -> list[float]:
@@ -110,7 +129,7 @@ def draw_row(axes: Any, place: int, found: AspectCorrelation, letters: Lettering
 def draw_scatters(
     figure: Any,
     report: CorrelationReport,
-    observations: Observations | None,
+    observations: Observations,
     letters: Lettering,
     shape: tuple[int, int],
 ) -> None:
@@ -126,34 +145,65 @@ def draw_scatters(
             color=INK,
             loc="left",
         )
-        draw_scatter(axes, unit_means(observations, name, scores=True), unit_means(observations, name))
+        reach = reach_of(observations, name, scores=True), reach_of(observations, name)
+        draw_scatter(axes, unit_means(observations, name, scores=True), unit_means(observations, name), reach)
     for axes in panels:
         axes.set_axis_off()
     figure.supxlabel("score", fontsize=TEXT, color=GREY)
     figure.supylabel("mean of the raters", fontsize=TEXT, color=GREY)
 
 
-def draw_scatter(axes: Any, x: Floats | None, y: Floats | None) -> None:
-    """A dot an item, moved a little where few values would hide dots behind each other; a density where many are."""
+def draw_scatter(axes: Any, x: Floats | None, y: Floats | None, reach: tuple[Range, Range]) -> None:
+    """A dot an item, moved a little where few values would hide dots behind each other; a density where many are.
+
+    `reach` holds the least and the greatest score and rating: no dot is moved beyond them.
+    """
     both = None if x is None or y is None else ~(np.isnan(x) | np.isnan(y))
     if x is None or y is None or both is None or not both.any():
         say(axes, "no item has both")
         return
     x, y = x[both], y[both]
     tidy(axes)
+    axes.set_xlim(*widen(reach[0]))
+    axes.set_ylim(*widen(reach[1]))
     if len(x) > MANY:
-        axes.hexbin(x, y, gridsize=28, cmap="Blues", bins="log", linewidths=0.1, mincnt=1)
+        extent = (*widen(reach[0]), *widen(reach[1]))
+        axes.hexbin(x, y, gridsize=28, cmap="Blues", bins="log", linewidths=0.1, mincnt=1, extent=extent)
+        axes.set_xlabel("the darker, the more items (log scale)", fontsize=TINY, color=GREY)
         return
     alpha = float(np.clip(60 / len(x), 0.15, 0.8))
     generator = np.random.default_rng(0)
-    x, y = (jitter(values, generator) for values in (x, y))
-    axes.plot(x, y, "o", color=BLUE, markersize=4, alpha=alpha, markeredgewidth=0)
+    moved = [jitter(values, ends, generator) for values, ends in zip((x, y), reach, strict=True)]
+    axes.plot(*moved, "o", color=BLUE, markersize=4, alpha=alpha, markeredgewidth=0)
+    axes.set_xlabel(describe_jitter(is_coarse(x), is_coarse(y)), fontsize=TINY, color=GREY)
 
 
-def jitter(values: Floats, generator: np.random.Generator) -> Floats:
-    """The values moved by up to a quarter of the least gap between them, where they are few; shape (n,)."""
-    distinct: Sequence[float] | Floats = np.unique(values)
-    if not 1 < len(distinct) <= FEW_VALUES:
+def widen(ends: Range) -> Range:
+    """The range with room for whole dots at its ends."""
+    margin = 0.06 * (ends[1] - ends[0]) or 0.5
+    return ends[0] - margin, ends[1] + margin
+
+
+def describe_jitter(across: bool, up: bool) -> str:
+    """Which of the axes have points that do not stand where they are."""
+    what = {(True, True): "points", (True, False): "scores", (False, True): "ratings"}.get((across, up))
+    return f"{what} spread by up to ¼ step" if what else ""
+
+
+def is_coarse(values: Floats) -> bool:
+    """Whether the values are so few that points would lie on each other."""
+    return 1 < len(np.unique(values)) <= FEW_VALUES
+
+
+def jitter(values: Floats, ends: Range, generator: np.random.Generator) -> Floats:
+    """The values moved by up to STEP of the least gap between them, where they are few; shape (n,).
+
+    What would leave the range is thrown back into it, by as much as it went beyond.
+    """
+    if not is_coarse(values):
         return values
-    moved: Floats = values + generator.uniform(-0.25, 0.25, len(values)) * np.diff(distinct).min()
-    return moved
+    moved = values + generator.uniform(-STEP, STEP, len(values)) * np.diff(np.unique(values)).min()
+    inward: Floats = np.where(
+        moved < ends[0], 2 * ends[0] - moved, np.where(moved > ends[1], 2 * ends[1] - moved, moved)
+    )
+    return inward

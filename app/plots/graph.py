@@ -29,6 +29,7 @@ ARC_INCHES = 0.38
 MOST_LABELLED = 16
 """Edges; with more, counts would lie on each other."""
 
+UNDEFINED = f"({DASH})"
 SWEEPS = 3
 
 Place = tuple[float, float]
@@ -180,6 +181,8 @@ def draw_graph(
     for number, one in enumerate(shown, start=1):
         draw_arc(axes, one, layout, reach + ARC_INCHES * number + NODE_HEIGHT / 2)
     frame(axes, layout, len(shown), room)
+    told = [one for one in report.dependencies if labelled and (one.lower, one.higher) in kept] + shown
+    axes.figure.supxlabel("\n".join(describe_signs(told)), fontsize=SMALL, color=GREY)
     left_out = len(report.dependencies) - len(kept) - len(shown)
     follow = [f"{left_out} dependencies that follow from those drawn are left out of the graph"] if left_out else []
     return follow + ([] if labelled else [f"the graph has no counts: {len(kept)} edges leave no room for them"])
@@ -193,11 +196,24 @@ def extent(layout: Layout) -> tuple[float, float, float, float]:
 
 
 def title_of(report: HierarchyReport) -> str:
-    """How to read the graph, or why it has no edges."""
+    """What the arrows are, or why there are none."""
     if report.dependencies:
-        return "Dependencies (common / + only of the higher; dashed: follows from others)"
+        return "Dependencies, from the lower aspect to the higher (dashed: follows from others)"
     reason = next(iter(report.undefined.values()), "")
     return "No aspect depends on another" + (f": {reason}" if reason else "")
+
+
+def describe_signs(told: Sequence[Dependency]) -> list[str]:
+    """What the figures in the boxes and on the arrows are; `told` are the arrows that have figures."""
+    lines = ["in a box: pairs of systems that the aspect tells apart, of those tested"]
+    if not told:
+        return lines
+    lines.append("on an arrow: common pairs, which both aspects tell apart / + those that only the higher one does")
+    methods = "; ".join(dict.fromkeys(one.decorrelated.method for one in told))
+    if not any(map(describe_change, told)):
+        return [*lines, f"decorrelation ({methods}) changes none of them"]
+    undefined = f"; {DASH}: undefined" if any(describe_change(one) == UNDEFINED for one in told) else ""
+    return [*lines, f"in brackets: their change by decorrelation ({methods}), and pairs new after it{undefined}"]
 
 
 def frame(axes: Any, layout: Layout, arcs: int, room: tuple[float, float]) -> None:
@@ -335,10 +351,10 @@ def draw_label(axes: Any, spot: Place, one: Dependency) -> None:
 
 
 def describe_change(one: Dependency) -> str:
-    """`decorrelated −2 / −1, 3 new`; empty where nothing changes."""
+    """`(−2 / −1, 3 new)`; empty where nothing changes."""
     found = one.decorrelated
     if found.common_change is None or found.higher_only_change is None or found.new is None:
-        return f"decorrelated {DASH}"
+        return UNDEFINED
     if not (found.common_change or found.higher_only_change or found.new):
         return ""
-    return f"decorrelated {plain(found.common_change, 0)} / {plain(found.higher_only_change, 0)}, {found.new} new"
+    return f"({plain(found.common_change, 0)} / {plain(found.higher_only_change, 0)}, {found.new} new)"

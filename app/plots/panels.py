@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.ticker import MaxNLocator
 
 from app.analysis.observations import Floats, Observations
-from app.domain.reports import Matrix
+from app.domain.reports import Correlations, Matrix
 from app.plots.canvas import BLUE, GREY, INK, LIGHT_BLUE, ORANGE, PALE, SMALL, TEXT, TINY, head, say, short, tidy
 from app.plots.lettering import Lettering
 
@@ -54,20 +55,27 @@ def draw_matrix(axes: Any, names: Sequence[str], lower: Matrix, upper: Matrix, l
     bar.ax.tick_params(labelsize=SMALL, length=0)
 
 
-def draw_correlations(axes: Any, names: Sequence[str], lower: Matrix, upper: Matrix, letters: Lettering) -> None:
-    """The matrix with its title; where there is no pair of aspects, that."""
+def draw_correlations(axes: Any, names: Sequence[str], found: Correlations, letters: Lettering) -> None:
+    """The matrix with its title and n; where there is no pair of aspects, that."""
     if len(names) < 2:
         say(axes, "no correlations: there is one aspect" if names else "no aspect has a rating")
         return
-    head(axes, "Correlation of aspects")
-    draw_matrix(axes, names, lower, upper, letters)
+    head(axes, f"Correlation of aspects{size_of(found)}")
+    draw_matrix(axes, names, found.spearman, found.pearson, letters)
     axes.set_xlabel("below the diagonal Spearman's ρ, above it Pearson's r", fontsize=SMALL, color=GREY)
 
 
-def draw_histogram(axes: Any, values: Floats) -> None:
-    """How often each value occurs; a bar a value where there are few, and a line at the mean."""
-    tidy(axes, keep=("bottom",))
-    axes.set_yticks([])
+def size_of(found: Correlations) -> str:
+    """`, n 360`, or from the least to the greatest n of a pair of aspects."""
+    counts = {n for one, row in found.n.items() for other, n in row.items() if one != other}
+    if not counts:
+        return ""
+    return f", n {min(counts):,}" + (f" to {max(counts):,}" if len(counts) > 1 else "")
+
+
+def draw_histogram(axes: Any, values: Floats, reach: tuple[float, float]) -> None:
+    """How often each value occurs, over the range `reach`; a bar a value where there are few, a line at the mean."""
+    tidy(axes)
     if not len(values):
         say(axes, "no item has a rating")
         return
@@ -75,10 +83,12 @@ def draw_histogram(axes: Any, values: Floats) -> None:
     if len(distinct) <= FEW_VALUES:
         gap = float(np.diff(distinct).min()) if len(distinct) > 1 else 1.0
         axes.bar(distinct, counts, width=0.8 * gap, color=LIGHT_BLUE)
-        margin = max(0.6 * gap, 0.03 * float(np.ptp(distinct)))
-        axes.set_xlim(distinct[0] - margin, distinct[-1] + margin)
+        margin = max(0.6 * gap, 0.03 * (reach[1] - reach[0]))
     else:
         axes.hist(values, bins=BINS, color=LIGHT_BLUE)
+        margin = 0.03 * (reach[1] - reach[0])
+    axes.set_xlim(reach[0] - margin, reach[1] + margin)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True, min_n_ticks=2))
     axes.axvline(float(values.mean()), color=ORANGE, linewidth=1.6)
 
 
@@ -99,6 +109,13 @@ def unit_means(observations: Observations | None, aspect: str, *, scores: bool =
         return None
     columns: Mapping[str, Floats] = observations.scores if scores else observations.ratings
     return observations.means(columns[aspect]) if aspect in columns else None
+
+
+def reach_of(observations: Observations, aspect: str, *, scores: bool = False) -> tuple[float, float]:
+    """The least and the greatest single rating (or score); where there is none, 0 and 1. Means lie within it."""
+    columns: Mapping[str, Floats] = observations.scores if scores else observations.ratings
+    held = known(columns.get(aspect))
+    return (float(held.min()), float(held.max())) if len(held) else (0.0, 1.0)
 
 
 def known(values: Floats | None) -> Floats:

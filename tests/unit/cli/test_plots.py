@@ -6,14 +6,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("networkx")
@@ -23,12 +20,10 @@ from matplotlib.text import Text
 
 from app.analysis.agreement import measure_agreement
 from app.analysis.correlation import correlate
-from app.analysis.formats import read_ndjson
 from app.analysis.hierarchy import find_hierarchy
 from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader
 from app.analysis.win_rates import rate_wins
-from app.cli.plots import plot, plot_agreement, require_drawing
+from app.cli.plots import plot, require_drawing
 from app.domain.errors import InvalidRequest
 from app.domain.model import Value
 from app.domain.reports import (
@@ -43,9 +38,8 @@ from app.domain.reports import (
 from app.plots.agreement import build_agreement
 from app.plots.correlation import build_correlation
 from app.plots.fits import build_blend_fit, build_composite_fit
-from app.plots.graph import NODE_HEIGHT, arrange
 from app.plots.hierarchy import build_hierarchy
-from app.plots.lettering import BOX, PLAIN, Face, letter
+from app.plots.lettering import BOX, PLAIN, Face
 from app.plots.win_rates import build_win_rates
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
@@ -223,7 +217,7 @@ def test_agreement_shows_both_matrices_and_how_raters_agree():
         spearman={"natural": {"natural": 1.0, "overall": 0.123}, "overall": {"natural": 0.123, "overall": 1.0}},
         pearson={"natural": {"natural": 1.0, "overall": None}, "overall": {"natural": None, "overall": 1.0}},
         n={},
-        undefined={"natural~overall": "made up"},
+        undefined={"natural": {"overall": "made up"}},
     )
     figure, notes = build_agreement(
         report.model_copy(update={"correlations": matrices}), observe(["natural", "overall"])
@@ -248,8 +242,21 @@ def test_distributions_hold_every_item_and_its_mean():
     bars = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axes.containers[0]}
     values, counts = np.unique(observations.ratings["natural"], return_counts=True)
     assert bars == dict(zip(values.astype(int).tolist(), counts.tolist(), strict=True))
+    low, high = axes.get_xlim()
+    assert (low < 1, high > 5) == (True, True)
+    assert max(axes.get_yticks()) >= counts.max() / 2
+    assert {"items", "natural"} <= set(texts(figure))
     (mean,) = [line.get_xdata()[0] for line in axes.lines]
     assert mean == pytest.approx(observations.ratings["natural"].mean())
+
+
+def test_the_matrix_says_of_how_many_items_it_is():
+    observations = observe(["a", "b", "c"], raters=1)  # 2 systems of 20 items
+    assert "Correlation of aspects, n 40" in texts(build_agreement(measure_agreement(observations), None)[0])
+    gaps = observations.ratings["c"].copy()
+    gaps[:10] = np.nan
+    fewer = replace(observations, ratings={**observations.ratings, "c": gaps})
+    assert "Correlation of aspects, n 30 to 40" in texts(build_agreement(measure_agreement(fewer), None)[0])
 
 
 def test_the_forest_shows_rho_interval_and_ceiling():
@@ -273,6 +280,40 @@ def test_the_scatter_has_a_dot_an_item_near_its_values():
     # Three raters make means a third apart, and a dot moves by a quarter of that at most.
     assert np.abs(cloud.get_ydata() - means).max() <= 1 / 12 + 1e-9
     assert cloud.get_xdata() == pytest.approx(observations.means(observations.scores["natural"]))
+    assert "ratings spread by up to ¼ step" in texts(figure)
+
+
+def test_no_dot_is_moved_beyond_the_ratings_range_and_the_caption_says_what_moved():
+    observations = observe(["natural"], items=200, raters=1)
+    coarse = replace(observations, scores=observations.ratings)
+    figure, _ = build_correlation(correlate(coarse, resamples=100), coarse)
+    (cloud,) = [
+        line for axes in figure.findobj() for line in getattr(axes, "lines", ()) if len(line.get_xdata()) == 400
+    ]
+    true = observations.means(observations.ratings["natural"])
+    for moved in (cloud.get_xdata(), cloud.get_ydata()):
+        # The ratings are 1 to 5, a step is 1: what is at an end moves inwards only.
+        assert (float(true.min()), float(true.max())) == (1.0, 5.0)
+        assert moved.min() >= 1
+        assert moved.max() <= 5
+        assert 0 < np.abs(moved - true).max() <= 1 / 4
+    assert "points spread by up to ¼ step" in texts(figure)
+
+
+def test_continuous_values_and_densities_are_not_said_to_be_moved():
+    observations = observe(["natural"], items=1500, raters=1)
+    figure, _ = build_correlation(correlate(observations, resamples=10), observations)
+    assert not [text for text in texts(figure) if "spread by" in text]
+    assert "the darker, the more items (log scale)" in texts(figure)
+
+
+def test_the_forest_names_its_axis_and_only_the_signs_it_has():
+    report = correlate(observe(["natural"]), resamples=100)
+    (axes,) = build_correlation(report, None)[0].axes
+    assert axes.get_xlabel().startswith("Spearman's ρ of scores with the mean of the raters\n")
+    assert "◇ ceiling" in axes.get_xlabel()
+    alone = correlate(observe(["natural"], raters=1), resamples=100)
+    assert "◇" not in build_correlation(alone, None)[0].axes[0].get_xlabel()
 
 
 def test_an_undefined_correlation_says_why_and_what_is_unmatched_is_noted():
@@ -289,92 +330,6 @@ def test_an_undefined_correlation_says_why_and_what_is_unmatched_is_noted():
 def vars_of(observations: Observations) -> dict[str, Any]:
     names = ("systems", "items", "raters", "system", "item", "rater", "ratings")
     return {name: getattr(observations, name) for name in names}
-
-
-def test_the_graph_of_topical_chat(shared: Path):
-    with (shared / "data" / "topical_chat_usr.jsonl").open("rb") as lines:
-        observations = read_ndjson(lines, ObservationReader())
-    figure, notes = build_hierarchy(find_hierarchy(observations), observations)
-    labels = [text for text in texts(figure) if " / +" in text and "common" not in text]
-    # method.md, section 6: four up to the middle layer, four from there, and the one that follows, which is dashed.
-    assert sorted(labels) == ["8 / +1"] * 4 + ["8 / +2"] + ["9 / +1"] * 4
-    assert [arrow.get_linestyle() for arrow in arrows(figure)].count("solid") == 8
-    assert "10 of 15 pairs" in texts(figure)
-    assert notes == []
-
-
-def test_what_follows_is_dashed_and_decorrelation_is_told_where_it_changes_anything():
-    chain = hierarchy("abc", [depends("a", "b", 5, 2, -1), depends("b", "c"), depends("a", "c", change=None)])
-    figure, notes = build_hierarchy(chain, None)
-    said = texts(figure)
-    assert "5 / +2" in said
-    assert "decorrelated −1 / −1, 1 new" in said
-    assert said.count("decorrelated –") == 1
-    assert [arrow.get_linestyle() == "solid" for arrow in arrows(figure)] == [True, True, False]
-    assert notes == []
-
-
-def test_layers_follow_the_dependencies_and_the_rest_stands_below():
-    report = hierarchy("abcd", [depends("a", "b"), depends("b", "c"), depends("a", "c")])
-    places = arrange(report, letter("abcd", faces=[LATIN])).places
-    assert places["a"][0] < places["b"][0] < places["c"][0]
-    assert places["d"][1] < min(places[name][1] for name in "abc")
-
-
-def test_no_dependency_is_said_with_its_reason():
-    figure, _ = build_hierarchy(hierarchy("ab", undefined={"dependencies": "no aspect tells any two apart"}), None)
-    assert "No aspect depends on another: no aspect tells any two apart" in texts(figure)
-    assert arrows(figure) == []
-
-
-def test_a_graph_too_dense_for_counts_says_so():
-    lower, higher = [f"l{number}" for number in range(5)], [f"h{number}" for number in range(4)]
-    dense = hierarchy([*lower, *higher], [depends(one, other) for one in lower for other in higher])
-    figure, notes = build_hierarchy(dense, None)
-    assert len(arrows(figure)) == 20
-    assert not [text for text in texts(figure) if text.startswith("1 / +1")]
-    assert notes == ["the graph has no counts: 20 edges leave no room for them"]
-
-
-@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda edge: edge[0] < edge[1]), max_size=14))
-@settings(deadline=None)
-def test_boxes_never_lie_on_each_other_and_edges_pass_between_them(edges: set[tuple[int, int]]):
-    names = [f"aspect {number}" for number in range(10)]
-    report = hierarchy(names, [depends(names[lower], names[higher]) for lower, higher in sorted(edges)])
-    layout = arrange(report, letter(names, faces=[LATIN]))
-    boxes = list(layout.places.values())
-    assert len(boxes) == 10
-    for number, (x, y) in enumerate(boxes):
-        for other_x, other_y in boxes[:number]:
-            assert abs(x - other_x) >= layout.node_width or abs(y - other_y) >= NODE_HEIGHT
-        for stop_x, stop_y in (stop for stops in layout.detours.values() for stop in stops):
-            # An edge goes through a stop along its layer's depth, as deep as a box.
-            width, height = (0.5, 1.0) if layout.upward else (1.0, 0.5)
-            aside = abs(x - stop_x) >= width * layout.node_width
-            assert aside or abs(y - stop_y) >= height * NODE_HEIGHT
-
-
-def test_a_deep_graph_grows_upwards():
-    names = [f"aspect {number}" for number in range(12)]
-    layout = arrange(hierarchy(names, [depends(*pair) for pair in pairwise(names)]), letter(names, faces=[LATIN]))
-    assert layout.upward
-    assert layout.places["aspect 0"][1] < layout.places["aspect 11"][1]
-
-
-def test_systems_stand_in_one_order_the_best_first():
-    observations = observe(["natural", "overall"], systems=4, items=80)
-    figure, _ = build_hierarchy(find_hierarchy(observations), observations)
-    panels = [
-        axes
-        for axes in figure.findobj()
-        if hasattr(axes, "get_yticklabels") and "system 3" in [label.get_text() for label in axes.get_yticklabels()]
-    ]
-    assert [label.get_text() for label in panels[0].get_yticklabels()] == [
-        f"system {number}" for number in (3, 2, 1, 0)
-    ]
-    means = observations.means(observations.ratings["natural"])
-    wanted = [means[observations.unit_system == system].mean() for system in (3, 2, 1, 0)]
-    assert [x for x, _ in dots(panels[0], "o")] == pytest.approx(wanted)
 
 
 def test_wins_and_ties_fill_the_bar_and_have_their_intervals():
@@ -407,13 +362,16 @@ def test_every_system_stands_in_the_legend_whatever_its_name():
     assert [handle.get_facecolor() for handle in legend.get_patches()] == drawn
 
 
-def test_a_composite_fit_shows_fitted_and_declared_weights():
+def test_a_composite_fit_shows_the_fitted_weights_and_the_rubrics():
     figure, _ = build_composite_fit(COMPOSITE)
     weights, correlations = figure.axes
     assert [x for x, _ in dots(weights, "o")] == [0.3, 2.0]
     assert [x for x, _ in dots(weights, "D")] == [0.335, 2.048]
     assert spans(weights) == [(0.2, 0.4), (1.9, 2.1)]
     assert [bar.get_height() for bar in correlations.patches] == [0.853, 0.84]
+    assert [label.get_text() for label in correlations.get_xticklabels()] == ["fitted", "in the rubric"]
+    assert correlations.get_title(loc="left") == "Held-out Pearson's r, n 10"
+    assert not [text for text in texts(figure) if "declared" in text]
 
 
 def test_a_blend_fit_shows_the_weight_on_what_was_tried():
@@ -425,6 +383,17 @@ def test_a_blend_fit_shows_the_weight_on_what_was_tried():
     assert [bar.get_height() for bar in correlations.patches] == [0.38, 0.43, 0.44]
 
 
+def test_the_notes_of_a_blend_fit_stand_on_its_drawing():
+    notes = "50 does as well as 48: the items set it no bound", "costs $5 " * 30
+    figure, _ = build_blend_fit(BLEND.model_copy(update={"notes": notes}))
+    told = figure.get_supxlabel()
+    assert told.splitlines()[0] == notes[0]
+    assert max(map(len, told.splitlines())) <= 140
+    assert told.count(r"\$5") == 30
+    assert build_blend_fit(BLEND)[0].get_supxlabel() == ""
+    assert not [text for text in texts(figure) if "fitted" in text]
+
+
 def test_fits_that_could_not_be_made_say_why():
     nothing: dict[str, Any] = {
         "correlation": None,
@@ -434,49 +403,9 @@ def test_fits_that_could_not_be_made_say_why():
         "weight": None,
     }
     blend = BLEND.model_copy(update=nothing | {"undefined": {"weight": "too few items"}})
-    assert "no weight could be fitted\ntoo few items" in texts(build_blend_fit(blend)[0])
+    assert "no weight could be chosen\ntoo few items" in texts(build_blend_fit(blend)[0])
     gone = {"weights": {"formality": None}, "intervals": {"formality": None}, "pearson": None, "declared_pearson": None}
     composite = COMPOSITE.model_copy(update=gone | {"undefined": {"weights": "too few items"}})
     said = texts(build_composite_fit(composite)[0])
     assert "too few items" in said
     assert any(text.startswith("no correlation\n") for text in said)
-
-
-def test_names_without_a_glyph_are_numbered_boxes_and_one_note(tmp_path: Path):
-    names = ["natural", "odd \U00013000", "\U00013001"]  # hieroglyphs, which no Japanese or Korean font has
-    observations = observe(names)
-    notes = plot_agreement(measure_agreement(observations), observations, tmp_path / "drawn.png")
-    (note,) = notes
-    assert note.endswith("Drawn as □ are #1 odd \U00013000, #2 \U00013001")
-
-
-def test_fonts_are_taken_as_they_are_needed():
-    japanese = Face("Japanese", frozenset(map(ord, "自然さ")))
-    korean = Face("Korean", frozenset(map(ord, "공감성自")))
-    assert letter(["plain"], faces=[LATIN, japanese, korean]).families == (PLAIN,)
-    assert letter(["自然さ"], faces=[LATIN, japanese, korean]).families == (PLAIN, "Japanese")
-    both = letter(["自然さ", "공감성"], faces=[LATIN, japanese, korean])
-    assert both.families == (PLAIN, "Japanese", "Korean")
-    assert (both.missing, both.notes) == (frozenset(), [])
-
-
-def test_what_no_font_has_is_a_numbered_box():
-    letters = letter(["plain", "自然さ", "bot 甲"], faces=[LATIN])
-    assert [letters.show(name) for name in ("plain", "自然さ", "bot 甲")] == ["plain", "#1 □□□", "#2 bot □"]
-    assert letters.notes == [
-        "no font here has さ 然 甲 自: install one such as Noto Sans CJK. Drawn as □ are #1 自然さ, #2 bot 甲"
-    ]
-
-
-def test_names_stay_short_and_harmless():
-    letters = letter([], faces=[LATIN])
-    assert letters.show("$x^2$") == r"\$x^2\$"
-    assert letters.show("two\nlines\x07") == "two lines\ufffd"
-    assert letters.show("") == "–"
-    assert letters.show("a" * 20 + "b" * 20) == "a" * 14 + "…" + "b" * 14
-
-
-def test_a_name_with_dollars_is_drawn_as_it_is_written(tmp_path: Path):
-    observations = observe(["$\\frac{1$", "a$b$c"])
-    for report in every_report(observations)[:4]:
-        plot(report, observations, tmp_path / "drawn.svg")
