@@ -12,6 +12,9 @@ from app.domain.speech import Register, agreed_register, own_utterances
 MOST_UTTERANCES = 8
 """Latest own utterances that the response is compared with."""
 
+WHOLLY = 0.95
+"""Share of a language from which on it says nothing more."""
+
 LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text in Latin script"}
 
 
@@ -61,14 +64,14 @@ def read_register(text: str, language: str, japanese: JapaneseRegister | None = 
 
 
 def warn_of_language(reading: LanguageReading, language: str) -> Warned:
-    """Names the language that was found and its share, never the text."""
+    """Names the language that was found, and its share where others are mixed in; never the text."""
     found = LANGUAGE_NAMES.get(reading.language, "text in another script")
-    share = f"{reading.share:.0%}".replace("%", " %")
+    share = f" (about {100 * reading.share:.0f} % of the text)" if reading.share < WHOLLY else ""
     expected = "English" if language == "en" else LANGUAGE_NAMES[language]
     return Warned(
         code="language-mismatch",
         where="response",
-        detail=f"The response looks like {found} ({share} of its words by weight), not {expected}.",
+        detail=f"The response looks like {found}{share}, not {expected}.",
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from app.analysis.pairing import MeasureKey, list_measures
+from app.analysis.reading import hint
 from app.domain.comparison import GateRule, Run
 from app.domain.errors import InvalidRequest, UnknownAspect
 
@@ -121,8 +122,18 @@ def locate(name: str, number: int, run: Run) -> MeasureKey:
             return key
     if name in run.scales:  # declared, though no item has a value
         return keys[-1]
-    known = ", ".join(list(run.scales or run.aspects)[:MOST_NAMES])
-    raise UnknownAspect(f"the run has no {name}; it has {known or 'nothing'}", pointer=point(number, "aspect"))
+    raise UnknownAspect(explain_unknown(name, run, found), pointer=point(number, "aspect"))
+
+
+def explain_unknown(name: str, run: Run, found: Collection[MeasureKey]) -> str:
+    """What the run has instead, of blended aspects only those that have a value."""
+    known = [
+        each
+        for each in run.scales or run.aspects
+        if not each.endswith(BLENDED) or ("blended", each.removesuffix(BLENDED)) in found
+    ]
+    near, has = hint(name, known), ", ".join(known[:MOST_NAMES]) or "nothing"
+    return f"the run has no {name}{near} It has {has}" if near else f"the run has no {name}; it has {has}"
 
 
 def find_scale(name: str, run: Run) -> tuple[float, float] | None:

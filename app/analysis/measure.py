@@ -17,7 +17,7 @@ FEWEST = 3
 """Values on a side below which nothing is said of chance: two show no spread worth the name."""
 
 OF_CHANCE = ("p", "p_adjusted", "interval", "standard_error", "smallest_detectable")
-EQUAL = "all values of a side are equal"
+SAME = "no value differs, so there is no interval and no detectable difference"
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,19 @@ def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Genera
 def explain_chance(sides: Sides, error: float, level: float) -> dict[str, str]:
     """Why there is no interval, or nothing that could be detected at this level."""
     if not error:
-        equal = f"all differences are {'equal' if np.any(sides.differences) else 'zero'}" if sides.paired else EQUAL
-        return dict.fromkeys(("interval", "smallest_detectable"), f"{equal}: they show nothing of chance")
+        return dict.fromkeys(("interval", "smallest_detectable"), explain_no_spread(sides))
     if differences.find_least_p(*sides.sizes) >= level:
         few = f"{sides.n} {'is' if sides.n == 1 else 'are'} too few for any difference to be significant at {level:.2g}"
         return {"smallest_detectable": few}
     return {}
+
+
+def explain_no_spread(sides: Sides) -> str:
+    """Why values without any spread have no interval. There is a p all the same: ranks need no spread."""
+    if sides.baseline[0] == sides.candidate[0] and (not sides.paired or not np.any(sides.differences)):
+        return SAME
+    equal = "all differences are equal" if sides.paired else "all values of a side are equal"
+    return f"{equal}: without spread there is no interval and no detectable difference"
 
 
 def resample(sides: Sides, alpha: float, generator: np.random.Generator, resamples: int) -> tuple[float, float]:

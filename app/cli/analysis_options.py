@@ -23,12 +23,13 @@ MORE = {
     ),
     "correlation": (
         "Values of a metric or a judge, in the records' field \"scores\" (--scores names another), against the raters' "
-        "means: Spearman, Pearson and Kendall with bootstrap intervals over items, human ceiling, bias, systems' means."
+        "means: Spearman, Pearson and Kendall with bootstrap intervals over contexts, human ceiling, bias, systems' means."
     ),
     "hierarchy": (
         "Y depends on X where every pair of systems that X tells apart (Mann-Whitney, p < alpha) is told apart by Y "
-        "the same way, and others too; with what is left of each once X is taken out of Y. Without --rubric more "
-        "counts as better; a rubric may say that another level is best."
+        "the same way, and others too. Prints which aspects depend on which, and how many pairs remain after the lower "
+        "is removed from the higher. Without --rubric more counts as better; a rubric may say that another level is "
+        "best."
     ),
     "composite-fit": (
         "Least squares of the target on the composite's aspects, and how well it does on a held-out fifth. The rubric "
@@ -63,7 +64,9 @@ SOURCE = [
     click.Option(
         ["--format", "form"], type=click.Choice(["ndjson", "json", "csv"]), help="Default: by name or content."
     ),
-    click.Option(["--rubric"], metavar="ID", help="Refuse aspects and ratings that are not this rubric's."),
+    click.Option(
+        ["--rubric"], metavar="ID", help="Refuse aspects and ratings that are not this rubric's; take its best levels."
+    ),
     click.Option(["--aspects"], metavar="A,B,C", help="Refuse any aspect but these; tables keep their order."),
     click.Option(["--scores", "scores_field"], metavar="FIELD", help="Where a metric's values are (scores)."),
     click.Option(
@@ -82,7 +85,11 @@ OWN: dict[str, list[click.Parameter]] = {
     "correlation": [click.Option(["--resamples"], type=int, metavar="N", help="Of the bootstrap (2000)."), SEED],
     "hierarchy": [
         click.Option(["--alpha"], type=float, metavar="P", help="A pair is significant below it (0.01)."),
-        click.Option(["--method"], type=click.Choice(["principal-axis", "residual"]), help="Of decorrelation."),
+        click.Option(
+            ["--method"],
+            type=click.Choice(["principal-axis", "residual"]),
+            help="How the lower aspect is removed from the higher.",
+        ),
         VALUES,
     ],
     "composite-fit": [

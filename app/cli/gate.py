@@ -64,15 +64,23 @@ class GateCommand(click.Command):
 
 
 @click.command("gate", cls=GateCommand)
-@click.option("--config", help=f"Settings (default: {NAME}, where there is one).")
-@click.option("--candidate", help="What is tried: ba_…, latest:NAME, or a file of items or of results.")
-@click.option("--baseline", help="What it is compared with, likewise.")
-@click.option("--url", help="A running service; its key comes from SAITEN_API_KEY. Without it this process scores.")
-@click.option("--name", help="Name of the batch that a file of items becomes.")
-@click.option("--rubric", help="Rubric of a file of items (ja-dialogue).")
+@click.option("--config", metavar="FILE", help=f"Settings (default: {NAME}, where there is one).")
+@click.option(
+    "--candidate", metavar="SOURCE", help="What is tried: ba_…, latest:NAME, or a file of items or of results."
+)
+@click.option("--baseline", metavar="SOURCE", help="What it is compared with, likewise.")
+@click.option(
+    "--url", metavar="URL", help="A running service; its key comes from SAITEN_API_KEY. Without it this process scores."
+)
+@click.option("--name", metavar="NAME", help="Name of the batch that a file of items becomes.")
+@click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
-@click.option("--max-drop", multiple=True, metavar="ASPECT=D", help="Fail on a real drop of more than D.")
-@click.option("--min-mean", multiple=True, metavar="ASPECT=M", help="Fail on a mean that is really below M.")
+@click.option(
+    "--max-drop", multiple=True, metavar="ASPECT=D", help="Fail on a real drop of more than D; may be repeated."
+)
+@click.option(
+    "--min-mean", multiple=True, metavar="ASPECT=M", help="Fail on a mean that is really below M; may be repeated."
+)
 @click.option("--min-coverage", type=float, help="Share of verdicts that there must be (0.98).")
 @click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give scoring up after so long.")
@@ -98,6 +106,8 @@ def command(
     **options: Any,
 ) -> None:
     """Compare a candidate with a baseline, and say whether the build may go out.
+
+    Without any rule no aspect may drop. must_detect, relevance, judge and metadata are keys of saiten.toml only.
 
     Exit 0: pass; 1: fail, a rule is broken beyond doubt; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
@@ -153,6 +163,7 @@ def telling(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callabl
     """Shows how far a batch is in a line of its own; where nobody watches a bar, in one line now and then, so that a
     CI's log tells a slow run from one that hangs."""
     lines: dict[str, TaskID] = {}
+    begun_at: dict[str, float] = {}
     told_at: dict[str, float] = {}
 
     def told(batch: Batch) -> None:
@@ -163,10 +174,12 @@ def telling(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callabl
         bar.update(lines[batch.id], completed=done)
         now = clock()
         last = told_at.get(batch.id)
-        due = batch.status != "completed" if last is None else now - last >= TELL_SECONDS
+        ended = batch.status == "completed"
+        due = not ended if last is None else ended or now - last >= TELL_SECONDS
         if bar.disable and due:
-            told_at[batch.id] = now
-            click.echo(f"scoring {name}: {done} of {total}", err=True)
+            begun, told_at[batch.id] = begun_at.setdefault(batch.id, now), now
+            took = f" in {now - begun:.1f} s" if ended else ""
+            click.echo(f"scoring {name}: {done} of {total}{took}", err=True)
 
     return told
 

@@ -18,7 +18,7 @@ from app.domain.comparison import Comparison, GateReason, GateReport, Measure
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-VERDICTS = {"better": "green", "worse": "red", "inconclusive": "dim"}
+VERDICTS = {"better": "green", "worse": "red", "same": "dim", "no change shown": "dim"}
 VOID_SIGN = "·"
 """Before what the rules found where that says nothing of the system."""
 
@@ -95,9 +95,19 @@ def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Ta
             else tell_p(measure.p_adjusted).removeprefix("p = ").replace("p < ", "<"),
             *([figure(measure.smallest_detectable, ".2f")] if wide else []),
         ]
-        verdict = measure.verdict if measure.difference is not None else DASH
+        verdict = tell_verdict(measure)
         table.add_row(*map(Text, cells), Text(verdict, style=VERDICTS.get(verdict, "")))
     return table
+
+
+def tell_verdict(measure: Measure) -> str:
+    """`better`, `worse`, `same` where no value differs, else `no change shown`; a dash where nothing is compared."""
+    if measure.difference is None:
+        return DASH
+    if measure.verdict != "inconclusive":
+        return measure.verdict
+    # Without any spread all differ by the same: by nothing, here.
+    return "same" if measure.difference == 0 and measure.standard_error == 0 else "no change shown"
 
 
 def tell_n(measure: Measure) -> str:

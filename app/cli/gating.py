@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -161,12 +162,20 @@ def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
 ASKED = {"rubric", "path", "judge"}
 
 
+def name_keeper(settings: GateSettings) -> str:
+    """Where ratings are kept that are in no file; of a database with a host nothing is told, its URL has a password."""
+    if settings.url is not None:
+        return "by the service"
+    scheme, _, file = read_settings().database_url.partition(":///")
+    return f"in the database ({Path(file).name})" if scheme.startswith("sqlite") and file else "in the database"
+
+
 async def check_judge(place: Place, job: Job, candidate: Found) -> JudgeCheck:
     """Whether the judge that rates the candidate moved, against the stored ratings in the file where there is one."""
     asked = options_for(candidate, job.settings)
     path = "source" if asked["path"] == "both" else asked["path"]
     request = validate(JudgeCheckRequest, {**asked, "path": path}, DEFAULT_LIMITS)
-    reference = Reference(job.settings.judge_reference)
+    reference = Reference(job.settings.judge_reference, name_keeper(job.settings))
     if job.record is None:
         return await reference.check(place, request)
     return await reference.renew(place, request)

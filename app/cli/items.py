@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
+from pydantic import Field
 
+from app.domain.batch import BatchOptions, ItemId
 from app.domain.dialogue import Limits
 from app.domain.evaluation import EvaluationRequest
 from app.domain.plain_text import printable
@@ -16,6 +18,15 @@ from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 
 MOST_SHOWN = 5
+
+
+class Item(EvaluationRequest):
+    """An evaluation with the caller's name for it, as a batch's items have one.
+
+    `id` is for the result alone: it is in no dump, so neither the service nor the record knows of it.
+    """
+
+    id: ItemId | None = Field(default=None, exclude=True)
 
 
 class InvalidItems(click.ClickException):
@@ -27,7 +38,7 @@ class InvalidItems(click.ClickException):
         click.echo(f"saiten: {self.message}", file=file, err=file is None)
 
 
-def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[EvaluationRequest]:
+def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Item]:
     """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item and field.
 
     All or nothing: a run that leaves out what it could not read has another denominator than it says.
@@ -35,12 +46,14 @@ def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Eval
     body = read_bytes(path)
     name = "standard input" if path == "-" else path
     requests, faults = [], []
-    for where, value in split(name, body):
+    values = split(name, body)
+    refuse_options(name, values)
+    for where, value in values:
         if not isinstance(value, dict):
             faults.append(f"{where}: an item is a JSON object with context and response")
             continue
         try:
-            requests.append(validate(EvaluationRequest, {**defaults, **value}, limits))
+            requests.append(validate(Item, {**defaults, **value}, limits))
         except InvalidDocument as error:
             faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
     if faults:
@@ -50,10 +63,30 @@ def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Eval
     return requests
 
 
-def shorten_faults(faults: Sequence[str], total: int | None = None) -> str:
-    """The first few faults, a line each, and how many more there are; `total` counts those too that are not given."""
+def holds_options(values: Sequence[tuple[str, Any]]) -> bool:
+    """Whether a batch's options stand before the items, as in what POST /v1/batches takes."""
+    first = values[0][1] if len(values) > 1 else None
+    return isinstance(first, dict) and bool(first) and first.keys() <= BatchOptions.model_fields.keys()
+
+
+def refuse_options(name: str, values: Sequence[tuple[str, Any]]) -> None:
+    """Raises InvalidItems for a whole batch: its options would say nothing here."""
+    if holds_options(values):
+        place = values[0][0].removeprefix(name).lstrip(": ")
+        line = f"line {place}" if place.isdecimal() else place
+        raise InvalidItems(
+            f"{name}: {line} holds a batch's options; post this file to /v1/batches, or give it to saiten gate"
+        )
+
+
+def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up: bool = False) -> str:
+    """The first few faults, a line each, and how many more there are; `total` counts those too that are not given.
+
+    Where reading was `given_up`, there are so many at least.
+    """
     more = (len(faults) if total is None else total) - MOST_SHOWN
-    shown = [*faults[:MOST_SHOWN], *([f"… and {more} more"] if more > 0 else [])]
+    told = f"… and at least {more:,} more: the rest was not read" if given_up else f"… and {more} more"
+    shown = [*faults[:MOST_SHOWN], *([told] if more > 0 else [])]
     return "\n".join(map(printable, shown))
 
 

@@ -14,24 +14,25 @@ from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
 
 @dataclass(frozen=True)
 class Reference:
-    """`path` is the file, None where the place alone keeps the ratings. Methods raise InvalidItems, SaitenError."""
+    """`path` is the file, None where the place alone keeps the ratings; `kept` says where the place keeps them.
+    Methods raise InvalidItems, SaitenError."""
 
     path: str | None
+    kept: str
 
     async def check(self, place: Place, request: JudgeCheckRequest) -> JudgeCheck:
         """Whether the judge moved against the file's ratings; where there is no file, against those that the place
-        keeps. Where it has none either they are taken now, and written."""
+        keeps, and the file is written with those of now, unless they moved: a new measure would hide that."""
         stored = self.read()
         check = await place.check_judge(request.model_copy(update={"reference": stored}))
         if check.verdict == "recorded":
             self.write(check.ratings)
         elif self.path is not None and stored is None:
-            # The file would hold one run's ratings, in which the judge's noise does not show.
-            click.echo(
-                f"{self.path} was not written: the judge was held against the ratings kept by the service;"
-                " `--record` writes it",
-                err=True,
-            )
+            moved = check.verdict == "moved"
+            if not moved:
+                self.write(check.ratings)
+            did = "was not written, for the judge moved" if moved else "was written with the judge's ratings of now"
+            click.echo(f"{self.path} {did}; it was held against the ratings kept {self.kept}", err=True)
         return check
 
     async def renew(self, place: Place, request: JudgeCheckRequest) -> JudgeCheck:

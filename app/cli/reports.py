@@ -77,8 +77,10 @@ def _(report: AgreementReport) -> list[Part]:
         )
         for name, found in report.aspects.items()
     ]
-    heads = ("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "krippendorff α")
+    heads = ("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "α")
     parts: list[Part] = [drop_noughts(Sheet(title, heads, rows), LEFT_OUT)]
+    if rows:
+        parts.append(Text("α: Krippendorff's"))
     parts += squares_of(report.correlations)
     parts += remarks({name: found.notes for name, found in report.aspects.items()})
     # What stands in the diagonal says nothing that the aspect's own notes do not.
@@ -239,8 +241,9 @@ def pairs_of(report: WinReport) -> list[Part]:
             rows.append((f"{name}, {names}", f"{pair.contexts:,}", *shares, percent(pair.preference), span))
     if len(rows) > MOST_PAIRS:
         return [Text(f"{len(rows):,} comparisons of two systems stand in the output of --json")]
-    heads = ("a : b", "contexts", "a won", "b won", "ties", "a of decided", "95 %")
-    return [Sheet("systems in pairs", heads, rows)] if rows else []
+    heads = ("a : b", "n", "a won", "b won", "ties", "a %", "95 %")
+    told = Text("n: contexts; a %: a's share of those that were decided")
+    return [Sheet("systems in pairs", heads, rows), told] if rows else []
 
 
 def squares_of(correlations: Correlations) -> list[Part]:

@@ -28,12 +28,19 @@ def check(files: tuple[Path, ...]) -> None:
         faults = check_rubric(path)
         for fault in faults:
             click.echo(fault.report(path))
+        if faults and not path.exists() and is_shipped(str(path)):
+            click.echo(f"{path} is no file; to look at a shipped rubric: saiten rubric show {path}")
         if not faults:
             rubric = read_rubric(path)
             click.echo(f"{path}: {rubric.id} version {rubric.version}, {count(rubric)}, digest {rubric.digest[:12]}")
         broken = broken or bool(faults)
     if broken:
         raise click.exceptions.Exit(1)
+
+
+def is_shipped(name: str) -> bool:
+    """Whether a rubric that comes with Saiten, or one of the operator's own, has this id."""
+    return any(rubric.id == name for rubric in open_rubrics(read_settings()).list())
 
 
 def count(rubric: Rubric) -> str:

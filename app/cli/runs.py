@@ -13,11 +13,11 @@ from typing import Any, Literal
 import click
 
 from app.cli.gate_file import GateSettings
-from app.cli.items import InvalidItems, parse, read_bytes, shorten_faults, split
+from app.cli.items import InvalidItems, holds_options, parse, read_bytes, shorten_faults, split
 from app.cli.meta_calls import ServiceRefused
 from app.cli.places import Place
 from app.cli.result_file import Placed, is_result, make_run, read_results, rubric_of
-from app.domain.batch import Batch, BatchOptions
+from app.domain.batch import Batch
 from app.domain.comparison import Run
 from app.domain.errors import NotFound, SaitenError
 from app.domain.plain_text import escape_controls, printable
@@ -84,10 +84,8 @@ def read_file(path: str, role: Role) -> tuple[str, list[Placed]]:
 
 def take_items(name: str, values: Sequence[Placed]) -> Items:
     """The items; before them may stand a batch's options, as in what POST /v1/batches takes."""
-    first = values[0][1]
-    known = isinstance(first, dict) and first and first.keys() <= BatchOptions.model_fields.keys()
-    if known and len(values) > 1:
-        return Items(name, values[1:], first)
+    if holds_options(values):
+        return Items(name, values[1:], values[0][1])
     return Items(name, values, {})
 
 

@@ -12,28 +12,33 @@ from rich.progress import Progress
 from rich.text import Text
 
 from app.adapters.telemetry import configure_logging
-from app.cli.items import read_items
+from app.cli.items import Item, read_items
 from app.cli.output import print_ndjson, print_table
 from app.cli.progress import open_progress
 from app.cli.scoring import Scorer, score_here, score_in_order, score_there
-from app.domain.evaluation import EvaluationRequest
+from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
 from app.domain.plain_text import printable
 from app.settings import read_settings
 
 EXIT_SOME_FAILED = 1
 
+OF_THE_RUBRIC = {RubricNotSupported.code, UnknownRubric.code}
+"""Failures that every item by that rubric shares."""
+
 
 @click.command("score")
 @click.argument("file", metavar="FILE|-")
-@click.option("--rubric", help="Rubric of items that name none (ja-dialogue).")
+@click.option("--rubric", metavar="ID", help="Rubric of items that name none (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of items that name none.")
-@click.option("--url", help="Ask a running service; its key comes from SAITEN_API_KEY.")
+@click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
 def command(
     file: str, rubric: str | None, path: str | None, url: str | None, concurrency: int, form: str | None
 ) -> None:
     """Score every item of FILE: a JSON array, or one JSON object a line.
+
+    An item may have an `id`, by which `saiten gate` pairs results; in the result it is `item`.
 
     Results are NDJSON in the order of the items, each as soon as it and those before it are there; or tables at the
     end. Exit 0: all scored; 1: some failed or are only partly rated; 2: bad usage or input; 3: could not run;
@@ -53,7 +58,7 @@ def command(
 
 
 async def score_and_show(
-    requests: list[EvaluationRequest],
+    requests: list[Item],
     scorer: AbstractAsyncContextManager[Scorer],
     *,
     concurrency: int,
@@ -61,7 +66,8 @@ async def score_and_show(
 ) -> bool:
     """Prints each result when its turn has come, or all in tables at the end. Whether every item was scored.
 
-    What failed is also said on standard error, at once.
+    What failed is also said on standard error, at once. Raises SaitenError where no item can be scored because of the
+    rubric that all name.
     """
     complete, rows = True, []
     try:
@@ -74,7 +80,10 @@ async def score_and_show(
                 ) as results,
             ):
                 position = 0
-                async for result in results:
+                async for found in results:
+                    if position == 0:
+                        require_rubric(found, requests)
+                    result = name_result(found, requests[position])
                     complete = complete and result["status"] == "scored"
                     if as_table:
                         rows.append({**result, "_response": requests[position].response})
@@ -88,6 +97,18 @@ async def score_and_show(
         # Also where it was interrupted: these results were paid for.
         print_table(rows)
     return complete
+
+
+def name_result(result: dict[str, Any], item: Item) -> dict[str, Any]:
+    """The result with the item's id before it, where the item has one."""
+    return result if item.id is None else {"item": item.id, **result}
+
+
+def require_rubric(first: dict[str, Any], requests: list[Item]) -> None:
+    """Raises SaitenError where the first result says that none of the items can be scored: once, not for each."""
+    error = first.get("error")
+    if error is not None and error["code"] in OF_THE_RUBRIC and len({request.rubric for request in requests}) == 1:
+        raise SaitenError(error["detail"])
 
 
 def report(progress: Progress, position: int, error: dict[str, Any]) -> None:

@@ -158,7 +158,7 @@ def test_runs_that_do_not_differ_are_said_to():
     same = {"warmth": [1, 2, 3, 4]}
     found = compare(make_run("old", same), make_run("new", same)).aspects["warmth"]
     assert (found.p, found.interval, found.difference, found.cliffs_delta) == (1.0, None, 0.0, 0.0)
-    why = "all differences are zero: they show nothing of chance"
+    why = "no value differs, so there is no interval and no detectable difference"
     assert found.undefined == {"interval": why, "smallest_detectable": why}
     unpaired = compare(make_run("old", {"warmth": [2] * 3}), make_run("new", {"warmth": [2] * 4}), test="unpaired")
     assert (unpaired.aspects["warmth"].p, unpaired.aspects["warmth"].smallest_detectable) == (1.0, None)

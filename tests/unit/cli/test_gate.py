@@ -292,6 +292,7 @@ MISTAKES = {
     "no rules": ((), "the gate needs rules or a baseline run"),
     "nothing to drop from": (("--max-drop", "overall=1"), "max_drop needs a baseline run"),
     "an unknown aspect": (("--min-mean", "charm=1"), "the run has no charm; it has naturalness, "),
+    "a misspelt aspect": (("--min-mean", "overal=1"), "the run has no overal; did you mean 'overall'? It has nat"),
     "half a rule": (("--min-mean", "overall"), "--min-mean: write it like overall=0.1"),
     "a rule twice": (("--min-mean", "overall=1", "--min-mean", "overall=2"), "overall has two values"),
     "alpha": (("--alpha", "2"), "--alpha: should be less than 0.5"),

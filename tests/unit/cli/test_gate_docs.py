@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
 
@@ -19,10 +17,7 @@ PAGE = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
 
 
 def test_the_example_fails_as_the_page_shows(tmp_path: Path) -> None:
-    (tmp_path / "examples").mkdir()
-    shutil.copy(ROOT / "examples" / "ja_batch.ndjson", tmp_path / "examples")
-    script = PAGE.partition("<<'PY'\n")[2].partition("\nPY\n")[0]
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     shown = PAGE.partition("Record what main says")[2].partition("```\n")[2].partition("\n```")[0]
     calls = re.findall(r"^\$ saiten (gate .*)$", shown, re.MULTILINE)
     done = [saiten(*call.split(), folder=tmp_path) for call in calls]

@@ -106,8 +106,9 @@ def test_allowed_differences_and_missing_figures_are_noted_once() -> None:
     old, new = make_run("old", [3.0] * 5, "saiten:1|model:a"), make_run("new", [3.0] * 5, "saiten:1|model:b")
     shown = show(judge_gate(new, old, allow_signature_mismatch=True), 100)
     assert "scored differently, model: a → b" in shown
-    assert shown.count("all differences are zero") == 1
-    assert f"– {', '.join(ASPECTS)}: all differences are zero" in shown
+    assert shown.count("no value differs, so") == 1
+    assert f"– {', '.join(ASPECTS)}: no value differs, so there is no interval" in shown
+    assert all(row.split()[-1] == "same" for row in table_of(shown))
 
 
 def test_names_cannot_steer_the_terminal() -> None:
@@ -117,18 +118,33 @@ def test_names_cannot_steer_the_terminal() -> None:
 
 
 def test_a_log_is_told_of_progress_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    clock = iter((0.0, 5.0, 29.0, 30.0, 31.0, 90.0))
+    clock = iter((0.0, 5.0, 29.0, 30.0, 31.0, 90.0, 91.25))
     told = telling(Bar(disable=True), clock=lambda: next(clock))
     for queued in (60, 50, 40, 30, 20, 10):
         told(make_batch(queued))
     assert capsys.readouterr().err.splitlines() == [f"scoring main: {done} of 60" for done in (0, 30, 50)]
+    told(make_batch(0, status="completed"))
+    assert capsys.readouterr().err == "scoring main: 60 of 60 in 91.2 s\n"
 
 
-def make_batch(queued: int) -> Batch:
+def test_a_batch_that_was_complete_already_is_not_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    telling(Bar(disable=True), clock=lambda: 0.0)(make_batch(0, status="completed"))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_change_that_chance_may_have_made_is_not_called_one(width: int) -> None:
+    old, new = make_run("old", [3.0, 4.0] * 10), make_run("new", [4.0, 3.0] * 9 + [4.0, 4.0])
+    shown = show(judge_gate(new, old), width)
+    rows = table_of(shown)
+    assert all(row.rstrip().endswith("no change shown") and len(row) <= width for row in rows), shown
+
+
+def make_batch(queued: int, *, status: str = "running") -> Batch:
     values: dict[str, Any] = {
         "id": "ba_1",
         "name": "main",
-        "status": "running",
+        "status": status,
         "rubric": "ja-dialogue",
         "path": "source",
         "relevance": None,

@@ -1,0 +1,79 @@
+"""The file of a judge's own ratings, where the place keeps ratings as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pytest
+
+from app.cli.gate_file import GateSettings
+from app.cli.gating import name_keeper
+from app.cli.judge_reference import Reference
+from app.cli.places import Place
+from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
+from tests.support.judge_checks import make_check
+
+KEPT = "in the database (saiten.db)"
+
+
+@dataclass
+class Answering:
+    """The part of a place that checks the judge; it keeps ratings of its own."""
+
+    verdict: Literal["steady", "moved", "recorded"]
+    asked: JudgeCheckRequest | None = None
+
+    async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
+        self.asked = request
+        return make_check(self.verdict)
+
+
+def placed(verdict: Any) -> Place:
+    return cast(Place, Answering(verdict))
+
+
+async def test_a_missing_file_is_written_though_the_place_keeps_ratings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "judge.json"
+    check = await Reference(str(file), KEPT).check(placed("steady"), JudgeCheckRequest())
+    assert AnchorRatings.model_validate_json(file.read_bytes()) == check.ratings
+    told = f"{file} was written with the judge's ratings of now; it was held against the ratings kept {KEPT}\n"
+    assert capsys.readouterr().err == told
+
+
+async def test_the_ratings_of_a_judge_that_moved_are_no_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "judge.json"
+    await Reference(str(file), KEPT).check(placed("moved"), JudgeCheckRequest())
+    assert not file.exists()
+    assert "was not written, for the judge moved; it was held against" in capsys.readouterr().err
+
+
+async def test_a_file_that_is_there_is_the_measure_and_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, place = tmp_path / "judge.json", Answering("steady")
+    file.write_text(make_check("steady").ratings.model_dump_json(), encoding="utf-8")
+    before = file.read_bytes()
+    await Reference(str(file), KEPT).check(cast(Place, place), JudgeCheckRequest())
+    assert place.asked is not None
+    assert place.asked.reference == make_check("steady").ratings
+    assert (file.read_bytes(), capsys.readouterr().err) == (before, "")
+
+
+@pytest.mark.parametrize(
+    ("url", "database", "told"),
+    [
+        (None, "sqlite:///saiten.db", KEPT),
+        (None, "sqlite:////srv/scores.db", "in the database (scores.db)"),
+        (None, "postgresql://saiten:secret@db/saiten", "in the database"),
+        ("http://127.0.0.1:8000", "sqlite:///saiten.db", "by the service"),
+    ],
+)
+def test_where_ratings_are_kept(monkeypatch: pytest.MonkeyPatch, url: str | None, database: str, told: str) -> None:
+    monkeypatch.setenv("SAITEN_DATABASE_URL", database)
+    assert name_keeper(GateSettings(url=url)) == told
