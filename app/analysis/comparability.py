@@ -6,16 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from app.domain.comparison import Run
 from app.domain.errors import SignatureMismatch
-from app.domain.signature import NONE
+from app.domain.signature import NONE, read_signature
 
 UNSIGNED = "signature"
 """The piece that differs where one run's results carry a signature and the other's do not."""
-
-
-def read_pieces(signature: str) -> dict[str, str]:
-    """The pieces of a signature line, `key:value` joined by `|`; a value may hold colons."""
-    split = (piece.partition(":") for piece in signature.split("|"))
-    return {key: value for key, _, value in split}
 
 
 def find_differences(baseline: Run, candidate: Run) -> dict[str, tuple[str, str]]:
@@ -62,7 +56,7 @@ def check_signatures(baseline: Run, candidate: Run, *, allow_mismatch: bool) -> 
 
 def gather_pieces(signatures: Iterable[str]) -> dict[str, dict[str, None]]:
     """By piece the values that occur, each once, sorted; a signature that lacks a piece counts with `-`."""
-    read = [read_pieces(signature) for signature in signatures]
+    read = [read_signature(signature) for signature in signatures]
     keys = dict.fromkeys(key for pieces in read for key in pieces)
     return {key: dict.fromkeys(sorted({pieces.get(key, NONE) for pieces in read})) for key in keys}
 

@@ -79,11 +79,16 @@ class Observations:
 
     def means(self, column: Floats) -> Floats:
         """The mean of the column's values of each unit, shape (units,); NaN for a unit without any."""
-        rated = ~np.isnan(column)
-        count = np.bincount(self.unit[rated], minlength=self.units)
-        total = np.bincount(self.unit[rated], weights=column[rated], minlength=self.units)
-        means: Floats = np.divide(total, count, out=np.full(self.units, np.nan), where=count > 0)
-        return means
+        return average_groups(column, self.unit, self.units)
+
+
+def average_groups(values: Floats, group: Integers, groups: int) -> Floats:
+    """The mean of the values of each group, shape (groups,), NaN for a group without any; `group` numbers from 0."""
+    held = ~np.isnan(values)
+    counts = np.bincount(group[held], minlength=groups)
+    totals = np.bincount(group[held], weights=values[held], minlength=groups)
+    means: Floats = np.divide(totals, counts, out=np.full(groups, np.nan), where=counts > 0)
+    return means
 
 
 def places(texts: Sequence[str]) -> Integers:

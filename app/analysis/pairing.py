@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from app.analysis.observations import Floats, Integers
+from app.analysis.observations import Floats, Integers, average_groups
 from app.analysis.statistics import count
 from app.domain.comparison import ChosenTest, Kind, Pairing, PairingTest, Run, RunItem
 from app.domain.errors import InvalidRequest
@@ -95,10 +95,10 @@ def tabulate(run: Run, shared_ids: Collection[str] | None = None, best: Mapping[
     return Columns(
         keys=tuple(rows),
         contexts=tuple(contexts),
-        columns={measure: average(values, row, len(rows)) for measure, values in {**ratings, **folded}.items()},
+        columns={measure: average_groups(values, row, len(rows)) for measure, values in {**ratings, **folded}.items()},
         responses=len(run.items),
         averaged=int(np.sum(np.bincount(row) > 1)),
-        unfolded={measure: average(ratings[measure], row, len(rows)) for measure in folded},
+        unfolded={measure: average_groups(ratings[measure], row, len(rows)) for measure in folded},
     )
 
 
@@ -117,15 +117,6 @@ def fold(ratings: Floats, best: float) -> Floats:
 def values_of(item: RunItem, kind: Kind) -> Mapping[str, float | None]:
     """The item's values of one kind, by name."""
     return {"aspect": item.ratings, "composite": item.composites, "blended": item.blended}[kind]
-
-
-def average(values: Floats, row: Integers, rows: int) -> Floats:
-    """The mean of each row's values, shape (rows,), NaN for a row without any."""
-    held = ~np.isnan(values)
-    counts = np.bincount(row[held], minlength=rows)
-    totals = np.bincount(row[held], weights=values[held], minlength=rows)
-    means: Floats = np.divide(totals, counts, out=np.full(rows, np.nan), where=counts > 0)
-    return means
 
 
 def pair_up(

@@ -37,10 +37,14 @@ class Summaries:
         return self._kept[key]
 
     async def _sum(self, project: str, batch: Batch) -> Summary:
-        return await summarize_pages(self._rubrics.get(batch.rubric), self._pages(project, batch.id), batch)
+        return await summarize_pages(
+            self._rubrics.get(batch.rubric), score_pages(self._store, project, batch.id), batch
+        )
 
-    async def _pages(self, project: str, batch_id: str) -> AsyncIterator[Sequence[Scored]]:
-        after = -1
-        while page := await self._store.scores(project, batch_id, after=after, limit=SCORES_PAGE):
-            yield page
-            after = page[-1].entry.position
+
+async def score_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[Sequence[Scored]]:
+    """The scores of every result that the batch has now, in order, some at a time."""
+    after = -1
+    while page := await store.scores(project, batch_id, after=after, limit=SCORES_PAGE):
+        yield page
+        after = page[-1].entry.position

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from app.analysis.gate_rules import tell_p
 from app.analysis.markdown import VOID, has_moved, name_measure
-from app.cli.output import DASH, LEFT, console, printable
+from app.cli.output import DASH, LEFT, console
 from app.cli.reports import figure
 from app.domain.comparison import Comparison, GateReason, GateReport, Measure
+from app.domain.plain_text import printable
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.domain.plain_text import escape_controls
-from app.domain.plain_text import printable as printable  # noqa: PLC0414 - still taken from here by others
+from app.domain.plain_text import escape_controls, printable
 
 DASH = "–"
 NARROW = 64

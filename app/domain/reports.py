@@ -283,3 +283,7 @@ class WinReport(Value):
     aspects: dict[str, AspectWins]
     best: Best = Field(default_factory=dict)
     undefined: Undefined = Field(default_factory=dict)
+
+
+Report = AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport
+"""What any analysis answers with."""

@@ -26,12 +26,11 @@ from app.domain.reports import (
     CompositeFit,
     CorrelationReport,
     HierarchyReport,
+    Report,
     WinReport,
 )
 from app.domain.rubric import LinearComposite, Rubric
 from app.ports import RubricSource
-
-Report = AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport
 
 
 def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:

@@ -21,8 +21,8 @@ from app.domain.comparison import Comparison, GateReport, Run
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
-from app.domain.reports import CorrelationReport
-from app.meta.analyses import Report, analyse, orient
+from app.domain.reports import CorrelationReport, Report
+from app.meta.analyses import analyse, orient
 from app.meta.anchors import AnchorCheck
 from app.meta.readers import make_reader
 from app.meta.records import (

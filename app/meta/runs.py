@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from app.batch_ports import BatchStore, Scored
+from app.batches.summaries import score_pages
 from app.domain.batch import Batch
 from app.domain.comparison import Run, RunItem
 from app.domain.composites import range_of
 from app.domain.rubric import Rubric
 from app.scores import SYSTEM
 
-PAGE = 1000
-
 
 async def read_results(store: BatchStore, project: str, batch_id: str) -> list[Scored]:
     """Every result of the batch that there is now, in order."""
-    return [result async for page in pages(store, project, batch_id) for result in page]
-
-
-async def pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[Sequence[Scored]]:
-    """The batch's results, some at a time."""
-    after = -1
-    while page := await store.scores(project, batch_id, after=after, limit=PAGE):
-        yield page
-        after = page[-1].entry.position
+    return [result async for page in score_pages(store, project, batch_id) for result in page]
 
 
 def make_run(batch: Batch, results: Sequence[Scored], rubric: Rubric) -> Run:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from app.domain.analysis_request import REQUESTS, AnalysisRequest
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.reports import AgreementReport, BlendFit, CompositeFit, CorrelationReport, HierarchyReport, WinReport
+from app.domain.reports import Report
 from app.domain.validation import validate
 from app.web.body import JSON, decode, receive, require_media_type
 from app.web.evaluations import Serving
@@ -29,7 +29,7 @@ PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
     "/{name}",
     summary="Analyse ratings",
     responses={
-        200: {"model": AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport},
+        200: {"model": Report},
         **PROBLEMS,
     },
     openapi_extra=ANALYSES,

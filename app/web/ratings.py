@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from app.domain.dialogue import Limits
@@ -25,6 +25,16 @@ from app.web.upload import NDJSON
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 
 MOST_NUMBER = 2**53
+
+
+def filter_of(
+    item: str | None = None, evaluation: str | None = None, batch: str | None = None, rater: str | None = None
+) -> RatingFilter:
+    """A FastAPI dependency that reads which ratings are meant from the query."""
+    return RatingFilter(item=item, evaluation=evaluation, batch=batch, rater=rater)
+
+
+Wanted = Annotated[RatingFilter, Depends(filter_of)]
 
 
 @router.post("", summary="Keep human ratings", responses={200: RATINGS, **PROBLEMS}, openapi_extra=KEEPS_RATINGS)
@@ -54,17 +64,13 @@ async def keep_ratings(request: Request, service: Serving) -> Response:
 async def list_ratings(
     request: Request,
     service: Serving,
+    wanted: Wanted,
     *,
-    item: str | None = None,
-    evaluation: str | None = None,
-    batch: str | None = None,
-    rater: str | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     cursor: Annotated[int, Query(ge=0, le=MOST_NUMBER, description="from `X-Next-Cursor` of the page before")] = 0,
 ) -> Response:
     """NDJSON, in the order in which they came in. With more than `limit`, `X-Next-Cursor` says how to go on."""
     refuse_other_queries(request, *RatingFilter.model_fields, "limit", "cursor")
-    wanted = RatingFilter(item=item, evaluation=evaluation, batch=batch, rater=rater)
     found = await service.meta.list_ratings(request.state.project, wanted, after=cursor, limit=limit + 1)
     headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
     lines = "".join(write_rating(rating) for _, rating in found[:limit])
@@ -72,18 +78,9 @@ async def list_ratings(
 
 
 @router.delete("", summary="Remove human ratings", responses=PROBLEMS)
-async def remove_ratings(
-    request: Request,
-    service: Serving,
-    *,
-    item: str | None = None,
-    evaluation: str | None = None,
-    batch: str | None = None,
-    rater: str | None = None,
-) -> dict[str, int]:
+async def remove_ratings(request: Request, service: Serving, wanted: Wanted) -> dict[str, int]:
     """Removes the ratings that the filter names, of which there must be one; says how many there were."""
     refuse_other_queries(request, *RatingFilter.model_fields)
-    wanted = RatingFilter(item=item, evaluation=evaluation, batch=batch, rater=rater)
     if wanted == RatingFilter():
         raise InvalidRequest("name an item, an evaluation, a batch or a rater", pointer="/query")
     return {"removed": await service.meta.remove_ratings(request.state.project, wanted)}

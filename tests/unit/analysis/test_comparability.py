@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.analysis.comparability import check_signatures, find_differences, read_pieces
+from app.analysis.comparability import check_signatures, find_differences
 from app.analysis.gate import judge_gate
 from app.domain.errors import SignatureMismatch
-from app.domain.signature import sign
+from app.domain.signature import read_signature, sign
 from tests.support.runs import make_run
 
 LINE = "saiten:1|model:judge-1:8b|weight:10"
@@ -19,7 +19,7 @@ def signed(*signatures: str, name: str = "run"):
 
 def test_pieces_are_read_as_they_were_signed():
     pieces = {"judge": "openai/http://host:8000/v1", "model": "a:b:c", "dropped": "-"}
-    assert read_pieces(sign(pieces)) == pieces
+    assert read_signature(sign(pieces)) == pieces
 
 
 def test_runs_of_one_signature_can_be_compared():

@@ -12,8 +12,9 @@ pytest.importorskip("networkx")
 
 from app.analysis.agreement import measure_agreement
 from app.cli.plots import plot, plot_agreement
+from app.plots.agreement import build_agreement
 from app.plots.lettering import PLAIN, Face, letter
-from tests.unit.cli.test_plots import LATIN, every_report, observe
+from tests.unit.cli.test_plots import LATIN, every_report, observe, texts
 
 
 def test_names_without_a_glyph_are_numbered_boxes_and_one_note(tmp_path: Path):
@@ -54,3 +55,7 @@ def test_a_name_with_dollars_is_drawn_as_it_is_written(tmp_path: Path):
     observations = observe(["$\\frac{1$", "a$b$c"])
     for report in every_report(observations)[:4]:
         plot(report, observations, tmp_path / "drawn.svg")
+        assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<?xml")
+        (tmp_path / "drawn.svg").unlink()
+    drawn = texts(build_agreement(measure_agreement(observations), observations)[0])
+    assert {r"\$\frac{1\$", r"a\$b\$c"} <= set(drawn)

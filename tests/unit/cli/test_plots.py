@@ -175,6 +175,8 @@ def test_many_aspects_and_systems_are_drawn_without_a_warning(tmp_path: Path):
     observations = observe([f"aspect {number}" for number in range(20)], systems=30, items=8, raters=2)
     for report in every_report(observations)[:4]:
         plot(report, observations, tmp_path / "drawn.svg")
+        assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<?xml")
+        (tmp_path / "drawn.svg").unlink()
 
 
 @pytest.mark.parametrize("name", ["drawn", "drawn.jpeg", "drawn.png.txt"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from app.batches import summaries
 from app.domain.dialogue import digest_context
-from app.meta import runs
 from app.meta.runs import are_numbered, make_run, read_results, scales_of
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
@@ -53,7 +53,7 @@ async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
 
 
 async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "PAGE", 3)
+    monkeypatch.setattr(summaries, "SCORES_PAGE", 3)
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1] * 4})
     found = await read_results(bench.batches, "team", "ba_1")
     assert [result.entry.position for result in found] == list(range(8))
