@@ -7,7 +7,7 @@ from typing import Literal
 from app.domain.judge_check import AnchorRatings, JudgeCheck
 
 
-def make_check(verdict: Literal["steady", "moved", "recorded"]) -> JudgeCheck:
+def make_check(verdict: Literal["steady", "moved", "recorded"], detail: str = "a check of the judge") -> JudgeCheck:
     """A check without figures."""
     ratings = AnchorRatings.model_validate(
         {
@@ -22,7 +22,7 @@ def make_check(verdict: Literal["steady", "moved", "recorded"]) -> JudgeCheck:
     )
     return JudgeCheck(
         verdict=verdict,
-        detail="a check of the judge",
+        detail=detail,
         rubric="r",
         judge="openai/m",
         anchors=36,

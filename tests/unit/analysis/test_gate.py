@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from app.analysis.gate import judge_gate
 from app.analysis.gate_plan import plan
 from app.domain.comparison import GateReport, GateRule
 from app.domain.errors import InvalidRequest, SignatureMismatch, UnknownAspect
-from app.domain.judge_check import AnchorRatings, JudgeCheck
+from tests.support.judge_checks import make_check
 from tests.support.runs import make_run
 
 choose = random.Random(7)
@@ -348,29 +347,6 @@ def test_runs_that_were_scored_differently_are_not_judged():
 
 
 # The judge
-
-
-def make_check(verdict: Any, detail: str) -> JudgeCheck:
-    now = AnchorRatings(
-        rubric="small",
-        anchors="0",
-        asked="0",
-        judge="one",
-        signature="model:one",
-        at=datetime(2026, 1, 2, tzinfo=UTC),
-        ratings={},
-    )
-    return JudgeCheck(
-        verdict=verdict,
-        detail=detail,
-        rubric="small",
-        judge="one",
-        anchors=30,
-        unrated=0,
-        alpha=0.01,
-        aspects={},
-        ratings=now,
-    )
 
 
 @pytest.mark.parametrize("verdict", ["moved", "steady", "recorded"])
