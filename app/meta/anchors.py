@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
-from app.analysis.drift import compare_anchors
 from app.bundled import bundled_folder, read_objects, validate_objects
 from app.concurrency import run_together
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid
@@ -149,6 +148,9 @@ def compared(
     then: AnchorRatings, now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, judge: str
 ) -> JudgeCheck:
     """The verdict against the stored ratings."""
+    # Loaded here: scipy takes half a second, for which each service, worker and command would wait as it starts.
+    from app.analysis.drift import compare_anchors
+
     intended: dict[str, dict[str, int]] = {}
     for anchor in anchors:
         for aspect, rating in anchor.ratings.items():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,3 +76,13 @@ async def test_where_workers_have_a_queue_of_their_own_the_service_only_watches(
         assert worker.watching
         assert not worker.begun.is_set()
     assert not worker.watching
+
+
+def test_nothing_that_starts_waits_for_what_only_analyses_need():
+    code = (
+        "import sys, app.web.application, app.cli.score, app.cli.worker;"
+        "print([name for name in ('scipy', 'matplotlib', 'torch') if name in sys.modules])"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
