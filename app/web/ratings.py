@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from typing import Annotated, Any
@@ -48,7 +49,8 @@ async def keep_ratings(request: Request, service: Serving) -> Response:
     read = read_one if require_media_type(request.headers, NDJSON, JSON) == JSON else read_ratings
     body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
     request.state.body = body
-    ratings, lines = await service.meta.compute(lambda: read(body, limits))
+    # In a thread, and not in a line with the analyses: those take a minute at worst.
+    ratings, lines = await asyncio.to_thread(read, body, limits)
 
     async def make() -> Response:
         try:
