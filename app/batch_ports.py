@@ -9,6 +9,7 @@ from typing import Protocol
 
 from app.domain.batch import Batch, BatchOptions, BatchStatus, Candidate, Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, Record, Usage
+from app.domain.tally import Tally
 
 CHUNK_SIZE = 40
 """Candidates of a job: small, so that batches take turns and that little is done twice when a worker dies."""
@@ -89,9 +90,11 @@ class KeyedAnswer:
 
 @dataclass(frozen=True)
 class BatchFilter:
-    """Which batches to list; None and empty mean any. `metadata` entries must all match."""
+    """Which batches to list; None and empty mean any. `metadata` entries must all match; `text` is in the id, the name
+    or a metadata value, whatever the case of its ASCII letters."""
 
     name: str | None = None
+    text: str | None = None
     rubric: str | None = None
     status: BatchStatus | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -162,6 +165,16 @@ class BatchStore(Protocol):
 
     async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
         """The same, as what summaries and analyses need: cheap to read for a whole batch."""
+        ...
+
+    async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
+        """The figures of all results that each of the batches has now, however many; those of other projects are left
+        out. None where they are not known: add up `scores` then."""
+        ...
+
+    async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
+        """Keeps what was added up of a completed or cancelled batch whose figures are not known. Where results have
+        come in meanwhile, or may still, nothing is kept."""
         ...
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None: ...

@@ -14,17 +14,23 @@ from app.domain.evaluation import AspectResult, Evaluation
 SYSTEM = "system"
 """The metadata entry that names what produced a response."""
 
+TRANSLATION_SENSITIVE = "translation-sensitive"
+"""Among a result's warnings: an aspect that both paths rated, and not alike."""
+
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
     """The evaluation's figures. With both paths they are those of its top, the source path's. Each warning's code
-    stands once. `context` is the digest of its dialogue context."""
+    stands once, and `translation-sensitive` with them. `context` is the digest of its dialogue context."""
+    codes = [warned.code for warned in evaluation.warnings]
+    if evaluation.paths is not None and evaluation.paths.translation_sensitive:
+        codes.append(TRANSLATION_SENSITIVE)
     return Scores(
         status=evaluation.status,
         aspects={name: figures_of(result) for name, result in evaluation.aspects.items()},
         composites=evaluation.composites,
-        warnings=tuple(dict.fromkeys(warned.code for warned in evaluation.warnings)),
+        warnings=tuple(dict.fromkeys(codes)),
         similarity=evaluation.relevance.score if evaluation.relevance else None,
         system=evaluation.metadata.get(SYSTEM),
         context=context,

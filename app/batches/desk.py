@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from datetime import datetime
 
 from app.batch_ports import BatchFilter, BatchStore, JobQueue, KeyedAnswer
@@ -166,6 +166,10 @@ class BatchDesk:
     async def summarize(self, project: str, batch_id: str) -> Summary:
         """The results that there are now, in figures."""
         return await self._summaries.summarize(project, await self.find(project, batch_id))
+
+    async def summaries(self, project: str, batches: Sequence[Batch]) -> dict[str, Summary]:
+        """The summaries of several batches by id, without those whose rubric is gone."""
+        return await self._summaries.summarize_all(project, batches)
 
     async def _enqueue(self, batch_id: str) -> None:
         """Tells workers. What fails here is only late: a sweep finds every batch that has work and no jobs."""

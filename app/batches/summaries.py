@@ -1,45 +1,55 @@
-"""Summaries on request; those of completed batches, which change no more, are kept for who asks again."""
+"""Summaries on request: of the figures that the store keeps, or of all scores where it has none."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from contextlib import suppress
 
 from app.batch_ports import BatchStore, Scored
-from app.batches.summary import summarize_pages
+from app.batches.summary import summarize_tally, tally_pages
 from app.domain.batch import Batch
+from app.domain.errors import StoreError
+from app.domain.rubric import Rubric
 from app.domain.summary import Summary
+from app.domain.tally import Tally
 from app.ports import RubricSource
 
 SCORES_PAGE = 1000
-KEPT = 64
+ENDED = ("completed", "cancelled")
 
 
 class Summaries:
-    """Sums batches up. The last `KEPT` summaries of completed batches are held in memory: they hold no text."""
+    """Sums batches up."""
 
     def __init__(self, store: BatchStore, rubrics: RubricSource) -> None:
         self._store = store
         self._rubrics = rubrics
-        self._kept: OrderedDict[tuple[str, datetime], Summary] = OrderedDict()
 
     async def summarize(self, project: str, batch: Batch) -> Summary:
         """The summary of the results that there are now. Raises UnknownRubric where its rubric is gone."""
-        if batch.status != "completed" or batch.finished_at is None:
-            return await self._sum(project, batch)
-        key = (batch.id, batch.finished_at)
-        if key not in self._kept:
-            self._kept[key] = await self._sum(project, batch)
-        self._kept.move_to_end(key)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+        rubric = self._rubrics.get(batch.rubric)
+        return (await self._sum(project, [(batch, rubric)]))[batch.id]
 
-    async def _sum(self, project: str, batch: Batch) -> Summary:
-        return await summarize_pages(
-            self._rubrics.get(batch.rubric), score_pages(self._store, project, batch.id), batch
-        )
+    async def summarize_all(self, project: str, batches: Sequence[Batch]) -> dict[str, Summary]:
+        """The summaries by batch, without those whose rubric is gone."""
+        known = {rubric.id: rubric for rubric in self._rubrics.list()}
+        return await self._sum(project, [(batch, known[batch.rubric]) for batch in batches if batch.rubric in known])
+
+    async def _sum(self, project: str, asked: Sequence[tuple[Batch, Rubric]]) -> dict[str, Summary]:
+        kept = await self._store.tallies(project, [batch.id for batch, _ in asked])
+        found = {}
+        for batch, rubric in asked:
+            tally = kept.get(batch.id) or await self._add_up(project, batch)
+            found[batch.id] = summarize_tally(rubric, tally, batch)
+        return found
+
+    async def _add_up(self, project: str, batch: Batch) -> Tally:
+        """The figures, out of every score; those of a batch that has ended are kept for who asks again."""
+        tally = await tally_pages(score_pages(self._store, project, batch.id))
+        if batch.status in ENDED:
+            with suppress(StoreError):  # a full disk is no reason to tell nothing
+                await self._store.keep_tally(project, batch.id, tally)
+        return tally
 
 
 async def score_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[Sequence[Scored]]:

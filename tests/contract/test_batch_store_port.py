@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,8 +18,10 @@ from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed,
 from app.domain.batch import BatchOptions, Counts
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
-from app.domain.evaluation import RelevanceOptions, Usage
+from app.domain.evaluation import AspectResult, RelevanceOptions, Unrated, Usage
+from app.domain.tally import Tally
 from app.ports import Store, StoredAnswer
+from app.tally import tally_scores
 from tests.support.batches import (
     LEASE,
     START,
@@ -394,6 +397,122 @@ async def test_signatures_that_differ_are_counted(store: BatchStore) -> None:
     assert found is not None
     assert found.signature is None
     assert found.signatures == {"saiten:0|rubric:ja-dialogue@1": 2, "other": 1}
+
+
+# What all results amount to
+
+
+def measured(tally: Tally) -> Any:
+    """The tally without its order, its moments to the digits that no order of adding changes."""
+    moments = {name: one.means for name, one in tally.aspects.items()}
+    moments |= {f"{name}.blended": one.blended for name, one in tally.aspects.items()} | tally.composites
+    counts: list[Counter[Any]] = [tally.statuses, tally.warnings, tally.failures]
+    counts += [counter for _, one in sorted(tally.aspects.items()) for counter in (one.levels, one.reasons)]
+    rounded = {name: (one.n, round(one.mean, 9), round(one.squares, 6)) for name, one in moments.items()}
+    return [dict(counter) for counter in counts], rounded
+
+
+async def add_up(store: BatchStore) -> Tally:
+    return tally_scores(one.scores for one in await store.scores("team", "ba_1", after=-1, limit=10_000))
+
+
+async def known(store: BatchStore, batch_id: str = "ba_1") -> Tally | None:
+    return (await store.tallies("team", [batch_id]))[batch_id]
+
+
+def vary(position: int) -> dict[str, Any]:
+    """A result's aspects, composites and status: of one in seven nothing is rated."""
+    if position % 7 == 6:
+        missing = Unrated(reason="refused", detail="")
+        unrated = AspectResult(
+            rating=None, scale=(1, 3), label=None, samples=(None,), mean=None, sd=None, unrated=missing
+        )
+        return {"aspects": {"naturalness": unrated}, "composites": {"ssa": None}, "status": "failed"}
+    value = 1 + position % 3
+    rated = AspectResult(
+        rating=value, scale=(1, 3), label="…", samples=(value,), mean=value + position / 7, sd=0.0, blended=position / 3
+    )
+    return {"aspects": {"naturalness": rated}, "composites": {"ssa": position / 9}}
+
+
+async def test_the_figures_are_those_of_all_results_after_every_commit(store: BatchStore) -> None:
+    await make_batch(store, count=C)
+    assert await known(store) == Tally()
+    work = await claim(store, 0)
+    for first in range(0, C, 8):
+        results = [finish(work, position, **vary(position)) for position in range(first, first + 7)]
+        await store.commit("w1", [*results, fail(work, first + 7)], [])
+        tally = await known(store)
+        assert tally is not None
+        assert tally.results == first + 8
+        assert measured(tally) == measured(await add_up(store))
+    await store.commit("w1", [finish(work, 0)], [work.job])  # kept before, so not counted again
+    assert measured(await add_up(store)) == measured(await known(store) or Tally())
+
+
+async def test_the_figures_hold_what_workers_commit_at_once(store: BatchStore) -> None:
+    await make_batch(store, count=8 * C)
+    works = [await claim(store, number, f"w{number}") for number in range(8)]
+    await asyncio.gather(
+        *(
+            store.commit(f"w{number}", [finish(work, entry.position, **vary(entry.position)) for entry, _ in part], [])
+            for number, work in enumerate(works)
+            for part in (work.todo[:20], work.todo[20:])
+        )
+    )
+    tally = await known(store)
+    assert tally is not None
+    assert tally.results == 8 * C
+    assert measured(tally) == measured(await add_up(store))
+
+
+async def test_the_figures_of_other_projects_and_of_no_batch_are_left_out(store: BatchStore) -> None:
+    await make_batch(store, count=1)
+    await make_batch(store, "ba_2", 1, project="rivals")
+    await store.begin("team", "ba_3", BatchOptions(), START)
+    assert await store.tallies("team", ["ba_1", "ba_2", "ba_3", "ba_4"]) == {"ba_1": Tally()}
+    assert await store.tallies("team", []) == {}
+    assert await store.tallies("team", ["ba_1\0"]) == {}
+
+
+async def test_figures_that_a_rewrite_made_unknown_are_kept_once_somebody_has_added_them_up(store: BatchStore) -> None:
+    await make_batch(store, count=C, relevance=OWN_MEAN)
+    await run_chunk(store, 0)
+    (first,) = await store.results("team", "ba_1", after=-1, limit=1)
+    assert first.evaluation is not None
+    changed = first.evaluation.model_copy(update=vary(5))
+    await store.rewrite("ba_1", [(0, changed)])
+    assert await known(store) is None
+    await store.keep_tally("team", "ba_1", await add_up(store))  # still running
+    assert await known(store) is None
+    await store.complete("ba_1")
+    await store.keep_tally("team", "ba_1", Tally())  # not of all its results
+    await store.keep_tally("rivals", "ba_1", await add_up(store))
+    await store.keep_tally("team", "ba_1\0", Tally())
+    assert await known(store) is None
+    tally = await add_up(store)
+    await store.keep_tally("team", "ba_1", tally)
+    assert await known(store) == tally
+    await store.keep_tally(
+        "team", "ba_1", tally_scores([(await store.scores("team", "ba_1", after=0, limit=1))[0].scores] * C)
+    )
+    assert await known(store) == tally  # what is known stays
+
+
+async def test_unknown_figures_of_a_cancelled_batch_wait_for_who_still_holds_a_chunk(store: BatchStore) -> None:
+    await make_batch(store, count=2 * C)
+    await run_chunk(store, 0)
+    (first,) = await store.results("team", "ba_1", after=-1, limit=1)
+    assert first.evaluation is not None
+    work = await claim(store, 1)
+    await store.rewrite("ba_1", [(0, first.evaluation)])
+    await store.cancel("team", "ba_1")
+    await store.keep_tally("team", "ba_1", await add_up(store))
+    assert await known(store) is None
+    await store.commit("w1", finish_all(work), [work.job])
+    assert await known(store) is None  # what is unknown is not added to
+    await store.keep_tally("team", "ba_1", await add_up(store))
+    assert measured(await known(store) or Tally()) == measured(await add_up(store))
 
 
 # Budget and cost

@@ -122,7 +122,7 @@ async def main():
     engine = open_engine(sys.argv[1])
     await migrate(engine)
     store = SQLStore(engine)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, 256 * 1024))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * 1024, 1024 * 1024))
     kept = 0
     try:
         for number in range(1000):

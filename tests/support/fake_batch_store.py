@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,8 +28,10 @@ from app.domain.batch import Batch, BatchOptions, Candidate, Counts, Entry, Fail
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation, Usage
+from app.domain.tally import Tally
 from app.ports import StoredAnswer
 from app.scores import failed_scores, scores_of
+from app.tally import add_scores
 from tests.support.fake_store import FakeStore
 
 ACTIVE = ("queued", "running")
@@ -79,6 +82,7 @@ class Kept:
     tries: Counter[int] = field(default_factory=Counter)
     chunks: dict[int, Chunk] = field(default_factory=dict)
     results: dict[int, Finished] = field(default_factory=dict)
+    tally: Tally | None = field(default_factory=Tally)
 
     @property
     def is_active(self) -> bool:
@@ -92,6 +96,8 @@ class Kept:
 
     def add(self, finished: Finished) -> None:
         self.results[finished.entry.position] = finished
+        if self.tally is not None:
+            add_scores(self.tally, figures_of(finished))
         self.usage += finished.usage
         self.dearest_usd = max(self.dearest_usd, finished.usage.cost_usd or 0.0)
 
@@ -247,6 +253,17 @@ class FakeBatchStore:
         kept = self._get(None, batch_id)
         found = sorted(kept.items.items()) if kept else []
         return [one for position, one in found if position > after][:limit]
+
+    async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
+        found = {batch_id: kept.tally for batch_id in ids if (kept := self._get(project, batch_id))}
+        return {batch_id: copy.deepcopy(tally) for batch_id, tally in found.items()}
+
+    async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
+        kept = self._get(project, batch_id)
+        if kept is None or kept.tally is not None or kept.status not in {"completed", "cancelled"}:
+            return
+        if len(kept.results) == tally.results and not kept.in_states("leased", least=COLLECT):
+            kept.tally = copy.deepcopy(tally)
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         kept = self._get(project, batch_id)
@@ -423,6 +440,7 @@ class FakeBatchStore:
             if kept and one and one.record:
                 record = one.record.model_copy(update={"evaluation": evaluation})
                 kept.results[position] = Finished(one.job, one.entry, record, None, one.usage, one.calls)
+                kept.tally = None
 
     async def complete(self, batch_id: str) -> None:
         kept = self._get(None, batch_id)

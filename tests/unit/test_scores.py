@@ -6,7 +6,7 @@ import pytest
 
 from app.batch_ports import Scores
 from app.domain.batch import Failure
-from app.domain.evaluation import AspectResult, Unrated, Warned
+from app.domain.evaluation import AspectResult, PathResult, Paths, Unrated, Warned
 from app.scores import failed_scores, pack, scores_of, unpack
 from tests.support.records import make_record
 
@@ -37,6 +37,14 @@ def test_an_evaluation_gives_its_means_blends_reasons_and_ratings():
 def test_a_warning_given_in_two_places_counts_once():
     twice = tuple(Warned(code="suspected-injection", where=where, detail="…") for where in ("response", "context/0"))
     assert scores_of(make_record(warnings=twice).evaluation, None).warnings == ("suspected-injection",)
+
+
+@pytest.mark.parametrize(("sensitive", "expected"), [(True, ("a", "translation-sensitive")), (False, ("a",))])
+def test_ratings_that_hang_on_the_translation_are_warned_of(sensitive, expected):
+    evaluation = make_record(warnings=(Warned(code="a", where="judge", detail="…"),)).evaluation
+    result = PathResult(aspects=evaluation.aspects, composites={}, relevance=None, signature="s")
+    paths = Paths(source=result, english=result, difference={}, translation_sensitive=sensitive)
+    assert scores_of(evaluation.model_copy(update={"paths": paths}), None).warnings == expected
 
 
 def test_a_failure_has_no_scores_but_its_code():

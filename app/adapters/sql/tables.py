@@ -22,6 +22,8 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
+from app.browse_ports import MOST_MEASURES
+
 UNHOLDABLE = re.compile("[\\0\\ud800-\\udfff]")
 
 
@@ -79,7 +81,8 @@ evaluations = Table(
 
 # `status` is also `receiving`, which nobody sees. `cost_usd` is null where the cost of a result is not known, and
 # `dearest_usd` what the dearest result cost. `resumed_at` is when the batch last started, with `finished_before`
-# results.
+# results. `tally` is what all results amount to, packed, and null where that is not known; `measures` are the names of
+# the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.
 batches = Table(
     "batches",
     metadata,
@@ -111,6 +114,8 @@ batches = Table(
     Column("translated_characters", BigInteger, nullable=False),
     Column("cost_usd", Float(precision=53), nullable=True),
     Column("chunks_left", Integer, nullable=False),
+    Column("tally", Text, nullable=True),
+    Column("measures", Text, nullable=True),
     Index(None, "project", "created_at", "id"),
     Index(None, "status"),
 )
@@ -154,6 +159,32 @@ batch_items = Table(
     Column("candidate", Integer, nullable=True),
     Column("request", Text, nullable=False),
     Column("tries", Integer, nullable=False),
+)
+
+# What a search looks through: item id, utterances and response with `SEPARATOR` in between, ASCII letters in lower
+# case. SQLite reads a batch of either table in one go: their rows lie in the order of the primary key.
+batch_texts = Table(
+    "batch_texts",
+    metadata,
+    batch_id(primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("text", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# A result's values, narrow enough to be sorted and filtered by the hundred thousand. `warnings` and `unrated` (aspects)
+# are names with a space before and after each.
+result_figures = Table(
+    "result_figures",
+    metadata,
+    batch_id(primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("status", String(16), nullable=False),
+    Column("system", Text, nullable=True),
+    Column("warnings", Text, nullable=False),
+    Column("unrated", Text, nullable=False),
+    *(Column(f"v{number:02}", Float(precision=53), nullable=True) for number in range(MOST_MEASURES)),
+    sqlite_with_rowid=False,
 )
 
 batch_signatures = Table(

@@ -1,9 +1,9 @@
-"""Which summaries are kept, and for how long."""
+"""Where summaries come from: the store's own figures, or every score where it has none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -11,30 +11,43 @@ import pytest
 from app.batch_ports import BatchStore, Scored, Scores
 from app.batches.summaries import Summaries
 from app.domain.batch import Batch, BatchStatus, Counts, Entry
+from app.domain.errors import StoreFull
 from app.domain.evaluation import JudgeOptions, Usage
+from app.domain.tally import Tally
+from app.tally import tally_scores
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+WARM = Scores("scored", {"warmth": (1.0, None, None, 1)}, {})
 
 
 class ScoringStore:
-    """Has `total` results of a warmth of 1, and remembers which pages were read."""
+    """Has `total` results of a warmth of 1, remembers which pages were read, and keeps tallies unless it is full."""
 
-    def __init__(self, total: int) -> None:
-        self.pages: list[tuple[str, int]] = []
+    def __init__(self, total: int, tally: Tally | None = None, *, is_full: bool = False) -> None:
+        self.pages: list[int] = []
+        self.tally = tally
         self._total = total
+        self._is_full = is_full
 
     async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> Sequence[Scored]:
-        self.pages.append((batch_id, after))
+        self.pages.append(after)
         positions = range(after + 1, min(after + 1 + limit, self._total))
-        scores = Scores("scored", {"warmth": (1.0, None, None, 1)}, {})
-        return [Scored(Entry(position=position, item="a", candidate=None), "ev_1", scores) for position in positions]
+        return [Scored(Entry(position=position, item="a", candidate=None), "ev_1", WARM) for position in positions]
+
+    async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
+        return dict.fromkeys(ids, self.tally)
+
+    async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
+        if self._is_full:
+            raise StoreFull("no space left")
+        self.tally = tally
 
 
-def make_batch(batch_id: str = "ba_1", status: BatchStatus = "completed", **changes: Any) -> Batch:
+def make_batch(status: BatchStatus = "completed", **changes: Any) -> Batch:
     total = 5
     return Batch(
-        id=batch_id, name=None, status=status, rubric="small", path="source", relevance=None, judge=JudgeOptions(),
+        id="ba_1", name=None, status=status, rubric="small", path="source", relevance=None, judge=JudgeOptions(),
         budget_usd=None, counts=Counts(total=total, queued=0, scored=total, partial=0, failed=0), progress=1.0,
         rate_per_second=None, estimated_end=None, usage=Usage(), signature=None, metadata={}, created_at=NOW,
         finished_at=NOW if status == "completed" else None,
@@ -45,34 +58,37 @@ def make_summaries(store: ScoringStore) -> Summaries:
     return Summaries(cast(BatchStore, store), FakeRubrics([small_rubric()]))
 
 
-async def test_every_page_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", ["running", "completed"])
+async def test_known_figures_are_taken_and_no_score_is_read(status: BatchStatus) -> None:
+    store = ScoringStore(5, tally_scores([WARM] * 3))
+    summary = await make_summaries(store).summarize("p", make_batch(status))
+    assert (summary.aspects["warmth"].n, summary.counts.queued, store.pages) == (3, 2, [])
+
+
+async def test_figures_of_no_result_are_known_too() -> None:
+    store = ScoringStore(5, Tally())
+    assert (await make_summaries(store).summarize("p", make_batch("queued"))).aspects["warmth"].n == 0
+    assert store.pages == []
+
+
+async def test_unknown_figures_are_added_up_from_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.batches.summaries.SCORES_PAGE", 2)
     store = ScoringStore(5)
     summary = await make_summaries(store).summarize("p", make_batch())
     assert summary.aspects["warmth"].n == 5
-    assert [after for _, after in store.pages] == [-1, 1, 3, 4]
+    assert store.pages == [-1, 1, 3, 4]
 
 
-async def test_a_completed_batch_is_summed_up_once_and_a_running_one_each_time() -> None:
+@pytest.mark.parametrize(("status", "kept"), [("completed", True), ("cancelled", True), ("running", False)])
+async def test_what_was_added_up_is_kept_once_the_batch_has_ended(status: BatchStatus, kept: bool) -> None:
     store = ScoringStore(5)
-    summaries = make_summaries(store)
-    first = await summaries.summarize("p", make_batch())
+    first = await make_summaries(store).summarize("p", make_batch(status))
+    assert (store.tally == tally_scores([WARM] * 5)) == kept
     read = len(store.pages)
-    assert await summaries.summarize("p", make_batch()) is first
-    assert len(store.pages) == read
-    await summaries.summarize("p", make_batch(status="running"))
-    await summaries.summarize("p", make_batch(status="running"))
-    assert len(store.pages) == 3 * read
-    # Another end is another batch of results.
-    await summaries.summarize("p", make_batch(finished_at=NOW + timedelta(seconds=1)))
-    assert len(store.pages) == 4 * read
+    assert await make_summaries(store).summarize("p", make_batch(status)) == first
+    assert (len(store.pages) == read) == kept
 
 
-async def test_no_more_than_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.batches.summaries.KEPT", 2)
-    store = ScoringStore(1)
-    summaries = make_summaries(store)
-    for name in ("a", "b", "a", "c", "a", "b"):
-        await summaries.summarize("p", make_batch(name))
-    # `a` was asked for in between, so `b` had gone when it was asked for again.
-    assert [name for name, after in store.pages if after == -1] == ["a", "b", "c", "b"]
+async def test_a_store_that_cannot_keep_them_still_tells_them() -> None:
+    store = ScoringStore(5, is_full=True)
+    assert (await make_summaries(store).summarize("p", make_batch())).aspects["warmth"].n == 5

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from app.batch_ports import Scored, Scores
-from app.batches.summary import SummaryTally, summarize, summarize_pages
+from app.batches.summary import SummaryTally, summarize, summarize_tally, tally_pages
 from app.domain.batch import Batch, Counts, Entry
 from app.domain.evaluation import JudgeOptions, Usage
 from app.domain.rubric import Rubric
@@ -192,7 +192,7 @@ async def test_pages_give_the_same_as_all_at_once():
         yield []
         yield numbered[7:]
 
-    assert await summarize_pages(RUBRIC, pages(), make_batch(10)) == summarized(results)
+    assert summarize_tally(RUBRIC, await tally_pages(pages()), make_batch(10)) == summarized(results)
 
 
 def test_a_summary_may_be_taken_while_results_come_in():

@@ -14,6 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.adapters.sql.batches.part import ACTIVE, RECEIVING
 from app.adapters.sql.tables import batches
 from app.domain.evaluation import Usage
+from app.domain.tally import Tally
+from app.tally import pack, unpack
 
 logger = logging.getLogger("saiten.batches")
 
@@ -22,7 +24,8 @@ logger = logging.getLogger("saiten.batches")
 class Account:
     """What a transaction may change of a batch, as it is to be at the transaction's end.
 
-    `cost_usd` is None where the cost of any result is not known; `dearest_usd` what the dearest result cost.
+    `cost_usd` is None where the cost of any result is not known; `dearest_usd` what the dearest result cost. `tally`
+    and `measures` are as the columns have them: most transactions change neither.
     """
 
     status: str
@@ -43,6 +46,8 @@ class Account:
     cost_usd: float | None
     dearest_usd: float
     chunks_left: int
+    tally: str | None
+    measures: str | None
 
     @property
     def finished(self) -> int:
@@ -68,6 +73,13 @@ class Account:
         else:
             self.cost_usd += usage.cost_usd
             self.dearest_usd = max(self.dearest_usd, usage.cost_usd)
+
+    def add(self, tally: Tally) -> None:
+        """Adds new results' figures to those that are known."""
+        if self.tally is not None:
+            known = unpack(self.tally)
+            known.merge(tally)
+            self.tally = pack(known)
 
     def start(self, now: datetime) -> None:
         """queued → running. The rate counts from here."""

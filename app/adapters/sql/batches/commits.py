@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import insert, select
@@ -11,13 +12,23 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.account import Locked, hold_batches, lock_batches, log_completed, store_accounts
 from app.adapters.sql.batches.closing import close_chunks
+from app.adapters.sql.batches.figures import (
+    Placed,
+    extend_measures,
+    insert_figures,
+    read_measures,
+    rewrite_figures,
+    write_measures,
+)
 from app.adapters.sql.batches.holding import Span, find_held, hold_condition
 from app.adapters.sql.batches.queueing import Queueing, count_active, queue_waiting, share_of
-from app.adapters.sql.batches.rows import describe_result
+from app.adapters.sql.batches.rows import describe_result, score_result
 from app.adapters.sql.batches.signatures import count_in
 from app.adapters.sql.engine import change
 from app.adapters.sql.tables import batch_chunks, evaluations
-from app.batch_ports import Committed, Finished, Job
+from app.batch_ports import Committed, Finished, Job, Scores
+from app.domain.tally import Tally
+from app.tally import tally_scores
 
 Place = tuple[str, int]
 """A batch and a position in it."""
@@ -38,10 +49,12 @@ class Commits(Queueing):
             found = await find_held(connection, owner, jobs)
             held = {job: span for job, span in found.items() if job.batch in batches}
             kept = await find_kept(connection, held)
-            added = await keep(connection, batches, [each for each in finished if each.job in held], kept, now)
+            free = pick_new([each for each in finished if each.job in held], kept)
+            added = await keep(connection, batches, free, now)
             ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
             locked = await lock_batches(connection, batches)
-            await enter(connection, locked, added)
+            await enter(connection, locked, free)
+            await settle_figures(connection, locked, added)
             ready = await close_chunks(connection, locked, ending, now)
             await store_accounts(connection, locked.values())
             ready += await self._follow_up(connection, locked, ending, now)
@@ -71,41 +84,79 @@ async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> se
     return {(row.batch_id, row.position) for row in await connection.execute(query.where(hold_condition(held)))}
 
 
-async def keep(
-    connection: AsyncConnection,
-    batches: Mapping[str, Locked],
-    finished: Sequence[Finished],
-    kept: set[Place],
-    now: datetime,
-) -> list[tuple[Finished, str]]:
-    """Inserts the results whose places are free, and returns those with their statuses. `kept` grows by them."""
-    rows, added = [], []
+@dataclass(frozen=True)
+class Added:
+    """What a commit adds to the figures of one batch. `measures` say where the values of `placed` were put."""
+
+    placed: Placed
+    tally: Tally
+    measures: tuple[str, ...]
+
+
+def pick_new(finished: Sequence[Finished], kept: set[Place]) -> list[tuple[Finished, Scores]]:
+    """The results whose places are free, each with its figures. `kept` grows by them."""
+    new = []
     for each in finished:
         place = (each.job.batch, each.entry.position)
-        if place in kept:
-            continue
-        kept.add(place)
-        row = describe_result(each, batches[each.job.batch].row, now)
-        rows.append(row)
-        added.append((each, row["status"]))
-    if rows:
+        if place not in kept:
+            kept.add(place)
+            new.append((each, score_result(each)))
+    return new
+
+
+async def keep(
+    connection: AsyncConnection, batches: Mapping[str, Locked], new: Sequence[tuple[Finished, Scores]], now: datetime
+) -> dict[str, Added]:
+    """Inserts the results, and returns by batch what they add to it."""
+    placed = defaultdict[str, list[tuple[int, Scores]]](list)
+    for each, scores in new:
+        placed[each.job.batch].append((each.entry.position, scores))
+    added = {
+        batch_id: Added(results, tally_scores(figures_in(results)), place_values(batches[batch_id], results))
+        for batch_id, results in placed.items()
+    }
+    if new:
+        rows = [describe_result(each, scores, batches[each.job.batch].row, now) for each, scores in new]
         await connection.execute(insert(evaluations), rows)
+        await insert_figures(connection, placed, {batch_id: one.measures for batch_id, one in added.items()})
     return added
 
 
+def figures_in(placed: Placed) -> list[Scores]:
+    """The figures without their places."""
+    return [scores for _, scores in placed]
+
+
+def place_values(batch: Locked, placed: Placed) -> tuple[str, ...]:
+    """The batch's measures with those of the results."""
+    return extend_measures(read_measures(batch.account.measures), figures_in(placed))
+
+
 async def enter(
-    connection: AsyncConnection, locked: Mapping[str, Locked], added: Sequence[tuple[Finished, str]]
+    connection: AsyncConnection, locked: Mapping[str, Locked], new: Sequence[tuple[Finished, Scores]]
 ) -> None:
     """Counts new results in their batches' accounts and signatures."""
     signatures = Counter[tuple[str, str]]()
-    for each, status in added:
+    for each, scores in new:
         account = locked[each.job.batch].account
-        account.count(status)
+        account.count(scores.status)
         account.spend(each.usage)
         if each.record is not None:
             signatures[each.job.batch, each.record.evaluation.signature] += 1
     if signatures:
         await count_in(connection, signatures)
+
+
+async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locked], added: Mapping[str, Added]) -> None:
+    """Adds new results' figures to their batches'. Where another commit has given the values other columns since the
+    results were inserted, theirs are moved there."""
+    for batch_id, each in added.items():
+        account = locked[batch_id].account
+        account.add(each.tally)
+        measures = place_values(locked[batch_id], each.placed)
+        if measures[: len(each.measures)] != each.measures:
+            await rewrite_figures(connection, batch_id, each.placed, measures)
+        account.measures = write_measures(measures)
 
 
 def is_done(job: Job, span: Span, kept: set[Place]) -> bool:

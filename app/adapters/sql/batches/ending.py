@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import lock_batches, log_completed, store_accounts
+from app.adapters.sql.batches.account import Locked, lock_batches, log_completed, store_accounts
+from app.adapters.sql.batches.figures import extend_measures, read_measures, rewrite_figures, write_measures
 from app.adapters.sql.batches.part import ROWS, StorePart
-from app.adapters.sql.batches.rows import describe_figures
 from app.adapters.sql.batches.signatures import count_in
 from app.adapters.sql.batches.texts import replace_evaluation
 from app.adapters.sql.engine import change
 from app.adapters.sql.tables import batch_chunks, evaluations
-from app.batch_ports import FINISH
+from app.batch_ports import FINISH, Scores
 from app.domain.evaluation import Evaluation
-from app.scores import unpack
+from app.scores import pack, scores_of, unpack
 
 result = evaluations.c
 REWRITE = (
@@ -36,9 +36,7 @@ class Ending(StorePart):
             if batch_id not in locked:
                 return
             for start in range(0, len(changed), ROWS):
-                statuses = await rewrite_results(connection, batch_id, dict(changed[start : start + ROWS]))
-                for status, by in statuses.items():
-                    locked[batch_id].account.count(status, by)
+                await rewrite_results(connection, locked[batch_id], dict(changed[start : start + ROWS]))
             await store_accounts(connection, locked.values())
 
     async def complete(self, batch_id: str) -> None:
@@ -55,22 +53,34 @@ class Ending(StorePart):
         log_completed(locked.values())
 
 
-async def rewrite_results(connection: AsyncConnection, batch_id: str, changed: dict[int, Evaluation]) -> Counter[str]:
-    """Puts the evaluations in; by how much the numbers of each status changed. Failures are left alone."""
+async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: dict[int, Evaluation]) -> None:
+    """Puts the evaluations in, and changes the batch's account with them. Failures are left alone."""
     query = select(result.id, result.position, result.status, result.signature, result.record, result.scores).where(
-        result.batch_id == batch_id, result.position.in_(changed), result.failure.is_(None)
+        result.batch_id == batch.id, result.position.in_(changed), result.failure.is_(None)
     )
-    rows, statuses, signatures = [], Counter[str](), Counter[tuple[str, str]]()
+    rows, placed, signatures = [], list[tuple[int, Scores]](), Counter[tuple[str, str]]()
     for row in await connection.execute(query):
         evaluation = changed[row.position]
-        figures = describe_figures(evaluation, unpack(row.scores).context)
-        new = {"record": replace_evaluation(row.record, evaluation), **figures}
-        rows.append({"this": row.id, **{f"new_{name}": value for name, value in new.items()}})
-        statuses.update({evaluation.status: 1})
-        statuses.subtract({row.status: 1})
-        signatures.update({(batch_id, evaluation.signature): 1})
-        signatures.subtract({(batch_id, row.signature): 1})
-    if rows:
-        await connection.execute(REWRITE, rows)
-        await count_in(connection, signatures)
-    return statuses
+        scores = scores_of(evaluation, unpack(row.scores).context)
+        placed.append((row.position, scores))
+        rows.append(
+            {
+                "this": row.id,
+                "new_record": replace_evaluation(row.record, evaluation),
+                "new_status": evaluation.status,
+                "new_signature": evaluation.signature,
+                "new_scores": pack(scores),
+            }
+        )
+        batch.account.count(evaluation.status)
+        batch.account.count(row.status, -1)
+        signatures.update({(batch.id, evaluation.signature): 1})
+        signatures.subtract({(batch.id, row.signature): 1})
+    if not rows:
+        return
+    measures = extend_measures(read_measures(batch.account.measures), [scores for _, scores in placed])
+    await connection.execute(REWRITE, rows)
+    await rewrite_figures(connection, batch.id, placed, measures)
+    await count_in(connection, signatures)
+    batch.account.measures = write_measures(measures)
+    batch.account.tally = None  # a value cannot be taken out of it again to the last digit

@@ -10,13 +10,15 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.part import RECEIVING, ROWS
-from app.adapters.sql.batches.texts import read_options
+from app.adapters.sql.batches.texts import read_options, searchable
 from app.adapters.sql.batches.views import Views
 from app.adapters.sql.engine import change, write
-from app.adapters.sql.tables import batch_chunks, batch_items, batch_metadata, batches, idempotency_keys
+from app.adapters.sql.tables import batch_chunks, batch_items, batch_metadata, batch_texts, batches, idempotency_keys
 from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, KeyedAnswer
 from app.domain.batch import Batch, BatchOptions, Candidate, Entry
 from app.domain.errors import IdempotencyKeyInUse, StoreError
+from app.domain.tally import Tally
+from app.tally import pack
 
 COUNTED = (
     "finished_before",
@@ -61,12 +63,17 @@ class Intake(Views):
             }
             for entry, candidate in candidates
         ]
+        texts = [
+            {"batch_id": batch_id, "position": entry.position, "text": searchable(entry, candidate)}
+            for entry, candidate in candidates
+        ]
         grown = update(batches).where(batches.c.id == batch_id, batches.c.status == RECEIVING)
         async with write(self._engine) as connection:
             if (await connection.execute(grown.values(total=batches.c.total + len(rows)))).rowcount != 1:
                 raise StoreError(GONE)
             for start in range(0, len(rows), ROWS):
                 await connection.execute(insert(batch_items), rows[start : start + ROWS])
+                await connection.execute(insert(batch_texts), texts[start : start + ROWS])
 
     async def accept(
         self, project: str, batch_id: str, *, unit_cost_usd: float | None, answer: KeyedAnswer | None
@@ -131,6 +138,7 @@ def describe_new(project: str, batch_id: str, options: BatchOptions, now: dateti
         "budget_usd": options.budget_usd,
         "cost_usd": 0.0,
         "dearest_usd": 0.0,
+        "tally": pack(Tally()),
         **dict.fromkeys(COUNTED, 0),
     }
 

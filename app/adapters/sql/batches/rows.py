@@ -10,17 +10,26 @@ from typing import Any
 from sqlalchemy import Row
 
 from app.adapters.sql.batches.texts import write_record
-from app.batch_ports import Finished
+from app.batch_ports import Finished, Scores
 from app.domain.batch import Failure
 from app.domain.dialogue import digest_context
-from app.domain.evaluation import Evaluation
 from app.scores import failed_scores, pack, scores_of
 
 UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
 
 
-def describe_result(finished: Finished, batch: Row[Any], now: datetime) -> dict[str, Any]:
-    """The row of a candidate's result: its evaluation, or the failure in its place, which has an id of its own."""
+def score_result(finished: Finished) -> Scores:
+    """The figures of a candidate's result."""
+    if finished.record is None:
+        return failed_scores(finished.failure or UNSAID)
+    return scores_of(finished.record.evaluation, digest_context(finished.record.request.context))
+
+
+def describe_result(finished: Finished, scores: Scores, batch: Row[Any], now: datetime) -> dict[str, Any]:
+    """The row of a candidate's result: its evaluation, or the failure in its place, which has an id of its own.
+
+    `scores` are the result's.
+    """
     common = {
         "project": batch.project,
         "batch_id": finished.job.batch,
@@ -28,6 +37,8 @@ def describe_result(finished: Finished, batch: Row[Any], now: datetime) -> dict[
         "item": finished.entry.item,
         "candidate": finished.entry.candidate,
         "calls": json.dumps(finished.calls),
+        "status": scores.status,
+        "scores": pack(scores),
     }
     if finished.record is not None:
         evaluation = finished.record.evaluation
@@ -37,8 +48,8 @@ def describe_result(finished: Finished, batch: Row[Any], now: datetime) -> dict[
             "created_at": evaluation.created_at,
             "rubric": evaluation.rubric.id,
             "record": write_record(finished.record),
+            "signature": evaluation.signature,
             "failure": None,
-            **describe_figures(evaluation, digest_context(finished.record.request.context)),
         }
     failure = finished.failure or UNSAID
     return {
@@ -46,18 +57,7 @@ def describe_result(finished: Finished, batch: Row[Any], now: datetime) -> dict[
         "id": "ev_" + secrets.token_hex(12),
         "created_at": now,
         "rubric": batch.rubric,
-        "status": "failed",
         "signature": "",
         "record": "",
-        "scores": pack(failed_scores(failure)),
         "failure": failure.model_dump_json(),
-    }
-
-
-def describe_figures(evaluation: Evaluation, context: str | None) -> dict[str, str]:
-    """The columns that repeat what the evaluation says; `context` is the digest of its dialogue context."""
-    return {
-        "status": evaluation.status,
-        "signature": evaluation.signature,
-        "scores": pack(scores_of(evaluation, context)),
     }

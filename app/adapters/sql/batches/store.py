@@ -8,9 +8,10 @@ from app.adapters.sql.batches.intake import Intake
 from app.adapters.sql.batches.leases import Leases
 from app.adapters.sql.batches.results import Results
 from app.adapters.sql.batches.steering import Steering
+from app.adapters.sql.batches.tallies import Tallies
 
 
-class SQLBatchStore(Intake, Steering, Results, Leases, Commits, Ending):
+class SQLBatchStore(Intake, Steering, Results, Leases, Commits, Ending, Tallies):
     """Keeps batches on any engine that `app.adapters.sql.engine` opens.
 
     `window` is how many chunks are queued or leased at a time when a commit makes room for more, and `clock` the time

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from app.domain.batch import BatchOptions, Candidate, Failure
+from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.dialogue import UNBOUNDED
 from app.domain.evaluation import CallTrace, Evaluation, Record
 from app.domain.model import Value, listed
+
+SEPARATOR = "\x1e"
+"""Between the texts of a candidate: no text may hold it, so no search finds what spans two."""
 
 STORED = {"limits": UNBOUNDED}
 """The validation context for what is read back: limits are for letting in."""
@@ -48,3 +51,14 @@ def read_candidate(text: str) -> Candidate:
 def read_failure(text: str | None) -> Failure | None:
     """The failure in a column of text that may be null."""
     return None if text is None else Failure.model_validate_json(text)
+
+
+def searchable(entry: Entry, candidate: Candidate) -> str:
+    """What a search for the candidate looks through."""
+    texts = (entry.item, *(utterance.text for utterance in candidate.context), candidate.response)
+    return lower_ascii(SEPARATOR.join(texts))
+
+
+def lower_ascii(text: str) -> str:
+    """The text with ASCII letters in lower case. The case of others is not for every database to know."""
+    return text.encode().lower().decode()

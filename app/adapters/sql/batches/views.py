@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, exists, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, exists, func, literal, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.part import ACTIVE, RECEIVING, StorePart
@@ -68,7 +68,8 @@ class Views(StorePart):
     async def list(
         self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
     ) -> list[Batch]:
-        told = (project, wanted.name or "", wanted.rubric or "", *wanted.metadata, *wanted.metadata.values())
+        texts = (wanted.name, wanted.text, wanted.rubric)
+        told = (project, *(text or "" for text in texts), *wanted.metadata, *wanted.metadata.values())
         if not can_hold(*told):
             return []
         query = select(batches).where(SEEN, batches.c.project == project, *conditions_of(wanted))
@@ -84,12 +85,23 @@ def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
     exact = ((batches.c.name, wanted.name), (batches.c.rubric, wanted.rubric), (batches.c.status, wanted.status))
     entry = batch_metadata.c
     return [
+        *contain(wanted.text),
         *(column == value for column, value in exact if value is not None),
         *(
             exists().where(entry.batch_id == batches.c.id, entry.key == key, entry.value == value)
             for key, value in wanted.metadata.items()
         ),
     ]
+
+
+def contain(text: str | None) -> Sequence[ColumnElement[bool]]:
+    """That the text stands somewhere in what people call a batch by."""
+    if not text:
+        return []
+    entry = batch_metadata.c
+    said = exists().where(entry.batch_id == batches.c.id, entry.value.icontains(text, autoescape=True))
+    named = (column.icontains(text, autoescape=True) for column in (batches.c.id, batches.c.name))
+    return [or_(said, *named)]
 
 
 async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, int]]:

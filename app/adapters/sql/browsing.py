@@ -1,0 +1,159 @@
+"""`ResultBrowser` in SQL: positions are found in narrow rows, and only a page's results are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, func, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.adapters.sql.batches.figures import BLENDED, VALUES, read_measures
+from app.adapters.sql.batches.part import RECEIVING
+from app.adapters.sql.batches.results import read_entry
+from app.adapters.sql.batches.texts import read_candidate
+from app.adapters.sql.browsing_conditions import Conditions, order_of, sort_key
+from app.adapters.sql.engine import read
+from app.adapters.sql.tables import batch_items, batches, can_hold, evaluations, result_figures
+from app.browse_ports import Browsed, BrowsedPage, ResultQuery
+from app.scores import unpack
+
+NOTHING = BrowsedPage(total=0, rows=())
+figure = result_figures.c
+
+
+@dataclass(frozen=True)
+class Browsable:
+    """A batch of the project, the columns that its measures stand in, and how many results it has."""
+
+    id: str
+    columns: Mapping[str, str]
+    total: int
+
+
+class SQLResultBrowser:
+    """Browses on any engine that `app.adapters.sql.engine` opens."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
+        asked = (query.unrated, query.warning, query.status, query.system, query.text)
+        if not can_hold(project, batch_id, *(text for text in asked if text is not None)):
+            return NOTHING
+        async with read(self._engine) as connection:
+            batch = await find_batch(connection, project, batch_id)
+            if batch is None:
+                return NOTHING
+            total, positions = await find_positions(connection, batch, query, offset, limit)
+            rows = await read_rows(connection, batch_id, positions) if positions else {}
+        # One that was erased in between is left out.
+        return BrowsedPage(total, [read_browsed(rows[place]) for place in positions if place in rows])
+
+    async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
+        if not can_hold(project, batch_id):
+            return ()
+        async with read(self._engine) as connection:
+            batch = await find_batch(connection, project, batch_id)
+            empty = await find_unblended(connection, batch) if batch is not None else set()
+        return tuple(name for name in batch.columns if name not in empty) if batch is not None else ()
+
+    async def count_patterns(
+        self, project: str, batch_id: str, measures: Sequence[str], *, most: int
+    ) -> Sequence[tuple[tuple[float | None, ...], int]] | None:
+        if not can_hold(project, batch_id):
+            return []
+        async with read(self._engine) as connection:
+            batch = await find_batch(connection, project, batch_id)
+            if batch is None:
+                return []
+            known = [batch.columns[name] for name in measures if name in batch.columns]
+            columns = [figure[name] for name in known]
+            query = select(func.count(), *columns).where(figure.batch_id == batch_id).group_by(*columns)
+            rows = (await connection.execute(query.limit(most + 1))).all()
+        if len(rows) > most:
+            return None
+        return [(fill_in(measures, batch.columns, row[1:], known), row[0]) for row in rows if row[0]]
+
+
+def fill_in(
+    measures: Sequence[str], columns: Mapping[str, str], values: Sequence[float | None], known: Sequence[str]
+) -> tuple[float | None, ...]:
+    """The values in the order of the measures; None for one that has no column."""
+    found = dict(zip(known, values, strict=True))
+    return tuple(found.get(columns.get(name, "")) for name in measures)
+
+
+async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -> Browsable | None:
+    """The batch, where the project has it."""
+    table = batches.c
+    mine = (table.id == batch_id) & (table.project == project) & (table.status != RECEIVING)
+    results = table.scored + table.partial + table.failed
+    row = (await connection.execute(select(table.measures, results.label("results")).where(mine))).one_or_none()
+    if row is None:
+        return None
+    return Browsable(batch_id, dict(zip(read_measures(row.measures), VALUES, strict=False)), row.results)
+
+
+async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[str]:
+    """The measures of blended values of which no result has one."""
+    names = [name for name in batch.columns if name.endswith(BLENDED)]
+    if not names:
+        return set()
+    counts = [func.count(figure[batch.columns[name]]) for name in names]
+    row = (await connection.execute(select(*counts).where(figure.batch_id == batch.id))).one()
+    return {name for name, count in zip(names, row, strict=True) if count == 0}
+
+
+async def find_positions(
+    connection: AsyncConnection, batch: Browsable, query: ResultQuery, offset: int, limit: int
+) -> tuple[int, list[int]]:
+    """How many results fit, and where the wanted ones of them stand."""
+    conditions = Conditions(batch.columns, connection.dialect.name).list(batch.id, query)
+    key = sort_key(batch.columns, query).label("key")
+    every = select(figure.position, key).where(figure.batch_id == batch.id)
+    if not conditions:
+        return batch.total, await cut(connection, every, query, batch.total, (offset, offset + limit))
+    # Counted and sorted in one statement, so that what the conditions leave is looked for once.
+    fitting = every.where(*conditions).cte("fitting")
+    counted = select(func.count().label("total")).select_from(fitting).subquery("counted")
+    ordered = select(fitting.c.position, fitting.c.key).order_by(*order_of(fitting.c, query))
+    page = ordered.offset(offset).limit(limit).subquery("page")
+    both = select(counted.c.total, page.c.position).select_from(counted.outerjoin(page, true()))
+    rows = (await connection.execute(both.order_by(*order_of(page.c, query)))).all()
+    return rows[0].total, [row.position for row in rows if row.position is not None]
+
+
+async def cut(
+    connection: AsyncConnection, every: Select[Any], query: ResultQuery, total: int, wanted: tuple[int, int]
+) -> list[int]:
+    """The positions of results from one number to before another, of all `total`. Those of the further half are counted
+    from the end: a database sorts as many rows as it is to skip."""
+    first, last = wanted
+    backwards = first > total // 2
+    if backwards:
+        first, last = max(0, total - last), total - first
+    if last <= first:
+        return []
+    source = every.subquery("every")
+    ordered = select(source.c.position).order_by(*order_of(source.c, query, backwards=backwards))
+    found = (await connection.execute(ordered.offset(first).limit(last - first))).scalars().all()
+    return [*reversed(found)] if backwards else [*found]
+
+
+async def read_rows(connection: AsyncConnection, batch_id: str, positions: Sequence[int]) -> dict[int, Any]:
+    """The results at these positions, with the candidates that they judge."""
+    result, item = evaluations.c, batch_items.c
+    query = (
+        select(result.id, result.position, result.item, result.candidate, result.scores, item.request)
+        .join(batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
+        .where(result.batch_id == batch_id, result.position.in_(positions))
+    )
+    rows = (await connection.execute(query)).all()
+    return {row.position: row for row in rows}
+
+
+def read_browsed(row: Any) -> Browsed:
+    """The result of a row."""
+    return Browsed(read_entry(row), row.id, unpack(row.scores), read_candidate(row.request))
