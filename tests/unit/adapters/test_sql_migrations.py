@@ -13,12 +13,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect
 
-import app.adapters.sql.provider_tables  # noqa: F401 - adds its tables to `metadata`
+from app.adapters.sql import provider_tables, round_tables  # noqa: F401 - add their tables to `metadata`
 from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.browsing import SQLResultBrowser
 from app.adapters.sql.engine import alembic_config, migrate, open_engine, read, write
 from app.adapters.sql.store import SQLStore
 from app.adapters.sql.tables import metadata
-from tests.support.batches import make_batch, run_chunk
+from app.browse_ports import ResultQuery
+from app.domain.evaluation import AspectResult, Unrated
+from tests.support.batches import C, claim, fail, finish, make_batch, run_chunk
 from tests.support.records import make_record
 
 PROCESSES, ROUNDS = 6, 4
@@ -138,3 +141,52 @@ async def test_a_file_that_another_writes_when_it_is_first_opened_is_waited_for(
     await migrating
     await SQLStore(engine).ping()
     await engine.dispose()
+
+
+async def test_batches_of_before_are_browsed_and_summed_up_as_those_of_today(engine) -> None:
+    store, browser = SQLBatchStore(engine), SQLResultBrowser(engine)
+    await make_batch(store, count=2 * C)
+    await run_chunk(store, 0)
+    work = await claim(store, 1)
+    missing = AspectResult(
+        rating=None,
+        scale=(1, 3),
+        label=None,
+        samples=(None,),
+        mean=None,
+        sd=None,
+        unrated=Unrated(reason="refused", detail=""),
+    )
+    later = finish(work, C, aspects={"wit": missing}, composites={"both": 0.5}, warnings=(), metadata={})
+    await store.commit("w1", [later, fail(work, C + 1)], [])
+    await make_batch(store, "ba_2", count=1)
+
+    async def look() -> list[object]:
+        queries = [
+            ResultQuery(sort="both"),
+            ResultQuery(unrated="wit"),
+            ResultQuery(text="返事 39"),
+            ResultQuery(system="甲"),
+        ]
+        pages = [await browser.browse("team", "ba_1", query, offset=0, limit=99) for query in queries]
+        patterns = await browser.count_patterns("team", "ba_1", ["naturalness", "both"], most=9)
+        return [*pages, sorted(await browser.measures("team", "ba_1")), sorted(patterns or [], key=str)]
+
+    before = await look()
+    async with write(engine) as connection:
+        await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0004"))
+    assert (await store_counts(engine)) == {"batch_items": 2 * C + 1, "evaluations": C + 2}
+    await migrate(engine)
+    assert await look() == before
+    assert await store.tallies("team", ["ba_1", "ba_2"]) == {"ba_1": None, "ba_2": None}
+    await store.commit("w1", [finish(work, C + 2)], [])
+    assert (await browser.browse("team", "ba_1", ResultQuery(), offset=0, limit=1)).total == C + 3
+
+
+async def store_counts(engine) -> dict[str, int]:
+    """Rows that a batch's texts and results have of old."""
+    async with read(engine) as connection:
+        return {
+            name: (await connection.exec_driver_sql(f"SELECT count(*) FROM {name}")).scalar_one()
+            for name in ("batch_items", "evaluations")
+        }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-import app.adapters.sql.provider_tables  # noqa: F401 - its tables belong to the same metadata
+from app.adapters.sql import provider_tables, round_tables  # noqa: F401 - their tables belong to the same metadata
 from app.adapters.sql.tables import metadata
 
 

@@ -1,0 +1,425 @@
+"""Rounds of human ratings: what is drawn, what a rater sees, and what is kept of what the rater said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+
+from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.meta.store import SQLMetaStore
+from app.adapters.sql.rounds import SQLRoundStore
+from app.domain.batch import Candidate, Entry
+from app.domain.dialogue import Limits, Utterance
+from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownRubric
+from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.rating_round import OwnRating, RatingRound, RoundOptions, Sheet
+from app.domain.validation import InvalidDocument
+from app.meta.desk import MetaDesk
+from app.meta.rounds import RatingKeeper, RoundDesk
+from app.meta_ports import RatingsKept
+from tests.support.fake_round_store import FakeRoundStore
+from tests.support.fake_rubrics import FakeRubrics, small_rubric
+from tests.support.scored_batches import RUBRIC, score_batch
+from tests.unit.meta.conftest import Bench, build_bench
+
+COUNT = 12
+COLUMNS = {"warmth": [0, 1] * 6, "clarity": [1, 2, 3] * 4}
+VALUES: dict[str, float] = {"warmth": 1, "clarity": 3}
+
+
+@dataclass
+class Rounds:
+    """The desk of rounds over fakes, with the bench that its ratings go to."""
+
+    desk: RoundDesk
+    bench: Bench
+
+    async def open(self, batch_id: str = "ba_1", **options: Any) -> RatingRound:
+        return await self.desk.open("team", batch_id, RoundOptions(**{"name": "人手評価", **options}))
+
+    async def next(self, rater: str = "甲", round_id: str = "rr_1") -> Sheet:
+        """The rater's next response, which there has to be."""
+        sheet = await self.desk.next("team", round_id, rater)
+        assert sheet is not None
+        return sheet
+
+    async def kept(self, **wanted: Any) -> list[StoredRating]:
+        found = await self.bench.desk.list_ratings("team", RatingFilter(**wanted), after=-1, limit=1000)
+        return [rating for _, rating in found]
+
+
+def build(bench: Bench, *, ratings: RatingKeeper | None = None, **more: Any) -> Rounds:
+    numbers = count(1)
+    desk = RoundDesk(
+        batches=bench.batches,
+        rounds=FakeRoundStore(bench.batches),
+        ratings=ratings or bench.desk,
+        rubrics=FakeRubrics([RUBRIC]),
+        now=bench.now,
+        new_id=lambda: f"rr_{next(numbers)}",
+        **more,
+    )
+    return Rounds(desk, bench)
+
+
+@pytest.fixture
+async def rounds() -> Rounds:
+    made = build(build_bench())
+    await score_batch(made.bench.batches, "ba_1", COLUMNS, fail=[3, 7])
+    return made
+
+
+class FullKeeper:
+    """Keeps nothing."""
+
+    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
+        raise StoreFull("the store is full")
+
+    async def list_ratings(self, *_: Any, **__: Any) -> list[tuple[int, StoredRating]]:
+        return []
+
+
+async def positions_of(rounds: Rounds, round_id: str = "rr_1") -> set[int]:
+    """All that one rater gets."""
+    found = set[int]()
+    while (sheet := await rounds.desk.next("team", round_id, "everything")) is not None:
+        found.add(sheet.task.position)
+        await rounds.desk.rate("team", round_id, "everything", sheet.task.position, VALUES)
+    return found
+
+
+# Opening
+
+
+async def test_a_round_draws_what_was_scored(rounds: Rounds) -> None:
+    opened = await rounds.open(items=100)
+    assert opened == RatingRound(
+        id="rr_1",
+        batch="ba_1",
+        options=RoundOptions(name="人手評価", items=100),
+        drawn=COUNT - 2,
+        created_at=rounds.bench.now.now,
+    )
+    assert await rounds.desk.find("team", "rr_1") == opened
+    assert await rounds.desk.list("team") == await rounds.desk.list("team", "ba_1") == [opened]
+    assert await positions_of(rounds) == {*range(COUNT)} - {3, 7}
+
+
+async def test_the_seed_says_what_is_drawn(rounds: Rounds) -> None:
+    for seed in (0, 0, 1):
+        assert (await rounds.open(items=4, seed=seed)).drawn == 4
+    first, again, other = [await positions_of(rounds, f"rr_{number}") for number in (1, 2, 3)]
+    assert first == again != other
+
+
+async def test_rounds_of_what_is_not_there_are_not_opened(rounds: Rounds) -> None:
+    with pytest.raises(NotFound):
+        await rounds.open("ba_none")
+    with pytest.raises(NotFound):
+        await rounds.desk.open("rivals", "ba_1", RoundOptions(name="a"))
+    await score_batch(rounds.bench.batches, "ba_failed", {"warmth": [0, 0]}, fail=[0, 1])
+    with pytest.raises(InvalidRequest, match="no response of this batch has been scored"):
+        await rounds.open("ba_failed")
+    await score_batch(rounds.bench.batches, "ba_gone", {"warmth": [0, 0]}, rubric="gone")
+    with pytest.raises(UnknownRubric):
+        await rounds.open("ba_gone")
+    assert await rounds.desk.list("team") == []
+
+
+async def test_a_round_of_another_project_is_none(rounds: Rounds) -> None:
+    await rounds.open()
+    sheet = await rounds.next()
+    with pytest.raises(NotFound):
+        await rounds.desk.find("rivals", "rr_1")
+    with pytest.raises(NotFound):
+        await rounds.desk.close("rivals", "rr_1")
+    with pytest.raises(NotFound):
+        await rounds.desk.next("rivals", "rr_1", "甲")
+    with pytest.raises(NotFound):
+        await rounds.desk.sheet("rivals", "rr_1", "甲", 0)
+    with pytest.raises(NotFound):
+        await rounds.desk.rate("rivals", "rr_1", "甲", sheet.task.position, VALUES)
+    assert await rounds.desk.list("rivals") == []
+    assert await rounds.desk.progress("rivals", ["rr_1"]) == {}
+    assert await rounds.kept() == []
+
+
+async def test_a_closed_round_gives_nothing_out(rounds: Rounds) -> None:
+    await rounds.open()
+    sheet = await rounds.next()
+    assert (await rounds.desk.close("team", "rr_1")).closed_at == rounds.bench.now.now
+    assert await rounds.desk.next("team", "rr_1", "甲") is None
+    assert await rounds.desk.next("team", "rr_1", "乙") is None
+    # Whoever has a response before them is not turned away.
+    await rounds.desk.rate("team", "rr_1", "甲", sheet.task.position, VALUES)
+    assert (await rounds.desk.progress("team", ["rr_1"]))["rr_1"].raters == {"甲": 1}
+
+
+async def test_a_round_of_an_erased_batch_is_gone(rounds: Rounds) -> None:
+    await rounds.open()
+    await rounds.next()
+    await rounds.bench.batches.erase("team", "ba_1")
+    with pytest.raises(NotFound):
+        await rounds.desk.next("team", "rr_1", "甲")
+    with pytest.raises(NotFound):
+        await rounds.desk.sheet("team", "rr_1", "甲", 0)
+
+
+# What a rater sees
+
+
+async def test_a_sheet_shows_context_response_and_rubric(rounds: Rounds) -> None:
+    await rounds.open()
+    sheet = await rounds.next()
+    _, candidate = rounds.bench.batches.batches["ba_1"].items[sheet.task.position]
+    assert (sheet.context, sheet.response) == (candidate.context, candidate.response)
+    assert sheet.rubric == RUBRIC
+    assert (sheet.task.number, sheet.task.of, sheet.task.done, sheet.earlier) == (0, COUNT - 2, False, None)
+
+
+async def test_a_sheet_is_blind() -> None:
+    rounds = build(build_bench())
+    await score_batch(
+        rounds.bench.batches,
+        "ba_secret",
+        COLUMNS,
+        systems=["SECRET-system"] * COUNT,
+        metadata={"build": "SECRET-build"},
+    )
+    kept = rounds.bench.batches.batches["ba_secret"]
+    for position in range(COUNT):
+        entry = Entry(position=position, item=f"SECRET-item-{position}", candidate=position)
+        said = (Utterance(speaker="甲", text="おはよう"),)
+        metadata = {"system": "SECRET-system", "build": "SECRET-build"}
+        candidate = Candidate(context=said, response="返事", reference=("SECRET-reference",), metadata=metadata)
+        kept.items[position] = (entry, candidate)
+    await rounds.open("ba_secret", raters_per_item=9)
+    for rater in ("SECRET-rater", "乙"):
+        for value in (0, 1):
+            sheet = await rounds.next(rater)
+            given = {"warmth": value, "clarity": 2}
+            await rounds.desk.rate("team", "rr_1", rater, sheet.task.position, given, comment=f"SECRET of {rater}")
+    (first, _) = await rounds.bench.batches.scores("team", "ba_secret", after=-1, limit=2)
+    sheets = [await rounds.next("丙"), *[await rounds.desk.sheet("team", "rr_1", "丙", 0)]]
+    for sheet in sheets:
+        text = sheet.model_dump_json()
+        assert "SECRET" not in text.upper()
+        assert first.evaluation.removesuffix("0") not in text
+        told = sheet.model_dump()
+        assert set(told) == {"task", "context", "response", "rubric", "earlier"}
+        assert set(told["task"]) == {"number", "of", "position", "done"}
+        assert told["rubric"] == RUBRIC.model_dump()
+        assert told["earlier"] is None
+    own = await rounds.desk.sheet("team", "rr_1", "乙", 0)
+    assert own.earlier == OwnRating(ratings={"warmth": 0, "clarity": 2}, comment="SECRET of 乙")
+
+
+async def test_what_was_said_elsewhere_does_not_lead_the_rater(rounds: Rounds) -> None:
+    scored = await rounds.bench.batches.scores("team", "ba_1", after=-1, limit=100)
+    earlier = [
+        HumanRating(evaluation=one.evaluation, rater="甲", ratings={"warmth": 0})
+        for one in scored
+        if one.scores.status != "failed"
+    ]
+    await rounds.bench.desk.keep_ratings("team", earlier)
+    await rounds.open()
+    assert (await rounds.next()).earlier is None
+
+
+async def test_a_rater_goes_back_to_an_earlier_response_and_changes_it(rounds: Rounds) -> None:
+    await rounds.open()
+    first = await rounds.next()
+    await rounds.desk.rate("team", "rr_1", "甲", first.task.position, {"warmth": 0, "clarity": 1}, comment="硬い")
+    second = await rounds.next()
+    assert second.task.number == 1
+    back = await rounds.desk.sheet("team", "rr_1", "甲", 0)
+    assert (back.response, back.task.position, back.task.done) == (first.response, first.task.position, True)
+    assert back.earlier == OwnRating(ratings={"warmth": 0, "clarity": 1}, comment="硬い")
+    await rounds.desk.rate("team", "rr_1", "甲", first.task.position, VALUES)
+    assert [(one.ratings, one.comment) for one in await rounds.kept()] == [(VALUES, None)]
+    assert (await rounds.next()).task == second.task
+    for rater, number in (("甲", 2), ("甲", -1), ("乙", 0)):
+        with pytest.raises(NotFound):
+            await rounds.desk.sheet("team", "rr_1", rater, number)
+
+
+# Rating
+
+
+async def test_a_rating_is_kept_of_the_evaluation(rounds: Rounds) -> None:
+    await rounds.open()
+    position = (await rounds.next()).task.position
+    await rounds.desk.rate("team", "rr_1", "甲", position, {"clarity": 2, "warmth": 0.5}, comment="  自然。\n ")
+    assert await rounds.kept() == [
+        StoredRating(
+            evaluation=f"ev_ba_1_{position}",
+            rater="甲",
+            ratings={"warmth": 0.5, "clarity": 2},
+            comment="自然。",
+            created_at=rounds.bench.now.now,
+        )
+    ]
+    progress = (await rounds.desk.progress("team", ["rr_1"]))["rr_1"]
+    assert (progress.ratings, progress.wanted, progress.raters) == (1, 30, {"甲": 1})
+
+
+@pytest.mark.parametrize(
+    ("ratings", "faults"),
+    [
+        ({"warmth": 1}, [("/ratings/clarity", "is missing: every aspect is to be rated")]),
+        ({"warmth": 2, "clarity": 3}, [("/ratings/warmth", "2 is off its scale from 0 to 1")]),
+        ({"warmth": float("nan"), "clarity": 3}, [("/ratings/warmth", "nan is off its scale from 0 to 1")]),
+        ({"warmth": 1, "clarity": float("-inf")}, [("/ratings/clarity", "-inf is off its scale from 1 to 3")]),
+        ({**VALUES, "a/b": 1}, [("/ratings/a~1b", "is no aspect that is asked for")]),
+        ({}, [(f"/ratings/{name}", "is missing: every aspect is to be rated") for name in ("warmth", "clarity")]),
+    ],
+)
+async def test_every_aspect_is_to_be_rated_on_its_scale(
+    rounds: Rounds, ratings: dict[str, float], faults: list[tuple[str, str]]
+) -> None:
+    await rounds.open()
+    sheet = await rounds.next()
+    with pytest.raises(InvalidDocument) as caught:
+        await rounds.desk.rate("team", "rr_1", "甲", sheet.task.position, ratings)
+    assert caught.value.faults == faults
+    assert await rounds.kept() == []
+    assert (await rounds.next()).task == sheet.task
+
+
+async def test_composites_are_not_asked_for() -> None:
+    rubric = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
+    rounds = build(build_bench(rubric))
+    await score_batch(rounds.bench.batches, "ba_1", COLUMNS)
+    await rounds.open()
+    position = (await rounds.next()).task.position
+    with pytest.raises(InvalidDocument) as caught:
+        await rounds.desk.rate("team", "rr_1", "甲", position, {**VALUES, "both": 2})
+    assert [where for where, _ in caught.value.faults] == ["/ratings/both"]
+    await rounds.desk.rate("team", "rr_1", "甲", position, VALUES)
+
+
+async def test_nobody_rates_what_they_were_not_given(rounds: Rounds) -> None:
+    await rounds.open()
+    position = (await rounds.next()).task.position
+    for rater, other in (("乙", position), ("甲", (position + 1) % COUNT), ("甲", 3), ("甲", 10**6)):
+        with pytest.raises(InvalidRequest) as caught:
+            await rounds.desk.rate("team", "rr_1", rater, other, VALUES)
+        assert caught.value.pointer == "/position"
+    assert await rounds.kept() == []
+
+
+@pytest.mark.parametrize("comment", [None, "", " \n\t"])
+async def test_a_blank_comment_is_none(rounds: Rounds, comment: str | None) -> None:
+    await rounds.open()
+    await rounds.desk.rate("team", "rr_1", "甲", (await rounds.next()).task.position, VALUES, comment=comment)
+    assert [one.comment for one in await rounds.kept()] == [None]
+
+
+async def test_a_comment_that_is_too_long_is_refused(rounds: Rounds) -> None:
+    await rounds.open()
+    position = (await rounds.next()).task.position
+    with pytest.raises(InvalidDocument) as caught:
+        await rounds.desk.rate("team", "rr_1", "甲", position, VALUES, comment="長" * 2001)
+    assert [where for where, _ in caught.value.faults] == ["/comment"]
+    assert await rounds.kept() == []
+
+
+async def test_a_rating_that_was_not_kept_is_not_done() -> None:
+    bench = build_bench()
+    rounds = build(bench, ratings=FullKeeper())
+    await score_batch(bench.batches, "ba_1", COLUMNS)
+    await rounds.open()
+    sheet = await rounds.next()
+    with pytest.raises(StoreFull):
+        await rounds.desk.rate("team", "rr_1", "甲", sheet.task.position, VALUES)
+    assert await rounds.next() == sheet
+    assert (await rounds.desk.progress("team", ["rr_1"]))["rr_1"].ratings == 0
+
+
+# Raters
+
+
+@pytest.mark.parametrize("written", [" 山田 ", "\u3000山田", "山田\n", "山田"])
+async def test_spaces_around_a_name_do_not_count(rounds: Rounds, written: str) -> None:
+    await rounds.open()
+    sheet = await rounds.next("山田")
+    assert await rounds.next(written) == sheet
+    await rounds.desk.rate("team", "rr_1", written, sheet.task.position, VALUES)
+    assert (await rounds.desk.sheet("team", "rr_1", written, 0)).task.done
+    assert [one.rater for one in await rounds.kept()] == ["山田"]
+
+
+@pytest.mark.parametrize("rater", ["", "  ", "a\nb", "a\0", "\ud800", "名" * 129, "\u200b"])
+async def test_what_is_no_name_is_refused_at_its_place(rounds: Rounds, rater: str) -> None:
+    await rounds.open()
+    calls = [
+        rounds.desk.next("team", "rr_1", rater),
+        rounds.desk.sheet("team", "rr_1", rater, 0),
+        rounds.desk.rate("team", "rr_1", rater, 0, VALUES),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidDocument) as caught:
+            await call
+        assert [where for where, _ in caught.value.faults] == ["/rater"]
+
+
+async def test_the_operator_bounds_a_name() -> None:
+    rounds = build(build_bench(), limits=Limits(item_id_characters=200))
+    await score_batch(rounds.bench.batches, "ba_1", COLUMNS)
+    await rounds.open()
+    await rounds.next("名" * 200)
+    with pytest.raises(InvalidDocument):
+        await rounds.next("名" * 201)
+
+
+# Over a database
+
+
+async def test_a_round_from_its_opening_to_its_end_in_sqlite(sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    await migrate(engine)
+    bench, batches, meta = build_bench(), SQLBatchStore(engine), SQLMetaStore(engine)
+    rubrics = FakeRubrics([RUBRIC])
+    ratings = MetaDesk(
+        batches=batches,
+        ratings=meta,
+        rubrics=rubrics,
+        reliabilities=bench.reliabilities,
+        anchors=bench.anchors,
+        now=bench.now,
+    )
+    desk = RoundDesk(
+        batches=batches,
+        rounds=SQLRoundStore(engine),
+        ratings=ratings,
+        rubrics=rubrics,
+        now=bench.now,
+        new_id=lambda: "rr_1",
+    )
+    await score_batch(batches, "ba_1", COLUMNS, fail=[3])
+    opened = await desk.open("team", "ba_1", RoundOptions(name="人手評価", items=5, raters_per_item=2, seed=7))
+    seen = dict[str, list[int]]()
+    for rater in ("甲", "乙", "丙"):
+        while (sheet := await desk.next("team", "rr_1", rater)) is not None:
+            assert sheet.context[0].text == f"Hello, item-{sheet.task.position}"
+            await desk.rate("team", "rr_1", rater, sheet.task.position, VALUES, comment=rater)
+            seen.setdefault(rater, []).append(sheet.task.position)
+    assert opened.drawn == 5
+    assert set(seen) == {"甲", "乙"}
+    assert set(seen["甲"]) == set(seen["乙"])
+    assert 3 not in seen["甲"]
+    told = (await desk.progress("team", ["rr_1"]))["rr_1"]
+    assert (told.ratings, told.wanted, told.complete, told.raters) == (10, 10, 5, {"乙": 5, "甲": 5})
+    kept = await ratings.list_ratings("team", RatingFilter(rater="甲"), after=-1, limit=100)
+    assert [one.evaluation for _, one in kept] == [f"ev_ba_1_{position}" for position in seen["甲"]]
+    back = await desk.sheet("team", "rr_1", "乙", 4)
+    assert back.earlier == OwnRating(ratings=VALUES, comment="乙")
+    await batches.erase("team", "ba_1")
+    with pytest.raises(NotFound):
+        await desk.find("team", "rr_1")
+    await engine.dispose()
