@@ -17,7 +17,6 @@ from app.analysis.pairing import (
     list_measures,
     pair_up,
     tabulate,
-    values_of,
 )
 from app.analysis.statistics import count
 from app.analysis.win_rates import compare_wins
@@ -100,10 +99,16 @@ def cover_aspects(run: Run) -> RunCoverage:
 def cover(run: Run, measures: Sequence[MeasureKey]) -> RunCoverage:
     """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
     candidates = max(run.expected, len(run.items))
-    rated = sum(values_of(item, kind).get(name) is not None for item in run.items for kind, name in measures)
+    rated = sum(count_values(run, measure) for measure in measures)
     expected = candidates * len(measures)
     share = rated / expected if expected else None
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
+
+
+def count_values(run: Run, measure: MeasureKey) -> int:
+    """How many responses have a value of the measure."""
+    values = run.columns.get(measure, ())
+    return len(values) - values.count(None)
 
 
 def find_best(key: MeasureKey, baseline: Run, candidate: Run) -> float | None:

@@ -184,6 +184,8 @@ def judge_rules(
 def list_minima(asked: Sequence[Asked], candidate: Run, alpha: float) -> dict[int, Minimum]:
     """By number of the rule, what there is to judge its minimum by. The rules with one share alpha (Bonferroni)."""
     wanted = [one for one in asked if one.rule.min_mean is not None]
+    if not wanted:
+        return {}
     columns = tabulate(candidate)
     found = {}
     for one in wanted:

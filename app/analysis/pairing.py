@@ -13,13 +13,15 @@ import numpy as np
 
 from app.analysis.observations import Floats, Integers, average_groups
 from app.analysis.statistics import count
-from app.domain.comparison import ChosenTest, Kind, Pairing, PairingTest, Run, RunItem
+from app.domain.comparison import ChosenTest, Kind, Pairing, PairingTest, Run
 from app.domain.errors import InvalidRequest
 
 Key = tuple[str, str | None]
 """An item: its id, and its context where the id alone does not tell items apart."""
 
 MeasureKey = tuple[Kind, str]
+
+KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended")
 
 LEAST_SHARE = 0.5
 """Of the smaller run's items, how many must find a partner for `auto` to pair."""
@@ -52,11 +54,8 @@ class Columns:
 
 def list_measures(*runs: Run) -> list[MeasureKey]:
     """What the runs have values of: aspects, composites, blended aspects, each in order of appearance."""
-    aspects = dict.fromkeys(name for run in runs for name in run.aspects)
-    composites = dict.fromkeys(name for run in runs for item in run.items for name in item.composites)
-    blended = dict.fromkeys(name for run in runs for item in run.items for name in item.blended)
-    found: list[MeasureKey] = [("aspect", name) for name in aspects]
-    return [*found, *(("composite", name) for name in composites), *(("blended", name) for name in blended)]
+    found = dict.fromkeys(measure for run in runs for measure in run.columns)
+    return sorted(found, key=lambda measure: KINDS.index(measure[0]))
 
 
 def find_shared_ids(*runs: Run) -> frozenset[str]:
@@ -86,7 +85,7 @@ def tabulate(run: Run, shared_ids: Collection[str] | None = None, best: Mapping[
         if at == len(contexts):
             contexts.append(one.context)
         contexts[at] = one.context if contexts[at] is None else contexts[at]
-    ratings = {measure: read_column(run, measure) for measure in list_measures(run)}
+    ratings = {measure: np.array(values, dtype=np.float64) for measure, values in run.columns.items()}
     folded: dict[MeasureKey, Floats] = {
         measure: fold(values, best[measure[1]])
         for measure, values in ratings.items()
@@ -102,21 +101,10 @@ def tabulate(run: Run, shared_ids: Collection[str] | None = None, best: Mapping[
     )
 
 
-def read_column(run: Run, measure: MeasureKey) -> Floats:
-    """One measure of every response, shape (responses,), NaN for none."""
-    kind, name = measure
-    return np.array([values_of(item, kind).get(name) for item in run.items], dtype=np.float64)
-
-
 def fold(ratings: Floats, best: float) -> Floats:
     """Minus the distance from the best value: too stiff is as wrong as too casual."""
     folded: Floats = -np.abs(ratings - best)
     return folded
-
-
-def values_of(item: RunItem, kind: Kind) -> Mapping[str, float | None]:
-    """The item's values of one kind, by name."""
-    return {"aspect": item.ratings, "composite": item.composites, "blended": item.blended}[kind]
 
 
 def pair_up(

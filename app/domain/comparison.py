@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -25,7 +27,8 @@ Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
 class RunItem:
     """One candidate's values in a run. `context` is a digest of its dialogue context, None where not known.
 
-    `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated.
+    `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
+    is the result's place in its batch, None where there is no batch.
     """
 
     item: str
@@ -35,6 +38,7 @@ class RunItem:
     ratings: Mapping[str, float | None]
     composites: Mapping[str, float | None] = field(default_factory=dict)
     blended: Mapping[str, float | None] = field(default_factory=dict)
+    position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,19 @@ class Run:
     aspects: tuple[str, ...]
     numbered: bool = False
     best: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def columns(self) -> Mapping[tuple[Kind, str], Sequence[float | None]]:
+        """Each measure's values, one a response, None for none: aspects, composites, blended aspects, the latter two in
+        order of appearance. They are read once: of 100,000 responses each reading takes time."""
+        columns: dict[tuple[Kind, str], Sequence[float | None]] = {}
+        for name in self.aspects:
+            columns["aspect", name] = [item.ratings.get(name) for item in self.items]
+        for name in dict.fromkeys(chain.from_iterable(item.composites for item in self.items)):
+            columns["composite", name] = [item.composites.get(name) for item in self.items]
+        for name in dict.fromkeys(chain.from_iterable(item.blended for item in self.items)):
+            columns["blended", name] = [item.blended.get(name) for item in self.items]
+        return columns
 
 
 class Pairing(Value):

@@ -9,8 +9,17 @@ from app.batches.summaries import score_pages
 from app.domain.batch import Batch
 from app.domain.comparison import Run, RunItem
 from app.domain.composites import range_of
+from app.domain.errors import NotFound
 from app.domain.rubric import Rubric
 from app.scores import SYSTEM
+
+
+async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
+    """The batch; raises NotFound where the project has none of that id."""
+    found = await store.find(project, batch_id)
+    if found is None:
+        raise NotFound(f"there is no batch {batch_id[:64]} in this project")
+    return found
 
 
 async def read_results(store: BatchStore, project: str, batch_id: str) -> list[Scored]:
@@ -18,18 +27,29 @@ async def read_results(store: BatchStore, project: str, batch_id: str) -> list[S
     return [result async for page in score_pages(store, project, batch_id) for result in page]
 
 
+async def read_items(store: BatchStore, project: str, batch: Batch) -> list[RunItem]:
+    """The same as a run's items. The results themselves, ten times as many objects, are let go of page by page."""
+    pages = score_pages(store, project, batch.id)
+    return [describe_result(result, batch) async for page in pages for result in page]
+
+
 def make_run(batch: Batch, results: Sequence[Scored], rubric: Rubric) -> Run:
     """The run of a batch: what it was to score, and what came of it."""
-    signed = sum(bool(result.scores.aspects) for result in results)  # a failure in a result's place is not
+    return assemble_run(batch, [describe_result(result, batch) for result in results], rubric)
+
+
+def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Run:
+    """The same, of results that are items already."""
+    signed = sum(bool(item.ratings) for item in items)  # a failure in a result's place is not
     signatures = batch.signatures or ({batch.signature: signed} if batch.signature else {})
     return Run(
         name=f"{batch.name} ({batch.id})" if batch.name else batch.id,
-        items=[describe_result(result, batch) for result in results],
+        items=items,
         expected=batch.counts.total,
         signatures=signatures,
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
-        numbered=are_numbered(result.entry.item for result in results),
+        numbered=are_numbered(item.item for item in items),
         best=rubric.best,
     )
 
@@ -45,6 +65,7 @@ def describe_result(result: Scored, batch: Batch) -> RunItem:
         ratings={name: figures[0] for name, figures in scores.aspects.items()},
         composites=scores.composites,
         blended={name: figures[1] for name, figures in scores.aspects.items() if figures[1] is not None},
+        position=result.entry.position,
     )
 
 

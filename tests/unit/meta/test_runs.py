@@ -6,7 +6,8 @@ import pytest
 
 from app.batches import summaries
 from app.domain.dialogue import digest_context
-from app.meta.runs import are_numbered, make_run, read_results, scales_of
+from app.domain.errors import NotFound
+from app.meta.runs import are_numbered, assemble_run, find_batch, make_run, read_items, read_results, scales_of
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
@@ -30,7 +31,15 @@ async def test_a_run_has_the_batchs_values(bench: Bench) -> None:
     assert (first.item, first.candidate, first.system, second.system) == ("item-0", None, "甲", None)
     assert (first.ratings, first.blended) == ({"warmth": 0, "clarity": 3}, {"warmth": 0.25, "clarity": 3.25})
     assert (second.ratings, second.blended) == ({"warmth": 1, "clarity": None}, {"warmth": 1.25})
+    assert (first.position, second.position) == (0, 1)
     assert first.context == digest_context(make_record().request.context)
+
+
+async def test_a_batch_is_found_in_its_project_alone(bench: Bench) -> None:
+    await score_batch(bench.batches, "ba_1", {"warmth": [0]})
+    assert (await find_batch(bench.batches, "team", "ba_1")).id == "ba_1"
+    with pytest.raises(NotFound, match="no batch ba_1 in this project"):
+        await find_batch(bench.batches, "rivals", "ba_1")
 
 
 async def test_the_system_is_the_candidates_own_else_the_batchs(bench: Bench) -> None:
@@ -58,6 +67,13 @@ async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytes
     found = await read_results(bench.batches, "team", "ba_1")
     assert [result.entry.position for result in found] == list(range(8))
     assert await read_results(bench.batches, "rivals", "ba_1") == []
+
+
+async def test_a_run_is_the_same_whether_its_results_are_held_or_not(bench: Bench) -> None:
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, None, 1]}, fail=[2], blend=0.5)
+    batch = await find_batch(bench.batches, "team", "ba_1")
+    items = await read_items(bench.batches, "team", batch)
+    assert assemble_run(batch, items, RUBRIC) == await run_of(bench)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""Two batches side by side: the figures of the interface's own comparison and gate, of one reading."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.domain.analysis_request import ComparisonRequest, GateRequest
+from app.domain.errors import NotFound, SignatureMismatch, UnknownAspect, UnknownRubric
+from app.meta.examination import Examiner
+from tests.support.fake_rubrics import FakeRubrics
+from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
+from tests.unit.meta.conftest import Bench
+
+BEFORE: dict[str, list[int | None]] = {"warmth": [0, 1, 1, 0, 1, 1], "clarity": [1, 2, 3, 3, 2, 3]}
+AFTER: dict[str, list[int | None]] = {"warmth": [0, 1, 0, 1, 1, None], "clarity": [1, 2, 1, 3, 3, 3]}
+
+
+@pytest.fixture
+def examiner(bench: Bench) -> Examiner:
+    return Examiner(batches=bench.batches, rubrics=FakeRubrics([RUBRIC]), compute=bench.desk.compute)
+
+
+async def test_it_says_what_comparison_and_gate_say(bench: Bench, examiner: Examiner) -> None:
+    await score_batch(bench.batches, "ba_1", BEFORE, blend=0.25)
+    await score_batch(bench.batches, "ba_2", AFTER, blend=0.5)
+    found = await examiner.examine("team", "ba_1", "ba_2", alpha=0.1)
+    assert found.comparison == await bench.desk.compare(
+        "team", ComparisonRequest(baseline="ba_1", candidate="ba_2", alpha=0.1)
+    )
+    assert found.gate == await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", alpha=0.1))
+    assert (found.changes.measure, found.changes.pairs) == (None, 6)
+    assert [change.item for change in found.changes.drops] == ["item-2"]
+
+
+async def test_changes_are_by_the_measure_and_lead_to_the_results(bench: Bench, examiner: Examiner) -> None:
+    await score_batch(bench.batches, "ba_1", BEFORE)
+    entries = [(f"item-{5 - position}", None) for position in range(6)]
+    await score_batch(bench.batches, "ba_2", {name: column[::-1] for name, column in AFTER.items()}, entries=entries)
+    found = (await examiner.examine("team", "ba_1", "ba_2", measure="clarity")).changes
+    drop = found.drops[0]
+    assert (drop.item, drop.difference) == ("item-2", -2.0)
+    assert (drop.baseline.responses[0].position, drop.candidate.responses[0].position) == (2, 3)
+    with pytest.raises(UnknownAspect):
+        await examiner.examine("team", "ba_1", "ba_2", measure="mood")
+
+
+async def test_each_batch_is_read_once(bench: Bench, examiner: Examiner, monkeypatch: pytest.MonkeyPatch) -> None:
+    await score_batch(bench.batches, "ba_1", BEFORE)
+    await score_batch(bench.batches, "ba_2", AFTER)
+    read, scores = [], bench.batches.scores
+
+    async def watch(project: str, batch_id: str, *, after: int, limit: int):
+        read.append((batch_id, after))
+        return await scores(project, batch_id, after=after, limit=limit)
+
+    monkeypatch.setattr(bench.batches, "scores", watch)
+    await examiner.examine("team", "ba_1", "ba_2")
+    assert read == [("ba_1", -1), ("ba_1", 5), ("ba_2", -1), ("ba_2", 5)]
+    read.clear()
+    same = await examiner.examine("team", "ba_1", "ba_1")
+    assert (len(read), same.changes.drops, same.changes.gains) == (2, (), ())
+
+
+async def test_what_cannot_be_compared_is_refused(bench: Bench, examiner: Examiner) -> None:
+    await score_batch(bench.batches, "ba_1", BEFORE)
+    await score_batch(bench.batches, "ba_2", AFTER, signature=SIGNATURE.replace("lexical-1", "lexical-2"))
+    await score_batch(bench.batches, "ba_3", BEFORE, rubric="gone")
+    with pytest.raises(SignatureMismatch):
+        await examiner.examine("team", "ba_1", "ba_2")
+    allowed = await examiner.examine("team", "ba_1", "ba_2", allow_signature_mismatch=True)
+    assert list(allowed.comparison.signature_differences) == ["model"]
+    with pytest.raises(UnknownRubric):
+        await examiner.examine("team", "ba_1", "ba_3")
+    for project, baseline in (("rivals", "ba_1"), ("team", "ba_9")):
+        with pytest.raises(NotFound):
+            await examiner.examine(project, baseline, "ba_1")
