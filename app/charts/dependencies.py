@@ -1,0 +1,241 @@
+"""The graph of dependencies between aspects, the lower aspects below."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from app.charts.canvas import Margins, Row, Spec, frame, layer, letters, pixels, say
+from app.charts.layers import Edge, Layers, Place, arrange
+from app.charts.lettering import DASH, fit, measure
+from app.charts.theme import INK, INK_SOFT, LINE, PHONE_WIDTH, SERIES, SMALL, SURFACE
+from app.domain.reports import Dependency, HierarchyReport
+
+BOX_HEIGHT, GAP, BETWEEN, STOP, EDGE = 40, 66, 14, 26, 4
+LEAST_BOX, CROWDED_BOX, WIDEST_BOX = 84.0, 104.0, 150.0
+ARROW = 7
+BOLD = 1.1
+"""Times as wide as plain text."""
+
+PORT = 30
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class DependencyLabels:
+    """`alone` stands above the aspects that have no dependency.
+
+    What the figures mean is the page's to say: in a box pairs of systems that the aspect tells apart / pairs tested, on
+    an arrow pairs that both aspects tell apart / + those that only the higher does.
+    """
+
+    title: str
+    description: str
+    alone: str
+    nothing: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Middles of boxes and stops, in pixels from the left and the top."""
+
+    places: Mapping[Place, Point]
+    box: float
+    width: float
+    height: float
+    alone_at: float | None
+
+
+def build_dependencies(
+    report: HierarchyReport,
+    labels: DependencyLabels,
+    *,
+    names: Mapping[str, str] | None = None,
+    width: int = PHONE_WIDTH,
+) -> Spec:
+    """Boxes with arrows from the lower aspect to the higher; arrows that follow from others are left out. `names` are
+    the aspects' in the reader's language, where they have one."""
+    if not report.aspects:
+        return say(labels.nothing, width=width, title=labels.title, description=labels.description)
+    shown = {name: (names or {}).get(name, name) for name in report.aspects}
+    layers = arrange(tuple(report.aspects), [(one.lower, one.higher) for one in report.dependencies])
+    layout = lay_out(layers, choose_box(shown.values(), layers, width), width)
+    found = {(one.lower, one.higher): one for one in report.dependencies}
+    drawn = [
+        *draw_edges(layers.edges, found, layout),
+        *draw_boxes(report, shown, layers, layout),
+        *draw_alone(labels.alone, layout),
+    ]
+    return frame(
+        drawn,
+        width=layout.width,
+        height=layout.height,
+        margins=Margins(),
+        title=labels.title,
+        description=labels.description,
+    )
+
+
+def choose_box(names: Iterable[str], layers: Layers, width: int) -> float:
+    """How wide boxes are: as the longest name, but narrower where many stand side by side."""
+    most = max(map(len, layers.rows), default=1)
+    room = min(WIDEST_BOX, max(CROWDED_BOX, width / most - BETWEEN))
+    return max(LEAST_BOX, *(min(room, BOLD * measure(fit(name, WIDEST_BOX)) + 18) for name in names))
+
+
+def lay_out(layers: Layers, box: float, width: int) -> Layout:
+    """The layers one above the other about the middle, the aspects without a dependency in rows below."""
+    rooms = [[STOP if isinstance(place, tuple) else box + BETWEEN for place in row] for row in layers.rows]
+    total = max([width, *(sum(room) - BETWEEN + 2 * EDGE for room in rooms)])
+    places: dict[Place, Point] = {}
+    for depth, (row, room) in enumerate(zip(layers.rows, rooms, strict=True)):
+        left = (total - sum(room)) / 2
+        y = EDGE + BOX_HEIGHT / 2 + (len(layers.rows) - 1 - depth) * (BOX_HEIGHT + GAP)
+        for place, taken in zip(row, room, strict=True):
+            places[place] = (left + taken / 2, y)
+            left += taken
+    bottom = len(layers.rows) * (BOX_HEIGHT + GAP) - GAP + 2 * EDGE if layers.rows else 0.0
+    if not layers.alone:
+        return Layout(places, box, total, bottom, None)
+    fitting = max(1, int((total - 2 * EDGE + BETWEEN) / (box + BETWEEN)))
+    heading = bottom + (22 if layers.rows else 12)
+    for number, name in enumerate(layers.alone):
+        x = EDGE + box / 2 + number % fitting * (box + BETWEEN)
+        places[name] = (x, heading + 14 + BOX_HEIGHT / 2 + number // fitting * (BOX_HEIGHT + BETWEEN))
+    return Layout(places, box, total, max(y for _, y in places.values()) + BOX_HEIGHT / 2 + EDGE, heading)
+
+
+def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers, layout: Layout) -> list[Spec]:
+    """A box an aspect: its name, and the pairs of systems that it tells apart of those tested."""
+    rows = [
+        {
+            "x": x,
+            "left": x - layout.box / 2,
+            "right": x + layout.box / 2,
+            "y": y,
+            "top": y - BOX_HEIGHT / 2,
+            "bottom": y + BOX_HEIGHT / 2,
+            "name_y": y - 8,
+            "figure_y": y + 9,
+            "text": fit(shown[name], (layout.box - 12) / BOLD),
+            "figure": DASH if "pairs" in found.undefined else f"{found.pairs:,} / {found.tested:,}",
+            "alone": name in layers.alone,
+        }
+        for name, found in report.aspects.items()
+        for x, y in [layout.places[name]]
+    ]
+    across, down = pixels(0, layout.width), pixels(layout.height, 0)
+    sides = {"x": across.at("left"), "x2": {"field": "right"}, "y": down.at("top"), "y2": {"field": "bottom"}}
+    box = {"type": "rect", "fill": SURFACE, "cornerRadius": 6, "strokeWidth": 1.5}
+    figures = [{**row, "text": row["figure"]} for row in rows]
+    return [
+        layer("boxes", box | {"stroke": SERIES[0]}, [row for row in rows if not row["alone"]], **sides),
+        layer("alone", box | {"stroke": LINE, "strokeDash": [4, 3]}, [row for row in rows if row["alone"]], **sides),
+        letters("names", rows, across.at("x"), down.at("name_y"), align="center", color=INK, fontWeight="bold"),
+        letters(
+            "figures", figures, across.at("x"), down.at("figure_y"), align="center", fontSize=SMALL, color=INK_SOFT
+        ),
+    ]
+
+
+def draw_alone(text: str, layout: Layout) -> list[Spec]:
+    """The heading of the aspects without a dependency, where there are any."""
+    if layout.alone_at is None:
+        return []
+    rows = [{"text": fit(text, layout.width - 2 * EDGE, SMALL)}]
+    return [letters("alone-text", rows, {"value": EDGE}, {"value": layout.alone_at}, fontSize=SMALL, color=INK_SOFT)]
+
+
+def draw_edges(edges: Sequence[Edge], found: Mapping[Edge, Dependency], layout: Layout) -> list[Spec]:
+    """Lines from box to box around those between, arrowheads, and the counts of pairs on the surface's colour."""
+    ways = {edge: trace(edge, edges, layout) for edge in edges}
+    lines: list[Row] = []
+    heads: list[Row] = []
+    for way in ways.values():
+        lines += [{"x": x, "y": y, "x2": to_x, "y2": to_y} for (x, y), (to_x, to_y) in pairwise(way)]
+        (x, y), (to_x, to_y) = way[-2:]
+        turn = math.atan2(to_x - x, y - to_y)
+        heads.append(
+            {
+                "x": to_x - ARROW / 2 * math.sin(turn),
+                "y": to_y + ARROW / 2 * math.cos(turn),
+                "angle": math.degrees(turn),
+            }
+        )
+    across, down = pixels(0, layout.width), pixels(layout.height, 0)
+    texts = place_texts(ways, found)
+    sides = {"x": across.at("left"), "x2": {"field": "right"}, "y": down.at("top"), "y2": {"field": "bottom"}}
+    return [
+        layer(
+            "edges",
+            {"type": "rule", "color": INK_SOFT},
+            lines,
+            x=across.at("x"),
+            y=down.at("y"),
+            x2={"field": "x2"},
+            y2={"field": "y2"},
+        ),
+        layer(
+            "arrows",
+            {"type": "point", "shape": "triangle", "fill": INK_SOFT, "size": 70},
+            heads,
+            x=across.at("x"),
+            y=down.at("y"),
+            angle={"field": "angle", "type": "quantitative", "scale": None},
+        ),
+        layer("cushions", {"type": "rect", "fill": SURFACE}, texts, **sides),
+        letters("counts", texts, across.at("x"), down.at("y"), align="center", fontSize=SMALL, color=INK),
+    ]
+
+
+def trace(edge: Edge, edges: Sequence[Edge], layout: Layout) -> list[Point]:
+    """The edge's corners from the lower box's top to the higher box's bottom."""
+    lower, higher = edge
+    stops = sorted(
+        (place for place in layout.places if isinstance(place, tuple) and place[:2] == edge), key=lambda stop: stop[2]
+    )
+    half = BOX_HEIGHT / 2
+    passed = [(layout.places[stop][0], layout.places[stop][1] + step) for stop in stops for step in (half, -half)]
+    start = (find_port(edge, lower, edges, layout), layout.places[lower][1] - half)
+    end = (find_port(edge, higher, edges, layout), layout.places[higher][1] + half)
+    return [start, *passed, end]
+
+
+def find_port(edge: Edge, name: str, edges: Sequence[Edge], layout: Layout) -> float:
+    """Where along the box the edge begins or ends: edges of one side stand apart, in the order of where they lead."""
+    side = 0 if edge[0] == name else 1
+    mine = [one for one in edges if one[side] == name]
+    stops = [place for place in layout.places if isinstance(place, tuple)]
+
+    def lead(one: Edge) -> float:
+        between = sorted((stop for stop in stops if stop[:2] == one), key=lambda stop: stop[2])
+        towards: Place = one[1 - side] if not between else between[0 if side == 0 else -1]
+        return layout.places[towards][0]
+
+    position = sorted(mine, key=lead).index(edge) - (len(mine) - 1) / 2
+    return layout.places[name][0] + position * min(PORT, (layout.box - 24) / len(mine))
+
+
+def place_texts(ways: Mapping[Edge, Sequence[Point]], found: Mapping[Edge, Dependency]) -> list[Row]:
+    """The counts half-way up the edge's last stretch, higher or lower where another stands there."""
+    rows: list[Row] = []
+    for edge, way in sorted(ways.items(), key=lambda one: one[1][-1]):
+        text = f"{found[edge].common:,} / +{found[edge].higher_only:,}"
+        half = measure(text, SMALL) / 2 + 2
+        (x, y), (to_x, to_y) = way[-2:]
+        for share in (0.48, 0.26, 0.68, 0.48):
+            at, up = x + share * (to_x - x), y + share * (to_y - y)
+            row = {"x": at, "y": up, "left": at - half, "right": at + half, "top": up - 8, "bottom": up + 8}
+            if not any(overlap(row, other) for other in rows):
+                break
+        rows.append({**row, "text": text})
+    return rows
+
+
+def overlap(one: Row, other: Row) -> bool:
+    """Whether two texts lie on each other."""
+    beside = one["right"] <= other["left"] or other["right"] <= one["left"]
+    return not (beside or one["bottom"] <= other["top"] or other["bottom"] <= one["top"])

@@ -1,0 +1,240 @@
+"""The mean of one aspect, build after build: a panel of the small multiples that a page sets side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.charts.build_names import draw_builds, label_builds, reach_left
+from app.charts.canvas import (
+    Margins,
+    Row,
+    Ruler,
+    Spec,
+    choose_form,
+    choose_ticks,
+    flow,
+    frame,
+    layer,
+    letters,
+    say,
+)
+from app.charts.lettering import fit, measure, write_number
+from app.charts.theme import DASHES, INK_SOFT, PHONE_WIDTH, SERIES, SHAPES, SMALL, SURFACE
+
+MOST_BUILDS, MOST_LINES = 50, len(SERIES)
+HEIGHT, LINE_HEIGHT, EDGE = 120, 16, 8
+LEAST_STEP, LEAST_STEP_ALONE = 9.0, 5.2
+"""Pixels from build to build; fifty builds of one system fit on a phone."""
+
+SIGN = 34
+LARGE, TINY = 44, 22
+"""Areas of points, the second where builds stand close."""
+
+LEAST_REACH = 0.2
+"""Of the scale: on a shorter axis, chance would look like a landslide."""
+
+
+@dataclass(frozen=True)
+class TrendPoint:
+    mean: float
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class TrendLine:
+    """A system with its point of each build; None where it has none."""
+
+    name: str
+    points: Sequence[TrendPoint | None]
+
+
+@dataclass(frozen=True)
+class TrendLabels:
+    """`axis` says what is drawn and on which scale; `current` is what the current build is called."""
+
+    title: str
+    description: str
+    axis: str
+    current: str
+    nothing: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The panel's rulers and sizes; `step` is the distance between builds in pixels."""
+
+    x: Ruler
+    y: Ruler
+    width: float
+    step: float
+
+
+def build_trend(
+    builds: Sequence[str],
+    lines: Sequence[TrendLine],
+    labels: TrendLabels,
+    *,
+    scale: tuple[float, float],
+    current: int | None = None,
+    width: int = PHONE_WIDTH,
+) -> Spec:
+    """Means with their intervals over the builds, oldest first, with the build number `current` filled and named.
+
+    Drawn are the first MOST_LINES systems and the last MOST_BUILDS builds. The axis covers the data, and at least a
+    fifth of the scale; it need not begin at the scale's end.
+    """
+    skipped = max(0, len(builds) - MOST_BUILDS)
+    shown = [TrendLine(line.name, line.points[skipped:]) for line in lines[:MOST_LINES]]
+    current = None if current is None or current < skipped else current - skipped
+    rows = [row for number, line in enumerate(shown) for row in make_rows(number, line, current)]
+    if not rows:
+        return say(labels.nothing, width=width, title=labels.title, description=labels.description)
+    plot, left = lay_out(builds[skipped:], rows, scale, width)
+    spread_out(rows, plot.step)
+    key, key_height = flow([line.name for line in shown], width - 2, SIGN) if len(shown) > 1 else ([], 0.0)
+    texts, slant, bottom = label_builds(builds[skipped:], current, plot.step)
+    top = key_height + LINE_HEIGHT * (2 if current is not None else 1) + 4
+    axis_at = key_height + LINE_HEIGHT / 2
+    layers = [
+        letters(
+            "axis",
+            [{"text": fit(labels.axis, width - 4, SMALL)}],
+            {"value": -left},
+            {"value": axis_at - top},
+            fontSize=SMALL,
+            color=INK_SOFT,
+        ),
+        *draw_current(rows, labels, current, plot),
+        *(part for number in range(len(shown)) for part in draw_line(number, rows, plot)),
+        *(part for row in key for part in draw_key(row, left, top)),
+        *draw_builds(texts, slant, plot.x, HEIGHT),
+    ]
+    margins = Margins(left=left, right=EDGE, top=top, bottom=bottom)
+    return frame(
+        layers,
+        width=plot.width,
+        height=HEIGHT,
+        margins=margins,
+        title=labels.title,
+        description=labels.description,
+    )
+
+
+def make_rows(number: int, line: TrendLine, current: int | None) -> list[Row]:
+    """A row a point that there is."""
+    return [
+        {
+            "line": number,
+            "build": build,
+            "x": float(build),
+            "mean": point.mean,
+            "current": build == current,
+            "low": point.interval[0] if point.interval else None,
+            "high": point.interval[1] if point.interval else None,
+        }
+        for build, point in enumerate(line.points)
+        if point is not None
+    ]
+
+
+def lay_out(builds: Sequence[str], rows: Sequence[Row], scale: tuple[float, float], width: int) -> tuple[Plot, float]:
+    """The rulers, and the margin that labels need on the left."""
+    values = [row[name] for row in rows for name in ("mean", "low", "high") if row[name] is not None]
+    low, high = min(values), max(values)
+    reach = max(1.16 * (high - low), LEAST_REACH * (scale[1] - scale[0])) or 1.0
+    middle = (low + high) / 2
+    low, high = middle - reach / 2, middle + reach / 2
+    ticks = tuple(tick for tick in choose_ticks(low, high) if scale[0] <= tick <= scale[1]) or choose_ticks(low, high)
+    form = choose_form(ticks)
+    left = max(measure(write_number(tick), SMALL) for tick in ticks) + 10
+    least = LEAST_STEP if any(row["line"] for row in rows) else LEAST_STEP_ALONE
+    # A slanted name of the first build begins left of its point: where builds stand close, left of the plot.
+    left = max(left, reach_left(builds) - (width - left - EDGE) / len(builds) / 2)
+    inner = max(width - left - EDGE, least * len(builds))
+    y = Ruler(low, high, ticks, form, grid=True)
+    return Plot(Ruler(-0.5, len(builds) - 0.5), y, inner, inner / len(builds)), left
+
+
+def spread_out(rows: Sequence[Row], step: float) -> None:
+    """Sets points of one build a little apart where several systems have one."""
+    for build in {row["build"] for row in rows}:
+        together = [row for row in rows if row["build"] == build]
+        for number, row in enumerate(together):
+            row["x"] = build + (number - (len(together) - 1) / 2) * min(6 / step, 0.8 / len(together))
+
+
+def draw_line(number: int, rows: Sequence[Row], plot: Plot) -> list[Spec]:
+    """A system's intervals, its line, and its points: filled is the current build."""
+    mine = [row for row in rows if row["line"] == number]
+    colour, dash, shape = SERIES[number], list(DASHES[number]), SHAPES[number]
+    x, mean = plot.x.at("x"), plot.y.at("mean")
+    bars = [row for row in mine if row["low"] is not None]
+    point = {"type": "point", "shape": shape, "stroke": colour, "size": LARGE if plot.step >= LEAST_STEP else TINY}
+    return [
+        layer(
+            f"intervals-{letter(number)}",
+            {"type": "rule", "color": colour, "strokeWidth": 1},
+            bars,
+            x=x,
+            y=plot.y.at("low"),
+            y2={"field": "high"},
+        ),
+        layer(f"line-{letter(number)}", {"type": "line", "color": colour, "strokeDash": dash}, mine, x=x, y=mean),
+        layer(
+            f"points-{letter(number)}",
+            point | {"fill": SURFACE},
+            [row for row in mine if not row["current"]],
+            x=x,
+            y=mean,
+        ),
+        layer(
+            f"current-{letter(number)}",
+            point | {"fill": colour, "size": 80},
+            [row for row in mine if row["current"]],
+            x=x,
+            y=mean,
+        ),
+    ]
+
+
+def letter(number: int) -> str:
+    """The line's letter in class names."""
+    return "abcdef"[number]
+
+
+def draw_current(rows: Sequence[Row], labels: TrendLabels, current: int | None, plot: Plot) -> list[Spec]:
+    """A dotted line at the current build with its name above, and its mean where there is one alone."""
+    if current is None:
+        return []
+    means = [row["mean"] for row in rows if row["build"] == current]
+    text = labels.current + (f" {write_number(means[0])}" if len(means) == 1 else "")
+    text = fit(text, plot.width, SMALL)
+    half, at = measure(text, SMALL) / 2, (current + 0.5) * plot.step
+    middle = min(max(at, half), max(half, plot.width - half))
+    rule = {"type": "rule", "color": INK_SOFT, "strokeDash": [1, 3], "strokeWidth": 1}
+    return [
+        layer("current-build", rule, [{"x": current}], x=plot.x.at("x"), y={"value": -2}, y2={"value": HEIGHT}),
+        letters(
+            "current-text",
+            [{"text": text}],
+            {"value": middle},
+            {"value": -10},
+            align="center",
+            fontSize=SMALL,
+            fontWeight="bold",
+        ),
+    ]
+
+
+def draw_key(row: Row, left: float, top: float) -> list[Spec]:
+    """A system's dash and shape beside its name."""
+    number, start, up = row["number"], row["x"] - left, {"value": row["y"] - top}
+    colour, name = SERIES[number], letter(number)
+    rule = {"type": "rule", "color": colour, "strokeDash": list(DASHES[number])}
+    point = {"type": "point", "shape": SHAPES[number], "stroke": colour, "fill": SURFACE, "size": 44}
+    return [
+        layer(f"key-line-{name}", rule, [row], x={"value": start}, x2={"value": start + SIGN - 8}, y=up),
+        layer(f"key-point-{name}", point, [row], x={"value": start + SIGN / 2 - 4}, y=up),
+        letters(f"key-text-{name}", [row], {"value": row["from"] - left}, up, fontSize=SMALL),
+    ]
