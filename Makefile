@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ../shared/data/dbdc3_ja.jsonl
+DEMO := saiten-demo.db
 
 .PHONY: help install demo run test format lint types imports unit bench faults fit pages constraints clean
 
@@ -28,11 +29,18 @@ $(VENV)/.all: $(VENV)/.core
 
 install: $(VENV)/.all  ## make .venv with all extras that work on this machine
 
-demo: $(VENV)/.core  ## score the bundled dialogues through a private service
+demo: $(VENV)/.core  ## score the bundled dialogues and runs through a private service
 	@$(BIN)/saiten demo
 
-run: $(VENV)/.core  ## serve on http://127.0.0.1:8000
-	@$(BIN)/saiten serve
+# Made once, by order alone: results that are added to it later are not lost to a newer .venv.
+$(DEMO): | $(VENV)/.core
+	@echo "Scoring the demo's runs into $@ (about 10 s) …"
+	@$(BIN)/saiten demo --quiet --database $@
+
+# Of another database, named in the environment, nothing is made: it is served as it is.
+run: $(VENV)/.core $(if $(DATABASE_URL),,$(DEMO))  ## serve on http://127.0.0.1:8000, with the demo's runs in it
+	@echo "To open in a browser: http://127.0.0.1:8000/"
+	@DATABASE_URL="$${DATABASE_URL:-sqlite+aiosqlite:///$(DEMO)}" $(BIN)/saiten serve
 
 test: install lint types imports unit  ## format, lint, types, import contracts and tests
 
@@ -65,9 +73,10 @@ faults: install  ## run the fault table at full size, some 25 minutes
 fit: install  ## fit the lexical judge's weights again
 	$(BIN)/python scripts/fit_lexical.py $(DATA)
 
-pages: install  ## write again what is generated: the rubric schema and docs/settings.md
+pages: install  ## write again what is generated: the rubric schema, docs/settings.md, the demo's ratings
 	$(BIN)/python scripts/write_rubric_schema.py
 	$(BIN)/python scripts/write_settings_page.py
+	$(BIN)/python scripts/simulate_demo_ratings.py
 
 constraints: install  ## pin what is installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

@@ -2,4 +2,6 @@
 
 from app.cli import main
 
-main()
+# A process that this one starts imports this module too, under another name.
+if __name__ == "__main__":
+    main()

@@ -21,6 +21,7 @@ COMMANDS = {
     "worker": ("app.cli.worker", "Score the batches that a service takes."),
     "score": ("app.cli.score", "Score a file of dialogues."),
     "analyze": ("app.cli.analyze", "Ask what ratings and scores mean."),
+    "ratings": ("app.cli.ratings", "Import and export human ratings."),
     "gate": ("app.cli.gate", "Pass or fail a build by its scores."),
     "export-finetune": ("app.cli.export_finetune", "Turn human ratings into chat JSONL for a judge of your own."),
     "rubric": ("app.cli.rubric", "Check, list and show rubrics."),

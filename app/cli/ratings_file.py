@@ -1,0 +1,191 @@
+"""Files of human ratings as `saiten ratings` reads and writes them: NDJSON, a JSON array, a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from app.analysis.formats import MARK, number_of
+from app.analysis.reading import Unfit
+from app.batches.export import FORMULA_STARTS, write_rows
+from app.cli.analysis_input import guess, refuse_foreign
+from app.cli.items import InvalidItems, read_bytes, shorten_faults
+from app.domain.dialogue import Limits
+from app.domain.errors import InvalidRequest, NotFound
+from app.domain.lines import InvalidLines
+from app.domain.model import ID_PATTERN
+from app.domain.rating_lines import Unread, check_records, locate_fault, parse_lines
+from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.validation import clip
+
+TEXTS = ("item", "evaluation", "batch", "candidate", "system", "rater")
+STAMP = "created_at"
+"""When a rating came in: an export tells it, and an import passes it over, for it sets its own."""
+
+COLUMNS = (*TEXTS, "comment", STAMP)
+DEFUSED = re.compile(f"'+(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
+FORMULA = re.compile(f"'*(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
+COUNT = re.compile("[0-9]{1,10}")
+ASPECT = re.compile(ID_PATTERN)
+
+Record = tuple[int, Any]
+Row = dict[str, Any]
+
+
+class RatingFile:
+    """The ratings of FILE, or of standard input for `-`, all checked. Raises InvalidItems that names lines.
+
+    `fill` is what records say that do not say it themselves.
+    """
+
+    def __init__(self, path: str, limits: Limits, fill: Row) -> None:
+        self._name = "standard input" if path == "-" else path
+        body = read_bytes(path)
+        refuse_foreign([body], self._name)
+        body = body.removeprefix(MARK)
+        form = guess(path, body.lstrip()[:1])
+        self._noun = "element" if form == "json" else "line"
+        try:
+            records = fill_in(READERS[form](body), fill)
+            self.ratings, self._numbers = check_records(records, limits, noun=self._noun)
+        except StrictJSONError as error:
+            raise InvalidItems(f"{self._name}: {error}") from None
+        except InvalidLines as error:
+            raise self._name_places(error) from None
+        if not self.ratings:
+            raise InvalidItems(f"{self._name}: no ratings; expected a JSON array, one JSON object a line, or a table")
+
+    def explain(self, error: NotFound | InvalidRequest, start: int) -> InvalidItems:
+        """What was wrong with the ratings from the one numbered `start`, from 0, in terms of the file."""
+        located = locate_fault(error, self._numbers[start:], noun=self._noun)
+        return self._name_places(located) if isinstance(located, InvalidLines) else InvalidItems(error.detail)
+
+    def _name_places(self, error: InvalidLines) -> InvalidItems:
+        places = [f"{self._name}: {self._noun} {number}: {what}" for number, what in error.faults]
+        return InvalidItems(shorten_faults(places, error.total))
+
+
+def fill_in(records: Iterable[Record], fill: Row) -> Iterator[Record]:
+    """The records with what they lack, and without the time at which they once came in."""
+    for number, record in records:
+        if not isinstance(record, dict):
+            yield number, record
+            continue
+        given = {name: value for name, value in record.items() if name != STAMP}
+        lacking = {name: value for name, value in fill.items() if given.get(name) is None}
+        if given.get("evaluation") is not None:
+            lacking.pop("batch", None)  # an evaluation says it by itself
+        yield number, {**given, **lacking}
+
+
+def parse_array(body: bytes) -> Iterator[Record]:
+    """The elements of a JSON array, numbered from 1; raises StrictJSONError."""
+    found = parse_strict_json(body)
+    if not isinstance(found, list):
+        raise StrictJSONError("the document is not a list of ratings")
+    yield from enumerate(found, start=1)
+
+
+def parse_table(body: bytes) -> Iterator[Record]:
+    """The rows of a table below its header, each numbered by its first line; raises InvalidLines.
+
+    An empty cell says nothing, an empty row is none.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        number = body.count(b"\n", 0, error.start) + 1
+        raise InvalidLines([(number, "is not UTF-8: save the table as “CSV UTF-8”")]) from None
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    columns: list[str] | None = None
+    start = 1
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            # What follows a broken quotation cannot be told apart into cells.
+            yield start, Unread(f"is not valid CSV: {error}")
+            return
+        if row is None:
+            return
+        if any(row):
+            if columns is None:
+                columns = read_header(row, start)
+            else:
+                yield start, read_row(row, columns)
+        start = rows.line_num + 1
+
+
+def read_header(row: list[str], line: int) -> list[str]:
+    """The columns' names; raises InvalidLines, since no row can be read without them."""
+    names = [cell.strip() for cell in row]
+    faults = [f"the header has {clip(name)!r} more than once" for name in dict.fromkeys(names) if names.count(name) > 1]
+    faults += [
+        f"column {number} is called {clip(name)!r}, and no aspect can be; known are {', '.join(TEXTS)} and comment"
+        for number, name in enumerate(names, start=1)
+        if name not in COLUMNS and not ASPECT.fullmatch(name)
+    ]
+    if not {"item", "evaluation"} & set(names):
+        alone = len(names) == 1 and any(mark in names[0] for mark in ";\t")
+        faults.append("the header has no column 'item'" + (": cells are to be separated by commas" if alone else ""))
+    elif not set(names) - set(COLUMNS):
+        faults.append("the header names no aspect")
+    if faults:
+        raise InvalidLines([(line, what) for what in faults])
+    return names
+
+
+def read_row(row: list[str], columns: list[str]) -> Row | Unread:
+    """One row as a record."""
+    if len(row) != len(columns):
+        return Unread(f"has {len(row)} cells where the header has {len(columns)}")
+    record: Row = {"ratings": {}}
+    try:
+        for name, cell in zip(columns, row, strict=True):
+            if name in COLUMNS:
+                text = cell if name == "comment" else cell.strip()
+                record |= {name: count_of(text) if name == "candidate" else restore(text)} if text else {}
+            elif cell.strip():
+                record["ratings"][name] = number_of(cell.strip(), name)
+    except Unfit as unfit:
+        return Unread(str(unfit))
+    if not record["ratings"]:
+        return Unread("rates nothing; leave the row out")
+    return record
+
+
+def count_of(cell: str) -> int:
+    """A candidate's number; raises Unfit."""
+    if not COUNT.fullmatch(cell):
+        raise Unfit("'candidate' is not a whole number from 0")
+    return int(cell)
+
+
+READERS: dict[str, Callable[[bytes], Iterator[Record]]] = {
+    "ndjson": parse_lines,
+    "json": parse_array,
+    "csv": parse_table,
+}
+
+
+def write_table(ratings: Sequence[Row]) -> Iterator[str]:
+    """The ratings as CSV, piece by piece: a column an aspect, in the order in which they first appear."""
+    aspects = [*dict.fromkeys(name for rating in ratings for name in rating["ratings"])]
+    yield write_rows([[*COLUMNS, *aspects]]).decode()
+    for rating in ratings:
+        texts = [disarm(cell) if isinstance(cell := rating.get(name), str) else cell for name in COLUMNS]
+        yield write_rows([[*texts, *(rating["ratings"].get(name) for name in aspects)]]).decode()
+
+
+def disarm(text: str) -> str:
+    """The text, after an apostrophe where a spreadsheet would take it for a formula; and where it looks as if it had
+    such an apostrophe already, so that `restore` gives every text back as it was."""
+    return f"'{text}" if text.startswith("'") and FORMULA.match(text) else text
+
+
+def restore(cell: str) -> str:
+    """The text of a cell that may have been disarmed."""
+    return cell[1:] if DEFUSED.match(cell) else cell
