@@ -37,6 +37,7 @@ from app.meta.records import (
     uses_scores,
 )
 from app.meta.reliabilities import Reliabilities, key_in, validation_of
+from app.meta.revalidation import Revalidation
 from app.meta.runs import make_run, read_results
 from app.meta.scales import Scales, check_ratings, scales_to_rate
 from app.meta.table import AnswerTable
@@ -70,6 +71,7 @@ class MetaDesk:
         reliabilities: Reliabilities,
         anchors: AnchorCheck,
         now: Callable[[], datetime],
+        revalidation: Revalidation | None = None,
     ) -> None:
         self._batches = batches
         self._ratings = ratings
@@ -77,13 +79,15 @@ class MetaDesk:
         self._reliabilities = reliabilities
         self._anchors = anchors
         self._now = now
+        self._revalidation = revalidation or Revalidation()
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     # Human ratings
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
         """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
-        evaluation has an aspect that its rubric has not, or a value off its scale; NotFound as the store does."""
+        evaluation has an aspect that its rubric has not, or a value off its scale; NotFound as the store does. Badges
+        that they concern follow in the background."""
         named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
         if len(named) > MOST_BATCHES:
             raise InvalidRequest(
@@ -99,7 +103,10 @@ class MetaDesk:
         scales = self._scales_of(set(rubrics.values()))
         fitting = [scales.get(rubrics.get(rating.batch or rating.evaluation or "", "")) for rating in ratings]
         await asyncio.to_thread(check_ratings, ratings, fitting)
-        return await self._ratings.keep(project, ratings, self._now())
+        kept = await self._ratings.keep(project, ratings, self._now())
+        loose = any(rating.batch is None for rating in ratings)
+        self._revalidation.ask(project, [*named, *([None] if loose else [])])
+        return kept
 
     def _scales_of(self, rubrics: Collection[str]) -> dict[str, Scales]:
         """What may be rated by each of the rubrics that are still there: of one that is gone, anything."""
@@ -113,8 +120,15 @@ class MetaDesk:
         return await self._ratings.list(project, wanted, after=after, limit=limit)
 
     async def remove_ratings(self, project: str, wanted: RatingFilter) -> int:
-        """How many there were."""
-        return await self._ratings.remove(project, wanted)
+        """How many there were. Badges that rested on them go, or follow what is left, in the background."""
+        removed = await self._ratings.remove(project, wanted)
+        if removed:
+            self._revalidation.ask(project, [wanted.batch], removed=True)
+        return removed
+
+    async def settle(self) -> None:
+        """Returns when the badges have followed the ratings: for a process that ends, while a service goes on."""
+        await self._revalidation.drain()
 
     # Analyses
 

@@ -72,12 +72,39 @@ class Reliabilities:
             await self._store.keep_validation(project, key, found)
             self._seen.pop(project, None)
 
+    async def renew(
+        self,
+        project: str,
+        key: JudgeKey,
+        batch: str,
+        found: Validation | None,
+        *,
+        now: datetime,
+        removed: bool = False,
+    ) -> None:
+        """Keeps what the ratings of the batch now say of its judge, None where they say nothing. A badge that rests on
+        the batch gives way even to nothing; so does one of several batches where ratings were `removed`, since it may
+        rest on them."""
+        known = (await self._store.validations(project)).get(key)
+        rests = known is not None and (known.batch == batch or (removed and known.batch is None))
+        if found is not None and (rests or outweighs(found, known)):
+            await self._store.keep_validation(project, key, found)
+        elif found is None and known is not None and known.aspects and rests:
+            # In the place of the figures that are gone: it holds none, and any others outweigh it.
+            await self._store.keep_validation(project, key, Validation(n=0, batch=batch, at=now, aspects={}))
+        self._seen.pop(project, None)
+
+    async def batches(self, project: str) -> list[str]:
+        """The batches on which the project's badges rest, those of several batches left out."""
+        found = await self._store.validations(project)
+        return [known.batch for known in found.values() if known.batch is not None and known.aspects]
+
     async def _known(self, project: str) -> Mapping[JudgeKey, Reliability]:
         read_at, known = self._seen.get(project, (None, {}))
         if read_at is None or self._clock() - read_at > FRESH_SECONDS:
             # Put into words once: a stream of results asks a hundred thousand times.
             found = await self._store.validations(project)
-            known = {key: describe_reliability(validation) for key, validation in found.items()}
+            known = {key: describe_reliability(validation) for key, validation in found.items() if validation.aspects}
             self._seen[project] = (self._clock(), known)
         return known
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
@@ -13,9 +13,8 @@ from starlette.responses import JSONResponse
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
-from app.domain.lines import InvalidLines
-from app.domain.strict_json import StrictJSONError, parse_strict_json
-from app.domain.validation import InvalidDocument, validate
+from app.domain.rating_lines import locate_fault, read_rating_lines
+from app.domain.validation import validate
 from app.web.body import JSON, decode, receive, require_media_type
 from app.web.evaluations import Serving
 from app.web.idempotency import once
@@ -56,7 +55,7 @@ async def keep_ratings(request: Request, service: Serving) -> Response:
         try:
             kept = await service.meta.keep_ratings(request.state.project, ratings)
         except (NotFound, InvalidRequest) as error:
-            raise at_line(error, lines) from None
+            raise locate_fault(error, lines) from None
         return JSONResponse({"added": kept.added, "replaced": kept.replaced})
 
     return await once(request, service.store, make)
@@ -95,42 +94,10 @@ def read_one(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]
 
 def read_ratings(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
     """The ratings of NDJSON, each with its line. Raises InvalidLines."""
-    ratings: list[HumanRating] = []
-    lines: list[int] = []
-    faults: list[tuple[int, str]] = []
-    seen: dict[tuple[Any, ...], int] = {}
-    for number, line in enumerate(body.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            rating = validate(HumanRating, parse_strict_json(line), limits)
-        except (StrictJSONError, InvalidDocument) as error:
-            faults.append((number, str(error)))
-            continue
-        before = seen.setdefault(target_of(rating), number)
-        if before != number:
-            faults.append((number, f"rates what line {before} rates, by the same rater"))
-        ratings.append(rating)
-        lines.append(number)
-    if faults:
-        raise InvalidLines(faults)
+    ratings, lines = read_rating_lines(body, limits)
     if not ratings:
         raise InvalidRequest("the body holds no rating; send one JSON object a line")
     return ratings, lines
-
-
-def target_of(rating: HumanRating) -> tuple[Any, ...]:
-    """Who rates what."""
-    return rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
-
-
-def at_line(error: NotFound | InvalidRequest, lines: list[int]) -> Exception:
-    """The faults of single ratings, at their lines; the error itself where it names none."""
-    if isinstance(error, InvalidLines):
-        return InvalidLines([(lines[number - 1], what) for number, what in error.faults], error.total)
-    if error.pointer is None or not error.pointer.isdigit():
-        return error
-    return InvalidLines([(lines[int(error.pointer)], error.detail)])
 
 
 def refuse_other_queries(request: Request, *known: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from tests.support.keyed import make_keys
-from tests.support.posted import NDJSON, post_batch, wait_for
+from tests.support.posted import NDJSON, make_item, post_batch, wait_for
 from tests.support.records import BODY
 from tests.support.serving import serving
 
@@ -267,3 +268,33 @@ async def test_each_project_has_its_own_and_readers_may_only_read(tmp_path: Path
             await client.delete("/v1/ratings?rater=r1", headers=reader),
         ):
             assert (response.status_code, response.json()["code"]) == (403, "insufficient-scope")
+
+
+async def wait_for_badge(client: httpx.AsyncClient, batch_id: str, n: int | None) -> dict[str, Any]:
+    """The reliability of the batch's summary once it rests on so many items."""
+    async with asyncio.timeout(30):
+        while True:
+            found: dict[str, Any] = (await client.get(f"/v1/batches/{batch_id}/summary")).json()["reliability"]
+            if found["n"] == n:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_ratings_of_a_batch_become_the_reliability_of_its_judge_by_themselves(client: httpx.AsyncClient) -> None:
+    items = [make_item(number, response="はい、" * (number % 5) + "海まで行きました。") for number in range(24)]
+    batch = (await client.post("/v1/batches", json={"items": items})).json()["id"]
+    await wait_for(client, batch)
+    assert (await wait_for_badge(client, batch, None))["detail"] == "not validated against humans"
+    lines = (await client.get(f"/v1/batches/{batch}/results")).content.splitlines()
+    scored = {one["item"]: one["aspects"] for one in map(json.loads, lines)}
+    given = [
+        rating(item, rater, batch=batch, ratings={name: found["rating"] for name, found in aspects.items()})
+        for item, aspects in scored.items()
+        for rater in ("r1", "r2")
+    ]
+    assert (await post(client, *given)).json() == {"added": 48, "replaced": 0}
+    badge = await wait_for_badge(client, batch, 24)
+    assert badge["validated"] is True
+    assert all(found["spearman"] == pytest.approx(1) for found in badge["aspects"].values())
+    assert (await client.delete(f"/v1/ratings?batch={batch}")).json() == {"removed": 48}
+    assert (await wait_for_badge(client, batch, None))["validated"] is False
