@@ -18,18 +18,28 @@ from app import openers
 from app.adapters.memory_cache import NoCallCache
 from app.adapters.speech_check import SpeechChecks
 from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.browsing import SQLResultBrowser
 from app.adapters.sql.keys import SQLKeyring
 from app.adapters.sql.meta.store import SQLMetaStore
+from app.adapters.sql.rounds import SQLRoundStore
 from app.adapters.sql.store import SQLStore
 from app.adapters.telemetry import PrometheusTelemetry
 from app.batches.desk import BatchDesk
 from app.batches.worker import BatchWorker, window_of
+from app.browse_ports import ResultBrowser
 from app.call_cache import CachedCalls
 from app.cancellation import end_tasks
+from app.charts.engine import open_process
+from app.charts.render import ChartRenderer
 from app.flow.control import FlowControl
 from app.meta.anchors import AnchorCheck
+from app.meta.computations import Computations
 from app.meta.desk import MetaDesk
+from app.meta.examination import Examiner
+from app.meta.overview import Overviews
 from app.meta.reliabilities import Reliabilities
+from app.meta.revalidation import BadgeRenewal, Revalidation
+from app.meta.rounds import RoundDesk
 from app.pipeline import Instruments
 from app.ports import CallCache, Keyring, Store, Telemetry
 from app.relevance import Relevance
@@ -55,6 +65,12 @@ class Service:
     desk: BatchDesk
     meta: MetaDesk
     reliabilities: Reliabilities
+    browser: ResultBrowser
+    rounds: RoundDesk
+    examiner: Examiner
+    overview: Overviews
+    computations: Computations
+    charts: ChartRenderer
     worker: BatchWorker
     keyring: Keyring
     telemetry: PrometheusTelemetry
@@ -79,17 +95,36 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
         meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
+        batches, ratings, rubrics = SQLBatchStore(engine), SQLMetaStore(engine), instruments.rubrics
+        computations = Computations(now=instruments.now)
+        stack.push_async_callback(computations.close)
+        charts = ChartRenderer(open_executor=open_process)
+        stack.callback(charts.close)
         yield Service(
-            settings,
-            instruments,
-            store,
-            desk,
-            meta,
-            reliabilities,
-            worker,
-            SQLKeyring(engine),
-            telemetry,
-            openers.describe_encoder(settings),
+            settings=settings,
+            instruments=instruments,
+            store=store,
+            desk=desk,
+            meta=meta,
+            reliabilities=reliabilities,
+            browser=SQLResultBrowser(engine),
+            rounds=RoundDesk(
+                batches=batches,
+                rounds=SQLRoundStore(engine),
+                ratings=meta,
+                rubrics=rubrics,
+                now=instruments.now,
+                new_id=lambda: new_id("rr_"),
+                limits=settings.limits,
+            ),
+            examiner=Examiner(batches=batches, rubrics=rubrics, compute=meta.compute),
+            overview=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=meta.compute),
+            computations=computations,
+            charts=charts,
+            worker=worker,
+            keyring=SQLKeyring(engine),
+            telemetry=telemetry,
+            encoder_settings=openers.describe_encoder(settings),
         )
 
 
@@ -168,13 +203,21 @@ def open_meta(
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
+    batches, revalidation = SQLBatchStore(engine), Revalidation()
+    stack.push_async_callback(revalidation.close)
     desk = MetaDesk(
-        batches=SQLBatchStore(engine),
+        batches=batches,
         ratings=store,
         rubrics=instruments.rubrics,
         reliabilities=reliabilities,
         anchors=AnchorCheck(replace(instruments, judge=judge, lane="batch"), store, now=instruments.now),
         now=instruments.now,
+        revalidation=revalidation,
+    )
+    revalidation.begin(
+        BadgeRenewal(
+            analyse=desk.analyse, batches=batches, ratings=store, reliabilities=reliabilities, now=instruments.now
+        )
     )
     return desk, reliabilities
 

@@ -1,4 +1,4 @@
-"""What browsing a batch's results needs of the store, as a role: sorted, filtered and counted without reading them all."""
+"""What browsing a batch's results needs of the store, as a role: sorted, filtered and counted without reading all."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from app.charts.lettering import tame
 from app.domain.model import digest
 
 MOST_KEPT = 256
+SMALLEST: dict[str, Any] = {"data": {"values": [{}]}, "mark": "point"}
 LINKS = frozenset({"url", "href"})
 """Keys by which a specification would have something fetched, or take a reader elsewhere."""
 
@@ -48,6 +49,12 @@ class ChartRenderer:
             if len(self._kept) > self._most_kept:
                 self._kept.popitem(last=False)
             return drawn
+
+    def warm(self) -> None:
+        """Starts the engine's process in the background, where it is one: the next drawing need not wait for that."""
+        if self._executor is None and self._open_executor is not None:
+            self._executor = self._open_executor()
+            self._executor.submit(draw_svg, SMALLEST)
 
     def close(self) -> None:
         """Ends the executor that was opened; a drawing after it would open another."""

@@ -54,7 +54,7 @@ class StoredRating(HumanRating):
 
 
 class RatingFilter(Value):
-    """Which ratings; None means any."""
+    """Which ratings; None means any. Those of a `batch` are of its items, or of its evaluations."""
 
     item: str | None = None
     evaluation: str | None = None

@@ -26,7 +26,9 @@ from app.web import (
     ratings,
     rubrics,
 )
+from app.web.admission import Admission
 from app.web.batch_openapi import DOCUMENTED
+from app.web.dashboard import router as dashboard
 from app.web.meta_openapi import META_DOCUMENTED
 from app.web.middleware import Gatekeeper, RequestFrame
 
@@ -64,12 +66,15 @@ def create_application(settings: Settings) -> FastAPI:
         application.include_router(resource.router)
     application.include_router(operations.probes)
     docs.mount_assets(application)
+    dashboard.install(application)
     problems.install(application)
 
     def service() -> Service:
         found: Service = application.state.service
         return found
 
-    application.add_middleware(Gatekeeper, keyring=lambda: service().keyring, allow_anonymous=settings.allow_anonymous)
+    admission = Admission(lambda: service().keyring, allow_anonymous=settings.allow_anonymous)
+    application.state.admission = admission
+    application.add_middleware(Gatekeeper, admission=admission)
     application.add_middleware(RequestFrame)
     return application

@@ -9,16 +9,9 @@ from importlib.resources import files
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 
 router = APIRouter(include_in_schema=False)
-
-
-@router.get("/")
-async def root() -> Response:
-    """Leads to the API's pages until there is more to see here."""
-    return RedirectResponse("docs")
 
 
 @router.get("/docs")

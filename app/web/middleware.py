@@ -6,8 +6,6 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -15,7 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.domain.errors import SaitenError
 from app.log_context import working_on
-from app.ports import APIKey, Keyring
+from app.ports import APIKey
+from app.web.admission import Admission, Admitted, bearer_of, cookie_of
+from app.web.dashboard.errors import show_status, wants_page
 from app.web.problems import Refused, answer_error, problem
 
 logger = logging.getLogger("saiten.web")
@@ -24,7 +24,7 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/")
 """POST that reads: the body holds the question."""
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+READING = frozenset({"GET", "HEAD"})
 MOST_HEADER_BYTES = 32 * 1024
 SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -67,6 +67,9 @@ class RequestFrame:
             logger.exception("unexpected error", extra={"request_id": request_id})
             if answered:
                 raise
+            if wants_page(request := Request(inner, receive)):
+                await show_status(request, 500, "", [], {})(scope, receive, frame)
+                return
             title, detail = "Something went wrong inside Saiten", "the log has a record with this X-Request-Id"
             response = problem(500, "internal-error", title, detail, instance=scope["path"])
             await response(scope, receive, frame)
@@ -78,10 +81,9 @@ class RequestFrame:
 class Gatekeeper:
     """Refuses ambiguous framing and callers without a right, before any body is read."""
 
-    def __init__(self, app: ASGIApp, keyring: Callable[[], Keyring], *, allow_anonymous: bool) -> None:
+    def __init__(self, app: ASGIApp, admission: Admission) -> None:
         self._app = app
-        self._keyring = keyring
-        self._allow_anonymous = allow_anonymous
+        self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,40 +95,24 @@ class Gatekeeper:
             refuse_smuggling(request.headers)
             # The router's own path: `request.url` is put together from the Host header, which the caller writes.
             if scope["path"] == "/v1" or scope["path"].startswith("/v1/"):
-                project, granted = await self._admit(request)
-                scope.setdefault("state", {}).update(project=project, scope=granted)
+                admitted = await self._admit(request)
+                scope.setdefault("state", {}).update(project=admitted.project, scope=admitted.scope)
         except SaitenError as error:
             await answer_error(request, error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _admit(self, request: Request) -> tuple[str, str]:
-        """The caller's project, and what it may do there."""
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        keyring = self._keyring()
-        if scheme.lower() == "bearer" and token:
-            key = await keyring.find(token.strip())
-            if key is not None:
-                require_scope(key, request.method, scope_path(request))
-                return key.project, key.scope
-        if not await keyring.any():
-            self._require_loopback(request)
-            return "default", "admin"
-        detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
-        raise Refused(
-            401, "unauthorized", "A valid key is needed", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'}
-        )
-
-    def _require_loopback(self, request: Request) -> None:
-        host = request.client.host if request.client else ""
-        if host not in LOOPBACK and not self._allow_anonymous:
-            detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
-            raise Refused(403, "loopback-only", "Not from here without a key", detail)
-        # A page of another site in the user's own browser also comes from loopback (DNS rebinding).
-        origin = urlsplit(request.headers.get("origin", "")).hostname
-        if origin is not None and origin not in LOOPBACK | {"localhost"} and not self._allow_anonymous:
-            detail = "without keys the service answers pages of this machine only; make a key with `saiten keys create`"
-            raise Refused(403, "loopback-only", "Not from this page without a key", detail)
+    async def _admit(self, request: Request) -> Admitted:
+        """The caller, who may do what the request asks for."""
+        token = bearer_of(request)
+        if token is None and request.method in READING:
+            # The dashboard's own downloads and events. No other site can have a browser send the cookie along with
+            # anything but a page that is opened, and what writes wants the header.
+            token = cookie_of(request)
+        admitted = await self._admission.admit(request, token)
+        if admitted.key is not None:
+            require_scope(admitted.key, request.method, scope_path(request))
+        return admitted
 
 
 def refuse_large(headers: Headers) -> None:

@@ -157,7 +157,11 @@ def answer_http_error(request: Request, error: Exception) -> Response:
     """What Starlette itself refuses: no such path, wrong method."""
     if not isinstance(error, HTTPException):
         raise error
+    from app.web.dashboard.errors import show_status, wants_page
+
     status = HTTPStatus(error.status_code)
+    if wants_page(request):
+        return show_status(request, status, "", [], dict(error.headers or {}))
     code = status.phrase.lower().replace(" ", "-")
     path: str = request.scope["path"]
     detail = status.description or status.phrase

@@ -302,7 +302,7 @@ async def test_ratings_are_filtered_and_removed_by_every_field(bench: Bench) -> 
     ]
     filters: list[tuple[dict[str, str], list[int]]] = [
         ({"item": "item-1"}, [0, 1]),
-        ({"batch": "ba_1"}, [1]),  # not the evaluation's, which names no batch
+        ({"batch": "ba_1"}, [1, 2]),  # the evaluation's too, which names no batch and is of one
         ({"evaluation": "ev_ba_1_1"}, [2]),
         ({"rater": "r2"}, [1, 3]),
         ({"item": "item-1", "rater": "r2"}, [1]),

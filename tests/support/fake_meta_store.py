@@ -76,7 +76,9 @@ class FakeMetaStore:
     async def remove(self, project: str, wanted: RatingFilter) -> int:
         if wanted == RatingFilter():
             raise InvalidRequest("say which ratings")
-        gone = [key for key, (_, rating, _) in self._living() if key[0] == project and fits(rating, wanted)]
+        gone = [
+            key for key, (_, rating, batch) in self._living() if key[0] == project and fits(rating, batch, wanted)
+        ]
         for key in gone:
             del self._ratings[key]
         return len(gone)
@@ -142,11 +144,12 @@ class FakeMetaStore:
     ) -> builtins.list[tuple[int, StoredRating]]:
         found = [
             (number, rating)
-            for (owner, _), (number, rating, _) in self._living()
-            if owner == project and number > after and fits(rating, wanted)
+            for (owner, _), (number, rating, batch) in self._living()
+            if owner == project and number > after and fits(rating, batch, wanted)
         ]
         return found[:limit]
 
 
-def fits(rating: StoredRating, wanted: RatingFilter) -> bool:
-    return all(getattr(rating, name) == value for name, value in wanted.model_dump(exclude_none=True).items())
+def fits(rating: StoredRating, batch: str | None, wanted: RatingFilter) -> bool:
+    own = {**rating.model_dump(), "batch": batch}
+    return all(own[name] == value for name, value in wanted.model_dump(exclude_none=True).items())

@@ -18,6 +18,7 @@ from app.adapters.sql.engine import read
 from app.adapters.sql.tables import batch_items, batches, can_hold, evaluations, result_figures
 from app.browse_ports import Browsed, BrowsedPage, ResultQuery
 from app.scores import unpack
+from app.tally import unpack as unpack_tally
 
 NOTHING = BrowsedPage(total=0, rows=())
 figure = result_figures.c
@@ -25,11 +26,13 @@ figure = result_figures.c
 
 @dataclass(frozen=True)
 class Browsable:
-    """A batch of the project, the columns that its measures stand in, and how many results it has."""
+    """A batch of the project, the columns that its measures stand in, and how many results it has. `tally` is what they
+    amount to, packed, and None where that is not known."""
 
     id: str
     columns: Mapping[str, str]
     total: int
+    tally: str | None
 
 
 class SQLResultBrowser:
@@ -90,10 +93,11 @@ async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -
     table = batches.c
     mine = (table.id == batch_id) & (table.project == project) & (table.status != RECEIVING)
     results = table.scored + table.partial + table.failed
-    row = (await connection.execute(select(table.measures, results.label("results")).where(mine))).one_or_none()
+    query = select(table.measures, table.tally, results.label("results")).where(mine)
+    row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    return Browsable(batch_id, dict(zip(read_measures(row.measures), VALUES, strict=False)), row.results)
+    return Browsable(batch_id, dict(zip(read_measures(row.measures), VALUES, strict=False)), row.results, row.tally)
 
 
 async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[str]:
@@ -101,6 +105,10 @@ async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[s
     names = [name for name in batch.columns if name.endswith(BLENDED)]
     if not names:
         return set()
+    if batch.tally is not None:
+        known = unpack_tally(batch.tally)
+        unblended = {name + BLENDED for name, aspect in known.aspects.items() if not aspect.blended.n}
+        return unblended - known.aspects.keys() - known.composites.keys()  # ids may end so
     counts = [func.count(figure[batch.columns[name]]) for name in names]
     row = (await connection.execute(select(*counts).where(figure.batch_id == batch.id))).one()
     return {name for name, count in zip(names, row, strict=True) if count == 0}

@@ -191,9 +191,11 @@ def read_rating(row: Row[Any]) -> StoredRating:
 
 
 def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
-    """What a rating must fulfil to be meant. An evaluation's names no batch, though it goes with one."""
-    exact = ((table.item, wanted.item), (table.evaluation, wanted.evaluation), (table.rater, wanted.rater))
-    conditions: list[ColumnElement[bool]] = [column == value for column, value in exact if value is not None]
-    if wanted.batch is not None:
-        conditions += [table.batch_id == wanted.batch, table.item.is_not(None)]
-    return conditions
+    """What a rating must fulfil to be meant. One of an evaluation is one of the batch that the evaluation is of."""
+    exact = (
+        (table.item, wanted.item),
+        (table.evaluation, wanted.evaluation),
+        (table.batch_id, wanted.batch),
+        (table.rater, wanted.rater),
+    )
+    return [column == value for column, value in exact if value is not None]

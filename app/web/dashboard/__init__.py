@@ -1,0 +1,1 @@
+"""The dashboard: pages for people, rendered on the server, on the same store and with the same keys as the API."""

@@ -1,0 +1,163 @@
+"""`/compare`: whether a run is better or worse than another, and the dialogues that say why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from markupsafe import Markup
+
+from app.batch_ports import BatchFilter
+from app.bootstrap import Service
+from app.domain.batch import Batch
+from app.domain.errors import SignatureMismatch, UnknownAspect
+from app.domain.rubric import Rubric
+from app.meta.computations import Pending
+from app.meta.examination import Examination
+from app.web.dashboard.compare_dialogues import Reader
+from app.web.dashboard.compare_gate import list_reasons
+from app.web.dashboard.compare_view import (
+    build_chart,
+    explain_pieces,
+    list_names,
+    make_tables,
+    name_measures,
+    shorten,
+)
+from app.web.dashboard.examining import examine, find_obstacle
+from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.run_charts import Speech, speech_of
+from app.web.dashboard.run_values import build_of, find_predecessors, find_rubric, judges_of, system_of
+from app.web.dashboard.session import Project
+from app.web.dashboard.texts import query
+from app.web.evaluations import Serving
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+MOST_LISTED = 100
+"""Runs to choose from; older ones are picked on the list of runs."""
+
+LONGEST = 100
+"""Characters of an id or a measure."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together."""
+
+    baseline: str
+    candidate: str
+    measure: str
+    mismatch: bool
+
+    def address(self, **changes: Any) -> str:
+        """This page, asked otherwise."""
+        given = {**vars(self), "mismatch": "1" if self.mismatch else None, **changes}
+        return query("/compare", **given)
+
+
+@router.get("/compare")
+async def show_comparison(request: Request, service: Serving, project: Project) -> Response:
+    """Two runs side by side; without two of them the choice of runs."""
+    asked = read_asked(request)
+    speech = speech_of(request)
+    picked = [await find_picked(service, project, batch_id) for batch_id in (asked.baseline, asked.candidate)]
+    runs = await service.desk.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
+    runs += [batch for batch in picked if batch is not None and batch.id not in {run.id for run in runs}]
+    baseline, candidate = picked
+    if baseline is None or candidate is None:
+        chosen = await suggest(service, project, runs, baseline, candidate)
+        return render(request, "compare.html", state="pick", asked=asked, runs=runs, chosen=chosen, **describe(service))
+    found = await gather(service, project, speech, asked, (baseline, candidate))
+    swapped = asked.address(baseline=candidate.id, candidate=baseline.id)
+    chosen = {"baseline": baseline.id, "candidate": candidate.id}
+    both = {"baseline": baseline, "candidate": candidate, "swapped": swapped, "names": shorten(baseline, candidate)}
+    return render(request, "compare.html", asked=asked, runs=runs, chosen=chosen, **both, **describe(service), **found)
+
+
+def read_asked(request: Request) -> Asked:
+    """The parameters, whatever was sent."""
+    given = {
+        name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("baseline", "candidate", "measure")
+    }
+    return Asked(**given, mismatch=request.query_params.get("mismatch") == "1")
+
+
+def describe(service: Service) -> dict[str, Any]:
+    """What the templates ask about any run."""
+    return {"system_of": system_of, "build_of": build_of, "judges_of": lambda batch: judges_of(service, batch)}
+
+
+async def find_picked(service: Service, project: str, batch_id: str) -> Batch | None:
+    """The run of this id, None where none is named. Raises NotFound for one that the project has not."""
+    return await service.desk.find(project, batch_id) if batch_id else None
+
+
+async def suggest(
+    service: Service, project: str, runs: list[Batch], baseline: Batch | None, candidate: Batch | None
+) -> dict[str, str]:
+    """What stands chosen at first: the newest run, and the one before it of its name and system."""
+    first = candidate or next((run for run in runs if baseline is None or run.id != baseline.id), None)
+    before = baseline
+    if first is not None and before is None:
+        before = (await find_predecessors(service.desk, project, [first])).get(first.id)
+    if before is None:
+        before = next((run for run in runs if first is not None and run.id != first.id), None)
+    return {"baseline": before.id if before else "", "candidate": first.id if first else ""}
+
+
+async def gather(
+    service: Service, project: str, speech: Speech, asked: Asked, both: tuple[Batch, Batch]
+) -> dict[str, Any]:
+    """The state of the page, and what it takes to show it."""
+    rubric = find_rubric(service, both[1].rubric)
+    obstacle = find_obstacle(service, both)
+    if obstacle is not None or rubric is None:
+        return obstacle or {"state": "gone"}
+    try:
+        examined = await ask(service, project, asked, rubric, both)
+    except SignatureMismatch as error:
+        pieces = explain_pieces(error.pieces)
+        return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1")}
+    if isinstance(examined, Pending):
+        return {"state": "computing"}
+    report = await make_report(service, project, speech, rubric=rubric, both=both, found=examined)
+    return {"state": "ready", **report}
+
+
+async def ask(
+    service: Service, project: str, asked: Asked, rubric: Rubric, both: tuple[Batch, Batch]
+) -> Examination | Pending:
+    """The comparison, once it is reckoned; a measure that the runs have not is as none."""
+    known = {aspect.id for aspect in rubric.aspects} | {composite.id for composite in rubric.composites}
+    measure = asked.measure if asked.measure.removesuffix(".blended") in known else None
+    try:
+        return await examine(service, project, both, rubric, measure=measure, mismatch=asked.mismatch)
+    except UnknownAspect:
+        return await examine(service, project, both, rubric, mismatch=asked.mismatch)
+
+
+async def make_report(
+    service: Service, project: str, speech: Speech, *, rubric: Rubric, both: tuple[Batch, Batch], found: Examination
+) -> dict[str, Any]:
+    """Everything that the comparison shows."""
+    names = name_measures(rubric, speech)
+    tables = make_tables(found.comparison, rubric, speech)
+    chart = await service.charts.draw(build_chart(tables.aspects, shorten(*both), speech))
+    reader = Reader(service.browser, project, (both[0].id, both[1].id), names)
+    measures = [*tables.aspects, *tables.composites, *tables.blended]
+    return {
+        "comparison": found.comparison,
+        "gate": found.gate,
+        "reasons": list_reasons(found.gate, names, speech),
+        "tables": tables,
+        "worse": list_names(tables.aspects, "worse", speech),
+        "better": list_names(tables.aspects, "better", speech),
+        "chart": Markup(chart),  # noqa: S704 (the renderer keeps nothing but shapes and texts)
+        "changes": found.changes,
+        "dialogues": await reader.read(found.changes),
+        "measures": measures,
+        "pieces": explain_pieces(found.comparison.signature_differences),
+        "rubric": rubric,
+    }

@@ -1,0 +1,233 @@
+"""One evaluation as its page shows it: the dialogue's sides, the scales with what was chosen, and the arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.domain.composites import transform
+from app.domain.dialogue import Utterance
+from app.domain.evaluation import AspectResult, Evaluation, Path, PathResult, RelevanceResult, Translation
+from app.domain.reliability import AspectValidation
+from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform
+
+DIGITS = 3
+MOST_DIGITS = 6
+SHOWN_DIGITS = 2
+"""Of a blended value."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """An utterance with its translation, on the side of the response's speaker (`own`) or on the other."""
+
+    speaker: str
+    text: str
+    translation: str | None
+    own: bool
+    warnings: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Blend:
+    """c + w · (b − b̄) with its numbers, and how many digits of b and b̄ it takes to reckon the value as it is shown."""
+
+    rating: float
+    weight: float
+    similarity: float
+    baseline: float
+    value: float
+    digits: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one language path gave an aspect."""
+
+    path: Path
+    result: AspectResult
+    blend: Blend | None
+
+    @property
+    def says(self) -> bool:
+        """Whether there is more to say than the rating."""
+        result = self.result
+        extra = (result.unrated, result.reason, result.expected, self.blend)
+        return len(result.samples) > 1 or any(part is not None for part in extra)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A point of a scale, and the paths whose rating it is."""
+
+    value: int
+    level: Level | None
+    chosen: Sequence[Path]
+
+
+@dataclass(frozen=True)
+class AspectView:
+    """An aspect with its readings; `aspect` is None where the rubric has changed since, or is gone."""
+
+    id: str
+    aspect: Aspect | None
+    readings: Sequence[Reading]
+    steps: Sequence[Step]
+    difference: float | None
+    validation: AspectValidation | None
+
+
+@dataclass(frozen=True)
+class TermView:
+    """A summand of a composite: weight · ((value − subtract) / divide), in bars where `transform` is absolute."""
+
+    aspect: Aspect
+    weight: float
+    transform: Transform
+    value: float | None
+    part: float | None
+
+
+@dataclass(frozen=True)
+class CompositeView:
+    """A composite with what it is made of; no `terms` where the rubric has changed since."""
+
+    id: str
+    value: float | None
+    kind: str | None
+    intercept: float
+    terms: Sequence[TermView]
+
+
+def list_said(
+    context: Sequence[Utterance], translation: Translation | None, warned: Sequence[tuple[str, str]]
+) -> list[Said]:
+    """The context, each utterance with its translation. `warned` are warnings' places and codes."""
+    own = responder_of(context)
+    translated = translation.context if translation else ()
+    return [
+        Said(
+            speaker=utterance.speaker,
+            text=utterance.text,
+            translation=translated[number] if number < len(translated) else None,
+            own=utterance.speaker == own,
+            warnings=codes_at(f"context/{number}", warned),
+        )
+        for number, utterance in enumerate(context)
+    ]
+
+
+def responder_of(context: Sequence[Utterance]) -> str | None:
+    """Who is to answer: whoever spoke last but the last speaker; None where there is nobody else."""
+    last = context[-1].speaker if context else None
+    return next((said.speaker for said in reversed(context) if said.speaker != last), None)
+
+
+def codes_at(place: str, warned: Sequence[tuple[str, str]]) -> list[str]:
+    """The warnings of that text."""
+    return list(dict.fromkeys(code for where, code in warned if place_in(where) == place))
+
+
+def place_in(where: str) -> str:
+    """The text that a warning's place names, its translation's too: `context/0` of `translation/context/0/text`."""
+    parts = where.removeprefix("translation/").split("/")
+    return "/".join(parts[:2] if parts[0] == "context" else parts[:1])
+
+
+def current(evaluation: Evaluation, rubric: Rubric | None) -> Rubric | None:
+    """The rubric, where it still is the one by which the evaluation was made."""
+    return rubric if rubric is not None and rubric.digest == evaluation.rubric.digest else None
+
+
+def results_of(evaluation: Evaluation) -> dict[Path, PathResult]:
+    """What each path gave, the source path first."""
+    if evaluation.paths is not None:
+        return {"source": evaluation.paths.source, "english": evaluation.paths.english}
+    path: Path = "english" if evaluation.path == "english" else "source"
+    result = PathResult.model_construct(
+        aspects=evaluation.aspects,
+        composites=evaluation.composites,
+        relevance=evaluation.relevance,
+        signature=evaluation.signature,
+    )
+    return {path: result}
+
+
+def list_aspects(evaluation: Evaluation, rubric: Rubric | None) -> list[AspectView]:
+    """All aspects in the order in which they were asked."""
+    paths = results_of(evaluation)
+    known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
+    validations = evaluation.reliability.aspects if evaluation.reliability else {}
+    views = []
+    for name in dict.fromkeys([*(name for name in known if name in evaluation.aspects), *evaluation.aspects]):
+        readings = [
+            Reading(path, found.aspects[name], blend_of(found.aspects[name], found.relevance))
+            for path, found in paths.items()
+            if name in found.aspects
+        ]
+        difference = evaluation.paths.difference.get(name) if evaluation.paths else None
+        steps = list_steps(known.get(name), readings)
+        views.append(AspectView(name, known.get(name), readings, steps, difference, validations.get(name)))
+    return views
+
+
+def list_steps(aspect: Aspect | None, readings: Sequence[Reading]) -> list[Step]:
+    """The scale's points, lowest first."""
+    low, high = readings[0].result.scale
+    levels = {level.value: level for level in aspect.levels} if aspect else {}
+    return [
+        Step(value, levels.get(value), [reading.path for reading in readings if reading.result.rating == value])
+        for value in range(low, high + 1)
+    ]
+
+
+def blend_of(result: AspectResult, relevance: RelevanceResult | None) -> Blend | None:
+    """The arithmetic of a blended value; None where there is none."""
+    if result.blended is None or result.mean is None:
+        return None
+    if relevance is None or relevance.score is None or relevance.baseline is None:
+        return None
+    c, w, b, b_mean = result.mean, relevance.weight, relevance.score, relevance.baseline
+    shown = round(result.blended, SHOWN_DIGITS)
+    digits = DIGITS
+    while digits < MOST_DIGITS and round(c + w * (round(b, digits) - round(b_mean, digits)), SHOWN_DIGITS) != shown:
+        digits += 1
+    return Blend(c, w, b, b_mean, result.blended, digits)
+
+
+def list_composites(evaluation: Evaluation, rubric: Rubric | None) -> list[CompositeView]:
+    """All composites with their terms, reckoned from the means at the top."""
+    known = {composite.id: composite for composite in rubric.composites} if rubric else {}
+    means = {name: result.mean for name, result in evaluation.aspects.items()}
+    views = []
+    for name, value in evaluation.composites.items():
+        composite = known.get(name)
+        if composite is None or rubric is None:
+            views.append(CompositeView(name, value, None, 0.0, ()))
+            continue
+        intercept = composite.intercept if isinstance(composite, LinearComposite) else 0.0
+        terms = [
+            TermView(rubric.aspect(aspect), weight, step, means.get(aspect), part_of(weight, step, means.get(aspect)))
+            for aspect, weight, step in parts_of(composite)
+        ]
+        views.append(CompositeView(name, value, composite.kind, intercept, terms))
+    return views
+
+
+def parts_of(composite: MeanComposite | LinearComposite) -> list[tuple[str, float, Transform]]:
+    """Aspect, weight and transform of each summand."""
+    if isinstance(composite, LinearComposite):
+        return [(term.aspect, term.weight, term.transform) for term in composite.terms]
+    return [(aspect, 1 / len(composite.of), Transform()) for aspect in composite.of]
+
+
+def part_of(weight: float, step: Transform, value: float | None) -> float | None:
+    """What the summand adds."""
+    return None if value is None else weight * transform(step, value)
+
+
+def digits_of(value: float | None, most: int = 4) -> int:
+    """As many digits behind the point as the value has, `most` at most."""
+    if value is None:
+        return 0
+    return next(digits for digits in range(most + 1) if round(value, digits) == round(value, most))

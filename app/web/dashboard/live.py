@@ -1,0 +1,113 @@
+"""`/live`: how runs go on, as server-sent events whose HTML a page puts in place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
+
+from app.domain.batch import Batch
+from app.domain.errors import NotFound
+from app.web import batch_events
+from app.web.batch_events import ENDS, look, steady
+from app.web.dashboard.language import language_of, translations_of
+from app.web.dashboard.page import PageRoute, render_text
+from app.web.dashboard.session import Project
+from app.web.evaluations import Serving
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+MOST_RUNS = 50
+OVER = "over"
+"""The last event: everything that was followed has ended. Who connects again with this id is told not to."""
+
+Find = Callable[[], Awaitable[Batch | None]]
+Show = Callable[[Batch], str]
+
+
+@router.get("/live")
+async def follow_runs(
+    request: Request, service: Serving, project: Project, run: Annotated[list[str] | None, Query()] = None
+) -> Response:
+    """`progress` with each run's progress at once and at every change, `ended` and `gone` of a run, `over` at last."""
+    if request.headers.get("last-event-id") == OVER:
+        return Response(status_code=204)
+    finds = {
+        run_id: partial(service.desk.look, project, run_id) for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]
+    }
+    runs = {run_id: found for run_id, find in finds.items() if (found := await find()) is not None}
+    if not runs:
+        raise NotFound("there is none of these runs in this project")
+    show = partial(show_progress, request)
+    stream = tell(runs, finds, show, partial(say_end, request), request.app.state.stopping)
+    # Nginx would keep the events back until its buffer is full.
+    return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+
+async def tell(
+    runs: Mapping[str, Batch], finds: Mapping[str, Find], show: Show, say: Show, stopping: asyncio.Event
+) -> AsyncIterator[bytes]:
+    """The events from `runs` on, to the end of all of them or the service's."""
+    clock = asyncio.get_running_loop().time
+    open_runs: dict[str, Batch] = {}
+    for run_id, batch in runs.items():
+        if batch.status not in ENDS:
+            open_runs[run_id] = batch
+        yield write_event(batch, show, say)
+    told, wait = clock(), batch_events.SHORTEST_POLL_SECONDS
+    while open_runs:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), wait)
+            return
+        changed = False
+        for run_id, before in list(open_runs.items()):
+            found = await look(finds[run_id], before)
+            if found is not None and steady(found) == steady(before):
+                continue
+            changed = True
+            if found is None:
+                yield write("gone", {"id": run_id})
+            else:
+                yield write_event(found, show, say)
+            if found is None or found.status in ENDS:
+                del open_runs[run_id]
+            else:
+                open_runs[run_id] = found
+        wait = batch_events.SHORTEST_POLL_SECONDS if changed else min(batch_events.LONGEST_POLL_SECONDS, wait * 1.5)
+        if changed:
+            told = clock()
+        elif clock() - told >= batch_events.HEARTBEAT_SECONDS:
+            yield KEEPALIVE_COMMENT
+            told = clock()
+    yield write(OVER, {}, event_id=OVER)
+
+
+def write_event(batch: Batch, show: Show, say: Show) -> bytes:
+    """A run's progress; of one that has ended also what to say of it aloud."""
+    if batch.status in ENDS:
+        return write("ended", {"id": batch.id, "html": show(batch), "said": say(batch)})
+    return write("progress", {"id": batch.id, "html": show(batch)})
+
+
+def write(name: str, data: Mapping[str, str], *, event_id: str | None = None) -> bytes:
+    """One event."""
+    retry = None if event_id else batch_events.RECONNECT_MILLISECONDS
+    return format_sse_event(event=name, data_str=json.dumps(data, ensure_ascii=False), id=event_id, retry=retry)
+
+
+def show_progress(request: Request, batch: Batch) -> str:
+    """The run's progress as HTML, in the visitor's language."""
+    return render_text(request, "progress.html", batch=batch)
+
+
+def say_end(request: Request, batch: Batch) -> str:
+    """That the run has ended, for a screen reader."""
+    _ = translations_of(language_of(request)).gettext
+    told = _("The run %(run)s is completed.") if batch.status == "completed" else _("The run %(run)s was cancelled.")
+    return told % {"run": batch.name or batch.id}

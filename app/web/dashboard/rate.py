@@ -1,0 +1,192 @@
+"""`/rate` and `/rate/{round}`: rounds of human ratings, from their opening to their close, and the way into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from fastapi import APIRouter, Request, Response
+
+from app.batch_ports import BatchFilter
+from app.bootstrap import Service
+from app.domain.batch import Batch
+from app.domain.errors import InvalidRequest, NotFound
+from app.domain.rating_round import RatingRound, RoundOptions, RoundProgress
+from app.domain.validation import InvalidDocument
+from app.meta.rounds import read_rater
+from app.web.dashboard.forms import read_form
+from app.web.dashboard.page import PageRoute, redirect, render
+from app.web.dashboard.rate_form import BOUNDS, Fault, defaults, explain_refusal, read_options, read_start
+from app.web.dashboard.run_values import build_of, find_rubric, system_of
+from app.web.dashboard.session import Project, WritableProject
+from app.web.dashboard.texts import mark, query
+from app.web.evaluations import Serving
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+RATER_COOKIE = "saiten_rater"
+COOKIE_SECONDS = 90 * 86_400
+RECENT = 50
+"""Completed runs that the form offers; another comes by its address."""
+
+SHOWN = 100
+"""Rounds in the list."""
+
+MOST_RATINGS = 10_000
+"""Of a rater in one download: as many as the API gives at once."""
+
+
+@dataclass(frozen=True)
+class RunChoice:
+    """A run as the form offers it."""
+
+    batch: Batch
+    system: str | None
+    build: str | None
+
+
+@dataclass(frozen=True)
+class RoundRow:
+    """A round as the list shows it; `batch` is None for a run that was erased a moment ago."""
+
+    round: RatingRound
+    batch: Batch | None
+    progress: RoundProgress
+
+
+# Rounds
+
+
+@router.get("/rate")
+async def show_rounds(request: Request, service: Serving, project: Project) -> Response:
+    """All rounds, and the form for another."""
+    given = {**dict.fromkeys(RoundOptions.model_fields, ""), "run": request.query_params.get("run", "").strip()}
+    return await show_list(request, service, project, given, {})
+
+
+@router.post("/rate")
+async def start_round(request: Request, service: Serving, project: WritableProject) -> Response:
+    """Opens a round and leads to it."""
+    given, faults = read_start(await read_form(request)), dict[str, Fault]()
+    options = read_options(given, request.app.state.limits, faults)
+    if not given["run"]:
+        faults["run"] = Fault(mark("Choose a run."), {})
+    if options is not None and not faults:
+        try:
+            opened = await service.rounds.open(project, given["run"], options)
+        except (NotFound, InvalidRequest) as error:
+            faults["run"] = explain_refusal(error)
+        else:
+            return redirect(f"/rate/{opened.id}")
+    return await show_list(request, service, project, given, faults)
+
+
+async def show_list(
+    request: Request, service: Service, project: str, given: Mapping[str, str], faults: Mapping[str, Fault]
+) -> Response:
+    """The page of all rounds; `given` are the form's fields as they were sent."""
+    rounds = await service.rounds.list(project, limit=SHOWN)
+    progress = await service.rounds.progress(project, [one.id for one in rounds])
+    recent = await service.desk.list(project, BatchFilter(status="completed"), after=None, limit=RECENT)
+    known = {batch.id: batch for batch in recent}
+    chosen = await look(service, project, given["run"], known) if given["run"] else None
+    offered = [chosen, *recent] if chosen is not None and chosen.id not in {each.id for each in recent} else recent
+    return render(
+        request,
+        "rate.html",
+        422 if faults else 200,
+        rows=[
+            RoundRow(one, await look(service, project, one.batch, known), progress[one.id])
+            for one in rounds
+            if one.id in progress
+        ],
+        most=SHOWN,
+        runs=[RunChoice(batch, system_of(batch), build_of(batch)) for batch in offered],
+        given={name: given[name] or default for name, default in defaults().items()} if not faults else given,
+        is_asked=bool(given["run"] or faults),
+        faults=faults,
+        bounds=BOUNDS,
+        name_characters=request.app.state.limits.name_characters,
+        may_write=may_write(request),
+    )
+
+
+async def look(service: Service, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
+    """The run, asked for once."""
+    if batch_id not in known and (found := await service.desk.look(project, batch_id)) is not None:
+        known[batch_id] = found
+    return known.get(batch_id)
+
+
+# One round
+
+
+@router.get("/rate/{round_id}")
+async def show_round(request: Request, service: Serving, project: Project, round_id: str) -> Response:
+    """How far the round and its raters are, and the way in."""
+    return await show_one(request, service, project, round_id, remembered(request), failed=False)
+
+
+@router.post("/rate/{round_id}/join")
+async def join(request: Request, service: Serving, project: WritableProject, round_id: str) -> Response:
+    """Keeps the rater's name for this round, and leads to the rater's next response."""
+    found, name = await service.rounds.find(project, round_id), (await read_form(request)).get("rater")
+    try:
+        rater = read_rater(name, request.app.state.limits)
+    except InvalidDocument:
+        return await show_one(request, service, project, round_id, name, failed=True)
+    response = redirect(query(f"/rate/{found.id}/sheet", rater=rater))
+    response.set_cookie(
+        RATER_COOKIE,
+        quote(rater, safe=""),
+        max_age=COOKIE_SECONDS,
+        path=f"/rate/{found.id}",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="lax",
+    )
+    return response
+
+
+@router.post("/rate/{round_id}/close")
+async def close_round(request: Request, service: Serving, project: WritableProject, round_id: str) -> Response:
+    """Gives nothing more out."""
+    await read_form(request)
+    closed = await service.rounds.close(project, round_id)
+    return redirect(f"/rate/{closed.id}")
+
+
+async def show_one(
+    request: Request, service: Service, project: str, round_id: str, rater: str, *, failed: bool
+) -> Response:
+    """The round's page; `rater` stands in the form."""
+    found = await service.rounds.find(project, round_id)
+    told = (await service.rounds.progress(project, [round_id])).get(round_id)
+    if told is None:
+        raise NotFound("there is no such rating round in this project")  # erased with its run a moment ago
+    batch = await service.desk.look(project, found.batch)
+    return render(
+        request,
+        "round.html",
+        422 if failed else 200,
+        round=found,
+        progress=told,
+        batch=batch,
+        rubric=find_rubric(service, batch.rubric) if batch else None,
+        rater=rater,
+        failed=failed,
+        most_ratings=MOST_RATINGS,
+        most_characters=request.app.state.limits.item_id_characters,
+        may_write=may_write(request),
+    )
+
+
+def remembered(request: Request) -> str:
+    """The name under which somebody rated in this round from this browser; empty where nobody did."""
+    return unquote(request.cookies.get(RATER_COOKIE, ""), errors="replace")
+
+
+def may_write(request: Request) -> bool:
+    """Whether the visitor may start and close rounds, and rate."""
+    return bool(request.state.scope != "read")

@@ -1,0 +1,142 @@
+"""What several pages say of a run beside its figures: whose it is, who judged it, and which run came before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from app.batch_ports import BatchFilter
+from app.batches.desk import BatchDesk
+from app.bootstrap import Service
+from app.domain.batch import Batch
+from app.domain.errors import UnknownRubric
+from app.domain.rubric import Rubric
+from app.domain.signature import read_signature
+from app.domain.summary import Summary
+from app.scores import SYSTEM
+
+BUILD = "build"
+"""The metadata entry that names a system's build."""
+
+LEXICAL = "lexical"
+SPARE = 20
+"""Runs read beyond those asked for: some may be of another system."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Runs that follow each other: one may be held against the one before it."""
+
+    name: str
+    system: str | None
+    rubric: str
+
+
+@dataclass(frozen=True)
+class JudgeName:
+    kind: str
+    model: str
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.kind == LEXICAL
+
+
+@dataclass(frozen=True)
+class Column:
+    """An aspect with its scale; `name` by language."""
+
+    id: str
+    name: Mapping[str, str]
+    low: int
+    high: int
+
+
+def system_of(batch: Batch) -> str | None:
+    """What the run's metadata name as the system."""
+    return batch.metadata.get(SYSTEM)
+
+
+def build_of(batch: Batch) -> str | None:
+    """The build that the run's metadata name."""
+    return batch.metadata.get(BUILD)
+
+
+def line_of(batch: Batch) -> Line | None:
+    """Which runs it follows; None for a run without a name."""
+    return None if batch.name is None else Line(batch.name, system_of(batch), batch.rubric)
+
+
+def signatures_of(batch: Batch) -> tuple[str, ...]:
+    """The signatures of its results, the most frequent first; none before the first result."""
+    ranked = sorted(batch.signatures, key=lambda signature: (-batch.signatures[signature], signature))
+    return tuple(ranked) or ((batch.signature,) if batch.signature else ())
+
+
+def judges_of(service: Service, batch: Batch) -> tuple[JudgeName, ...]:
+    """Who judged, as the signatures have it; before the first result who is going to."""
+    signed = [read_signature(signature) for signature in signatures_of(batch)]
+    found = [JudgeName(part.get("judge", "").partition("/")[0], part.get("model", "")) for part in signed]
+    if not found:
+        judge = service.instruments.judge
+        found = [JudgeName(judge.kind, batch.judge.model or judge.default_model)]
+    return tuple(dict.fromkeys(found))
+
+
+def columns_of(rubric: Rubric) -> tuple[Column, ...]:
+    """The rubric's aspects in their order."""
+    return tuple(Column(aspect.id, cast(Mapping[str, str], aspect.name), *aspect.scale) for aspect in rubric.aspects)
+
+
+def mean_of(summary: Summary | None, aspect: str) -> float | None:
+    """The aspect's mean; None where nothing is rated."""
+    found = summary.aspects.get(aspect) if summary else None
+    return found.mean if found else None
+
+
+def find_rubric(service: Service, rubric_id: str) -> Rubric | None:
+    """The rubric; None where it is not installed any more."""
+    try:
+        return service.instruments.rubrics.get(rubric_id)
+    except UnknownRubric:
+        return None
+
+
+async def find_predecessors(desk: BatchDesk, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
+    """By id the completed run before each of these (newest first): of the same name, system and rubric."""
+    lines: dict[Line, list[Batch]] = {}
+    for batch in batches:
+        line = line_of(batch)
+        if line is not None:
+            lines.setdefault(line, []).append(batch)
+    found: dict[str, Batch] = {}
+    for members in lines.values():
+        limit = len(members) + SPARE
+        earlier = await list_before(desk, project, members[0], limit)
+        for batch in members:
+            before = next((other for other in earlier if place_of(other) < place_of(batch)), None)
+            if before is None and batch is not members[0]:
+                before = next(iter(await list_before(desk, project, batch, limit)), None)
+            if before is not None:
+                found[batch.id] = before
+    return found
+
+
+async def list_before(desk: BatchDesk, project: str, batch: Batch, limit: int) -> list[Batch]:
+    """Completed runs of the batch's line that were made before it, newest first."""
+    line, system = line_of(batch), system_of(batch)
+    wanted = BatchFilter(
+        name=batch.name,
+        rubric=batch.rubric,
+        status="completed",
+        metadata={} if system is None else {SYSTEM: system},
+    )
+    listed = await desk.list(project, wanted, after=place_of(batch), limit=limit)
+    return [other for other in listed if line_of(other) == line]
+
+
+def place_of(batch: Batch) -> tuple[datetime, str]:
+    """Its place among all, by time."""
+    return batch.created_at, batch.id

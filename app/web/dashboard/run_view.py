@@ -1,0 +1,238 @@
+"""What the page of a run shows, put together from its summary, its bill and its signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from app.domain.batch import Batch
+from app.domain.composites import range_of
+from app.domain.errors import SaitenError
+from app.domain.rubric import Aspect, Rubric
+from app.domain.signature import read_signature
+from app.domain.summary import AspectSummary, Spread, Summary
+from app.web.dashboard.texts import mark, query
+
+ENDED = ("completed", "cancelled")
+
+WHAT_TO_DO: Mapping[str, str] = {
+    "requested": mark("Resume it when it is to go on."),
+    "budget-exhausted": mark(
+        "What is rated is kept. Resume it for what is left of the budget; for more, send the rest as a new batch."
+    ),
+    "judge-quota-exhausted": mark("Wait for the quota or raise it at the judge's provider, then resume the run."),
+    "judge-unauthorized": mark("Set a valid OPENAI_API_KEY, restart the service, then resume the run."),
+    "judge-refused-request": mark("Read the judge's answer below: model or parameters do not suit it. Then resume."),
+    "provider-batch-failed": mark("Read the provider's answer below, mend what it names, then resume the run."),
+    "provider-batch-unavailable": mark("Start the service or worker with a judge that has a batch mode, then resume."),
+    "translator-quota-exhausted": mark("Wait for DeepL's quota or raise it, then resume the run."),
+    "translator-unauthorized": mark("Set a valid DEEPL_API_KEY, restart the service, then resume the run."),
+    "translator-not-configured": mark("Set DEEPL_API_KEY for the service and its workers, then resume the run."),
+    "unknown-rubric": mark("Give the workers the rubric that the service had, then resume the run."),
+    "rubric-not-supported": mark("Start the workers with a judge that can rate this rubric, then resume the run."),
+}
+"""By pause reason."""
+
+OTHERWISE = mark("Mend what the detail names, then resume the run.")
+
+PIECES: Mapping[str, str] = {
+    "saiten": mark("Saiten's version"),
+    "rubric": mark("rubric and its version"),
+    "digest": mark("fingerprint of the rubric's meaning"),
+    "judge": mark("kind of judge and of its endpoint"),
+    "model": mark("model, as the endpoint names it"),
+    "prompt": mark("fingerprint of the prompt's fixed part"),
+    "parameters": mark("parameters in force"),
+    "dropped": mark("parameters that the endpoint refused"),
+    "samples": mark("ratings asked for per response"),
+    "expected": mark("whether expected ratings were computed from token probabilities"),
+    "path": mark("language that was judged: the source, English, or both"),
+    "translator": mark("translator of the English path"),
+    "encoder": mark("encoder of the similarity to the context"),
+    "baseline": mark("similarity that counts as average, and where it comes from"),
+    "weight": mark("weight of the similarity in blended values"),
+    "blended": mark("aspects that are blended"),
+}
+"""What each piece of a signature says."""
+
+ON_ENGLISH = mark("the same on the English path")
+
+
+@dataclass(frozen=True)
+class LevelCount:
+    """A level of a scale with its label (None where the rubric has it no more), how many ratings have it, and the
+    address of those items."""
+
+    value: int
+    label: Mapping[str, str] | None
+    count: int
+    items: str
+
+
+@dataclass(frozen=True)
+class AspectCard:
+    """One aspect of the run. `aspect` is None for one that the rubric does not have any more; `worst` leads to the
+    items that fare worst."""
+
+    id: str
+    aspect: Aspect | None
+    summary: AspectSummary
+    low: int
+    high: int
+    levels: tuple[LevelCount, ...]
+    worst: str
+    unrated: str
+
+    @property
+    def name(self) -> Mapping[str, str]:
+        return {"en": self.id} if self.aspect is None else cast(Mapping[str, str], self.aspect.name)
+
+
+@dataclass(frozen=True)
+class CompositeFigure:
+    id: str
+    spread: Spread
+    low: float
+    high: float
+    worst: str
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a signature; `meaning` is a message's id, None for one that is not known."""
+
+    name: str
+    value: str
+    meaning: str | None
+
+
+@dataclass(frozen=True)
+class SignatureView:
+    """`count` is None where all results share it."""
+
+    text: str
+    count: int | None
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What was spent; None where it is not known or there is nothing to divide by."""
+
+    cached_share: float | None
+    cost_per_thousand: float | None
+    finished: int
+
+
+@dataclass(frozen=True)
+class FailureCount:
+    """Failures of one kind; `title` is the API's English."""
+
+    code: str
+    title: str
+    count: int
+
+
+def make_cards(rubric: Rubric, summary: Summary) -> list[AspectCard]:
+    """The aspects, those of the rubric first."""
+    known = {aspect.id: aspect for aspect in rubric.aspects}
+    return [make_card(name, known.get(name), found, summary.batch) for name, found in summary.aspects.items()]
+
+
+def make_card(name: str, aspect: Aspect | None, found: AspectSummary, batch_id: str) -> AspectCard:
+    """One aspect; the lowest level stands at the bottom of its histogram."""
+    counts = {int(level): count for level, count in found.histogram.items()}
+    labels = {level.value: cast(Mapping[str, str], level.label) for level in aspect.levels} if aspect else {}
+    levels = [
+        LevelCount(
+            value, labels.get(value), counts[value], items_of(batch_id, sort="position", value=f"{name}:{value}")
+        )
+        for value in sorted(counts, reverse=True)
+    ]
+    low, high = aspect.scale if aspect else (min(counts, default=0), max(counts, default=1))
+    return AspectCard(
+        id=name,
+        aspect=aspect,
+        summary=found,
+        low=low,
+        high=high,
+        levels=tuple(levels),
+        worst=items_of(batch_id, sort=name),
+        unrated=items_of(batch_id, unrated=name),
+    )
+
+
+def items_of(batch_id: str, **parameters: str) -> str:
+    """The run's table of items, filtered and sorted so."""
+    return query(f"/runs/{batch_id}/items", **parameters)
+
+
+def find_lowest(cards: Sequence[AspectCard]) -> AspectCard | None:
+    """The aspect that fares worst on its scale."""
+    rated = [card for card in cards if card.summary.mean is not None and card.high > card.low]
+    return min(rated, key=shortfall, default=None)
+
+
+def shortfall(card: AspectCard) -> float:
+    """Minus the mean's distance from the best level, as a share of the scale."""
+    best = card.high if card.aspect is None or card.aspect.best is None else card.aspect.best
+    return -abs(best - (card.summary.mean or 0.0)) / (card.high - card.low)
+
+
+def make_composites(rubric: Rubric, summary: Summary) -> list[CompositeFigure]:
+    """The rubric's composites."""
+    found = []
+    for composite in rubric.composites:
+        low, high = range_of(composite, rubric)
+        worst = items_of(summary.batch, sort=composite.id)
+        found.append(CompositeFigure(composite.id, summary.composites[composite.id], low, high, worst))
+    return found
+
+
+def make_signatures(batch: Batch, signatures: Sequence[str]) -> list[SignatureView]:
+    """The signatures with what their pieces mean."""
+    return [
+        SignatureView(signature, batch.signatures.get(signature), tuple(explain(signature))) for signature in signatures
+    ]
+
+
+def explain(signature: str) -> list[Piece]:
+    """The signature's pieces."""
+    return [Piece(name, value, meaning_of(name)) for name, value in read_signature(signature).items()]
+
+
+def meaning_of(name: str) -> str | None:
+    """What a piece says."""
+    return ON_ENGLISH if name.startswith("english.") else PIECES.get(name)
+
+
+def make_bill(batch: Batch) -> Bill:
+    """What the run cost so far."""
+    usage, finished = batch.usage, batch.counts.total - batch.counts.queued
+    return Bill(
+        cached_share=usage.cached_tokens / usage.prompt_tokens if usage.prompt_tokens else None,
+        cost_per_thousand=usage.cost_usd / finished * 1000 if finished and usage.cost_usd is not None else None,
+        finished=finished,
+    )
+
+
+def make_failures(summary: Summary) -> list[FailureCount]:
+    """Why candidates have no rating at all."""
+    titles = titles_of(SaitenError)
+    return [FailureCount(code, titles.get(code, ""), count) for code, count in summary.failures.items()]
+
+
+def titles_of(kind: type[SaitenError]) -> dict[str, str]:
+    """The titles of an error and of all below it, by code."""
+    found = {kind.code: kind.title}
+    for below in kind.__subclasses__():
+        found |= titles_of(below)
+    return found
+
+
+def advise(batch: Batch) -> str | None:
+    """What to do about the run's pause: a message's id."""
+    if batch.status != "paused":
+        return None
+    return WHAT_TO_DO.get(batch.pause_reason or "", OTHERWISE)

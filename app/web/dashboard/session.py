@@ -1,0 +1,124 @@
+"""Who looks: by the key in a cookie that no script can read, or by the API's own header."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from app.web.admission import SESSION_COOKIE, Admission, bearer_of, cookie_of
+from app.web.dashboard.forms import read_form
+from app.web.dashboard.language import COOKIE as LANGUAGE_COOKIE
+from app.web.dashboard.language import LANGUAGES
+from app.web.dashboard.page import THEME_COOKIE, THEMES, PageRoute, here, redirect, render
+from app.web.evaluations import Serving
+from app.web.problems import Refused
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+WEEK_SECONDS = 7 * 86_400
+YEAR_SECONDS = 365 * 86_400
+
+
+class LoginNeeded(Refused):
+    """A visitor without a valid key, and where to go on after the login."""
+
+    def __init__(self, address: str) -> None:
+        detail = "sign in with a key that `saiten keys create` made"
+        super().__init__(401, "unauthorized", "A valid key is needed", detail)
+        self.address = address
+
+
+async def enter(request: Request) -> None:
+    """Lets the visitor in, or raises LoginNeeded or Refused. Sets `project` and `scope` of the request's state."""
+    admission: Admission = request.app.state.admission
+    token = bearer_of(request) or cookie_of(request)
+    try:
+        admitted = await admission.admit(request, token)
+    except Refused as error:
+        if error.status != 401:
+            raise
+        raise LoginNeeded(here(request) if request.method == "GET" else "/") from None
+    request.state.project = admitted.project
+    request.state.scope = admitted.scope
+    request.state.signed_in = admitted.key is not None
+
+
+async def enter_to_write(request: Request) -> None:
+    """Lets in who may also write; raises Refused (403) for a key that may only read."""
+    await enter(request)
+    if request.state.scope == "read":
+        detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
+        raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+
+
+async def project_of(request: Request) -> str:
+    """The visitor's project."""
+    await enter(request)
+    project: str = request.state.project
+    return project
+
+
+async def writable_project_of(request: Request) -> str:
+    """The same, for what changes something or costs money."""
+    await enter_to_write(request)
+    project: str = request.state.project
+    return project
+
+
+Project = Annotated[str, Depends(project_of)]
+WritableProject = Annotated[str, Depends(writable_project_of)]
+
+
+@router.get("/login")
+async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 (the parameter's public name)
+    """Asks for a key."""
+    return render(request, "login.html", next=own_address(next), failed=False)
+
+
+@router.post("/login")
+async def log_in(request: Request, service: Serving) -> Response:
+    """Keeps the key in a cookie where it is good."""
+    form = await read_form(request)
+    key, address = form.get("key"), own_address(form.get("next", "/"))
+    if not key.isascii() or await service.keyring.find(key) is None:
+        return render(request, "login.html", 401, next=address, failed=True)
+    response = redirect(address)
+    keep(request, response, SESSION_COOKIE, key, WEEK_SECONDS)
+    return response
+
+
+@router.post("/logout")
+async def log_out(request: Request) -> Response:
+    """Forgets the key."""
+    await read_form(request)
+    response = redirect("/login")
+    response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax")
+    return response
+
+
+@router.post("/preferences")
+async def prefer(request: Request) -> Response:
+    """Keeps language and theme in cookies, and leads back."""
+    form = await read_form(request)
+    response = redirect(own_address(form.get("next", "/")))
+    if (language := form.get("language")) in LANGUAGES:
+        keep(request, response, LANGUAGE_COOKIE, language, YEAR_SECONDS)
+    theme = form.get("theme")
+    if theme in THEMES:
+        keep(request, response, THEME_COOKIE, theme, YEAR_SECONDS)
+    elif theme == "system":
+        response.delete_cookie(THEME_COOKIE, httponly=True, samesite="lax")
+    return response
+
+
+def keep(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
+    """Sets a cookie for this service alone; sent along by other sites' links, and by nothing else of theirs."""
+    secure = request.url.scheme == "https"
+    response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
+
+
+def own_address(address: str) -> str:
+    """The path and query, where it is a place of this service; else the first page."""
+    is_own = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+    return address if is_own and "\\" not in address and len(address) <= 2000 else "/"

@@ -1,0 +1,230 @@
+"""`/rate/{round}/sheet`: one response to be rated blind, and the thanks when nothing is left.
+
+Nothing on these pages, in their addresses or in their source tells the run, the system, the build, the item, the
+response's place in the run, or anybody else's ratings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from app.bootstrap import Service
+from app.domain.errors import NotFound
+from app.domain.model import pointer
+from app.domain.rating_round import RatingRound, Sheet
+from app.domain.rubric import Aspect, Example, Level, Rubric
+from app.domain.validation import InvalidDocument
+from app.meta.rounds import read_rater
+from app.web.dashboard.forms import Form, read_form
+from app.web.dashboard.item_views import responder_of
+from app.web.dashboard.page import PageRoute, redirect, render
+from app.web.dashboard.session import WritableProject
+from app.web.dashboard.texts import query
+from app.web.evaluations import Serving
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+MOST_KEYS = 9
+"""Levels that have a digit key."""
+
+COMMENT_CHARACTERS = 2000
+LAST_SHOWN = 8
+"""Responses that the thanks show again; the others are a link each."""
+
+
+@dataclass(frozen=True)
+class LevelChoice:
+    """A level to choose; `key` is the digit that chooses it, None beyond the ninth."""
+
+    level: Level
+    key: int | None
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class AspectChoice:
+    """An aspect with its levels, lowest first. `missing` where nothing was chosen and the sheet was sent."""
+
+    aspect: Aspect
+    levels: tuple[LevelChoice, ...]
+    missing: bool
+
+
+@dataclass(frozen=True)
+class Entered:
+    """What a sheet shows as chosen: what was sent, else what the rater said before."""
+
+    ratings: Mapping[str, float] = field(default_factory=dict)
+    comment: str = ""
+    faults: frozenset[str] = frozenset()
+    """Pointers such as `/ratings/overall` and `/comment`."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Whose sheet of which round; `address` is of the rater's next one."""
+
+    project: str
+    round: RatingRound
+    rater: str
+
+    @property
+    def address(self) -> str:
+        return query(f"/rate/{self.round.id}/sheet", rater=self.rater)
+
+    def address_of(self, number: int) -> str:
+        """The sheet of one response that the rater was given."""
+        return query(f"/rate/{self.round.id}/sheet", rater=self.rater, number=str(number))
+
+
+@router.get("/rate/{round_id}/sheet")
+async def show_sheet(request: Request, service: Serving, project: WritableProject, round_id: str) -> Response:
+    """The rater's next response, or one that the rater was given before."""
+    place = await find_place(request, service, project, round_id)
+    if place is None:
+        return redirect(f"/rate/{round_id}")
+    if "number" in request.query_params:
+        sheet = await find_sheet(service, place, request.query_params["number"])
+        return redirect(place.address) if sheet is None else show(request, place, sheet, earlier_of(sheet))
+    sheet = await service.rounds.next(project, place.round.id, place.rater)
+    if sheet is None:
+        return await show_thanks(request, service, place)
+    return show(request, place, sheet, earlier_of(sheet))
+
+
+@router.post("/rate/{round_id}/sheet")
+async def save_sheet(request: Request, service: Serving, project: WritableProject, round_id: str) -> Response:
+    """Keeps the ratings and leads on: from a response that was rated before to the one after it, else to a new one.
+    Sending a sheet twice keeps the same once."""
+    form = await read_form(request)
+    place = await find_place(request, service, project, round_id)
+    if place is None:
+        return redirect(f"/rate/{round_id}")
+    sheet = await find_sheet(service, place, request.query_params.get("number", ""))
+    if sheet is None:
+        raise NotFound("this response was not given to this rater in this round")
+    ratings, comment = read_ratings(form, sheet.rubric), form.raw("comment")
+    task = sheet.task
+    try:
+        await service.rounds.rate(project, place.round.id, place.rater, task.position, ratings, comment=comment)
+    except InvalidDocument as error:
+        return show(request, place, sheet, Entered(ratings, comment, frozenset(where for where, _ in error.faults)))
+    return redirect(place.address_of(task.number + 1) if task.done else place.address)
+
+
+async def find_place(request: Request, service: Service, project: str, round_id: str) -> Place | None:
+    """Round and rater of the address; None where it names nobody who could rate."""
+    found = await service.rounds.find(project, round_id)
+    try:
+        rater = read_rater(request.query_params.get("rater", ""), request.app.state.limits)
+    except InvalidDocument:
+        return None
+    return Place(project, found, rater)
+
+
+async def find_sheet(service: Service, place: Place, number: str) -> Sheet | None:
+    """The rater's response of that number; None where there is none."""
+    if not (number.isascii() and number.isdecimal() and len(number) < 6):
+        return None
+    try:
+        return await service.rounds.sheet(place.project, place.round.id, place.rater, int(number))
+    except NotFound:
+        return None
+
+
+def read_ratings(form: Form, rubric: Rubric) -> dict[str, float]:
+    """The levels that were chosen, by aspect; what is no level counts as not chosen."""
+    found = {}
+    for aspect in rubric.aspects:
+        chosen = form.get(f"rating.{aspect.id}")
+        value = next((value for value in aspect.values if str(value) == chosen), None)
+        if value is not None:
+            found[aspect.id] = float(value)
+    return found
+
+
+def earlier_of(sheet: Sheet) -> Entered:
+    """What the rater said of the response before."""
+    said = sheet.earlier
+    return Entered() if said is None else Entered(said.ratings, said.comment or "")
+
+
+def show(request: Request, place: Place, sheet: Sheet, entered: Entered) -> Response:
+    """The page of one response."""
+    task = sheet.task
+    return render(
+        request,
+        "sheet.html",
+        422 if entered.faults else 200,
+        round_id=place.round.id,
+        rater=place.rater,
+        task={"number": task.number, "of": task.of, "done": task.done},  # its position is no rater's business
+        action=place.address_of(task.number),
+        before=place.address_of(task.number - 1) if task.number else None,
+        onwards=place.address,
+        context=sheet.context,
+        own=responder_of(sheet.context),
+        response=sheet.response,
+        rubric=sheet.rubric,
+        expected=sheet.rubric.source_language,
+        choices=[make_choice(aspect, entered) for aspect in sheet.rubric.aspects],
+        comment=entered.comment,
+        comment_characters=COMMENT_CHARACTERS,
+        comment_failed="/comment" in entered.faults,
+        failed=bool(entered.faults),
+        examples_of=examples_of,
+        opened=task.number == 0 and not task.done,
+    )
+
+
+def make_choice(aspect: Aspect, entered: Entered) -> AspectChoice:
+    """An aspect with what is chosen."""
+    levels = tuple(
+        LevelChoice(level, number if number <= MOST_KEYS else None, entered.ratings.get(aspect.id) == level.value)
+        for number, level in enumerate(aspect.levels, start=1)
+    )
+    return AspectChoice(aspect, levels, pointer(("ratings", aspect.id)) in entered.faults)
+
+
+def examples_of(aspect: Aspect, language: str) -> list[dict[str, Any]]:
+    """The aspect's example dialogues by level; a context that is the one before is not told again."""
+    found: list[dict[str, Any]] = []
+    before: object = None
+    for level in aspect.levels:
+        if not level.example:
+            continue
+        spoken = next(code for code in (language, "en", *level.example) if code in level.example)
+        example: Example = level.example[spoken]
+        found.append({"level": level, "example": example, "lang": spoken, "again": example.context == before})
+        before = example.context
+    return found
+
+
+async def show_thanks(request: Request, service: Service, place: Place) -> Response:
+    """What the rater has rated, when there is nothing more to be had; a response that is in hand may still be rated."""
+    told = await service.rounds.progress(place.project, [place.round.id])
+    progress = told.get(place.round.id)
+    count = 0 if progress is None else progress.raters.get(place.rater, 0)
+    numbers = range(count - 1, -1, -1)  # all before the one in hand are rated
+    last = [
+        await service.rounds.sheet(place.project, place.round.id, place.rater, number)
+        for number in numbers[:LAST_SHOWN]
+    ]
+    in_hand = await find_sheet(service, place, str(count)) if place.round.closed_at else None
+    return render(
+        request,
+        "thanks.html",
+        round_id=place.round.id,
+        rater=place.rater,
+        closed=place.round.closed_at is not None,
+        count=count,
+        numbers=numbers[::-1],
+        last=[(sheet, sheet.earlier) for sheet in last],
+        in_hand=place.address_of(count) if in_hand is not None else None,
+        address_of=place.address_of,
+        rubric=last[0].rubric if last else None,
+    )

@@ -1,0 +1,65 @@
+// What every page has: copying, times in the reader's own zone, and parts that renew themselves. Reading needs none of it.
+
+function showTimes(root) {
+  const format = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const at = new Date(time.dateTime);
+    if (!Number.isNaN(at.valueOf())) {
+      time.title = time.textContent;
+      time.textContent = format.format(at);
+    }
+  }
+}
+
+function offerCopies(root) {
+  for (const button of root.querySelectorAll("button.copy")) {
+    button.hidden = false;
+  }
+}
+
+async function copy(button) {
+  await navigator.clipboard.writeText(button.dataset.copy);
+  const before = button.textContent;
+  button.textContent = button.dataset.copied;
+  setTimeout(() => { button.textContent = before; }, 1500);
+}
+
+// Fetches the page anew and puts its parts in place of these: <section id="…" data-renew>.
+export async function renew() {
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (!answer.ok) {
+    return null;
+  }
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const part of document.querySelectorAll("[data-renew]")) {
+    const found = fresh.getElementById(part.id);
+    if (found && !part.contains(document.activeElement)) {
+      part.replaceWith(document.importNode(found, true));
+      prepare(document.getElementById(part.id));
+    }
+  }
+  return fresh;
+}
+
+export function prepare(root) {
+  showTimes(root);
+  offerCopies(root);
+}
+
+// A page that waits for something being computed asks again; without script its <meta> does.
+async function wait() {
+  while (document.querySelector(".computing")) {
+    await new Promise((resolve) => { setTimeout(resolve, 1000); });
+    await renew();
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.copy");
+  if (button) {
+    copy(button);
+  }
+});
+
+prepare(document);
+wait();

@@ -1,0 +1,133 @@
+"""Takes the pictures in docs/dashboard/: every page, on the demo's runs. Needs Chromium and the dev extra."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "dashboard"
+DESK, PHONE = (1280, 860), (390, 844)
+TALLEST = 1700
+"""Pixels: what is further down tells no more of how a page looks."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One page as one visitor sees it."""
+
+    name: str
+    path: str
+    locale: str = "en"
+    theme: Literal["light", "dark"] = "light"
+    size: tuple[int, int] = DESK
+
+
+def list_pictures(runs: dict[str, str], rounds: str) -> Iterator[Picture]:
+    """Each page in English, and each language, dark and phone where they show most."""
+    after, before = runs["ja-dialogue bot-a a-102"], runs["ja-dialogue bot-a a-101"]
+    korean = next(run for told, run in runs.items() if told.startswith("ko-comment"))
+    compared = f"/compare?baseline={before}&candidate={after}"
+    yield Picture("runs", "/")
+    yield Picture("runs-ja-dark", "/", "ja", "dark")
+    yield Picture("runs-phone", "/", "ko", size=PHONE)
+    yield Picture("run", f"/runs/{after}")
+    yield Picture("items", f"/runs/{after}/items")
+    yield Picture("item-ja", f"/runs/{after}/items/0", "ja")
+    yield Picture("item-ko", f"/runs/{korean}/items/0", "ko")
+    yield Picture("compare", compared)
+    yield Picture("compare-ja-phone", compared, "ja", size=PHONE)
+    yield Picture("aspects", "/aspects?rubric=ja-dialogue")
+    yield Picture("aspects-ko-dark", "/aspects?rubric=ja-dialogue", "ko", "dark")
+    yield Picture("try", "/try?example=ja")
+    yield Picture("rate", "/rate")
+    yield Picture("sheet", f"{rounds}/sheet?rater=Aiko", "ja")
+
+
+@contextmanager
+def demo_service() -> Iterator[str]:
+    """A service of its own process with fresh runs of the demo; yields its URL."""
+    with tempfile.TemporaryDirectory(prefix="saiten-pictures-") as folder:
+        database = Path(folder) / "demo.db"
+        command = [sys.executable, "-m", "app"]
+        subprocess.run([*command, "demo", "--quiet", "--database", str(database)], check=True, cwd=ROOT)
+        settings = {
+            "DATABASE_URL": f"sqlite+aiosqlite:///{database}",
+            "SAITEN_JUDGE": "lexical",
+            "SAITEN_DRAIN_SECONDS": "0",
+            "SAITEN_LOG_LEVEL": "error",
+        }
+        serve = [*command, "serve", "--port", "0"]
+        with subprocess.Popen(serve, cwd=ROOT, env={**os.environ, **settings}, stdout=subprocess.PIPE) as process:
+            said = process.stdout.readline().decode() if process.stdout else ""
+            yield said.split()[3]
+            process.terminate()
+
+
+def find_runs(url: str) -> dict[str, str]:
+    """Ids by `rubric system build`."""
+    found: list[dict[str, Any]] = httpx.get(f"{url}/v1/batches?limit=200", trust_env=False).json()["items"]
+    return {
+        f"{run['rubric']} {run['metadata'].get('system')} {run['metadata'].get('build')}": run["id"] for run in found
+    }
+
+
+def open_round(url: str, run: str) -> str:
+    """Opens a rating round, and returns its address."""
+    form = {"run": run, "name": "Spring round", "items": "40", "raters_per_item": "3", "seed": "0"}
+    answer = httpx.post(f"{url}/rate", data=form, trust_env=False)
+    return answer.headers["location"]
+
+
+def take(browser: Browser, url: str, picture: Picture) -> None:
+    """Writes the picture's file."""
+    width, height = picture.size
+    context = browser.new_context(
+        base_url=url,
+        locale=picture.locale,
+        color_scheme=picture.theme,
+        viewport={"width": width, "height": height},
+        timezone_id="Asia/Seoul" if picture.locale == "ko" else "Asia/Tokyo",
+    )
+    page = context.new_page()
+    page.goto(picture.path)
+    page.wait_for_function("() => !document.querySelector('.computing')")
+    page.set_viewport_size({"width": width, "height": min(TALLEST, height_of(page))})
+    page.screenshot(path=FOLDER / f"{picture.name}.png")
+    context.close()
+
+
+def height_of(page: Page) -> int:
+    """The whole page's height in pixels."""
+    height: int = page.evaluate("document.documentElement.scrollHeight")
+    return height
+
+
+def main() -> None:
+    """Takes all pictures anew."""
+    chromium = os.environ.get("SAITEN_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    with demo_service() as url, sync_playwright() as playwright:
+        runs = find_runs(url)
+        rounds = open_round(url, runs["ja-dialogue bot-a a-102"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for picture in list_pictures(runs, rounds):
+            take(browser, url, picture)
+            print(picture.name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""`/try`: a response typed in by hand is scored, and what is wrong is said where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.web.dashboard.attempt_form import Draft, start_draft
+from tests.support.elements import Page
+from tests.support.fake_openai import FakeOpenAI, status
+from tests.support.keyed import make_keys
+from tests.support.serving import serving
+from tests.support.shown_batch import HOSTILE, load_rubric
+
+FILLED = {
+    "rubric": "ja-dialogue",
+    "speaker": ["A", "B", "A"],
+    "text": ["おはよう。", "", "眠れた？"],
+    "response": "はい、よく眠れました。",
+    "samples": "2",
+    "explain": "yes",
+    "action": "score",
+}
+
+
+@pytest.fixture
+async def client(tmp_path: Path):
+    async with serving(tmp_path, judge="lexical") as found:
+        yield found
+
+
+async def send(client, status: int = 422, **changes) -> Page:
+    response = await client.post("/try", data={**FILLED, **changes})
+    assert response.status_code == status, response.text
+    return Page(response.text)
+
+
+async def test_an_empty_form_has_three_rows_and_all_rubrics(client):
+    page = Page((await client.get("/try")).text)
+    assert [area.text for area in page.all("textarea", name="text")] == ["", "", ""]
+    assert [option["value"] for option in page.all("option")] == ["ja-dialogue", "ko-comment", "lfqa"]
+    assert page.all("select", name="path") == []
+    assert "costs nothing" in page.one("main").text
+    assert page.inline() == []
+
+
+async def test_what_is_sent_is_scored_kept_and_shown(client):
+    response = await client.post("/try", data=FILLED)
+    assert response.status_code == 303
+    address = response.headers["location"]
+    text = Page((await client.get(address)).text).one("main").text
+    assert "はい、よく眠れました。" in text
+    assert "眠れた？" in text
+    kept = (await client.get(f"/v1{address}?include=request")).json()
+    assert [said["text"] for said in kept["request"]["context"]] == ["おはよう。", "眠れた？"]
+    assert kept["request"]["judge"] == {"model": None, "samples": 2, "expected": False, "explain": True}
+
+
+async def test_an_utterance_is_added_without_script_and_nothing_lost(client):
+    page = await send(client, 200, action="add", response="途中")
+    assert [area.text for area in page.all("textarea", name="text")] == ["おはよう。", "", "眠れた？", ""]
+    assert [field["value"] for field in page.all("input", name="speaker")] == ["A", "B", "A", "B"]
+    assert page.one("textarea", name="response").text == "途中"
+
+
+@pytest.mark.parametrize(
+    ("changes", "target"),
+    [
+        ({"text": ["おはよう。", "", "\u200b"]}, "text-2"),
+        ({"speaker": ["A", "B", ""]}, "speaker-2"),
+        ({"text": ["", "", ""]}, "context"),
+        ({"response": ""}, "response"),
+        ({"samples": "17"}, "samples"),
+        ({"samples": "many"}, "samples"),
+        ({"rubric": "nothing"}, "rubric"),
+        ({"rubric": "lfqa"}, "rubric"),
+        ({"path": "sideways"}, "path"),
+    ],
+)
+async def test_a_fault_stands_at_its_field_and_in_the_summary(client, changes, target):
+    page = await send(client, **changes)
+    link = page.one("a", href=f"#{target}")
+    assert link.text
+    if target != "path":  # no translator: there is no such field
+        field = next(element for element in page.elements if element.attributes.get("id") == target)
+        assert field["aria-invalid"] == "true"
+        assert page.one("p", id=field["aria-describedby"]).text
+    response = changes.get("response", FILLED["response"])
+    assert page.one("textarea", name="response").text == response
+
+
+async def test_several_faults_are_all_told(client):
+    page = await send(client, response="", samples="0", text=["あ" * 8001, "", "眠れた？"])
+    assert "Some things have to be changed" in page.one("main").text
+    assert {link["href"] for link in page.all("a") if link.attributes.get("href", "").startswith("#")} == {
+        "#main",
+        "#text-0",
+        "#response",
+        "#samples",
+    }
+
+
+async def test_hostile_texts_are_kept_as_texts(client):
+    page = await send(client, rubric=HOSTILE, response=HOSTILE, speaker=[HOSTILE, "B", "A"], samples=HOSTILE)
+    assert page.inline() == []
+    assert page.all("img") == []
+    assert page.one("textarea", name="response").text == HOSTILE
+    assert page.all("input", name="speaker")[0]["value"] == HOSTILE
+
+
+async def test_a_judge_that_cannot_be_asked_loses_no_text(tmp_path):
+    async with (
+        FakeOpenAI(status(401)) as fake,
+        serving(tmp_path, judge="openai", openai_api_key="k", openai_base_url=fake.base_url) as client,
+    ):
+        form = Page((await client.get("/try")).text)
+        assert "costs money" in form.one("main").text
+        response = await client.post("/try", data=FILLED)
+    assert response.status_code == 503
+    page = Page(response.text)
+    assert "This could not be scored" in page.one("main").text
+    assert page.one("textarea", name="response").text == FILLED["response"]
+
+
+async def test_with_a_translator_the_path_can_be_chosen(tmp_path):
+    async with serving(tmp_path, judge="lexical", deepl_api_key="k") as client:
+        page = Page((await client.get("/try")).text)
+    assert page.one("select", name="path")
+    assert {"source", "english", "both"} <= {option["value"] for option in page.all("option")}
+
+
+async def test_a_key_that_may_only_read_sees_why_it_cannot_send(client, tmp_path):
+    (reader,) = await make_keys(tmp_path, ("default", "read"))
+    page = Page((await client.get("/try", headers=reader)).text)
+    assert page.one("fieldset", class_="bare").attributes.get("disabled") == ""
+    assert "Your key may only read" in page.one("main").text
+    assert (await client.post("/try", data=FILLED, headers=reader)).status_code == 403
+
+
+async def test_a_form_of_another_site_is_refused(client):
+    response = await client.post("/try", data=FILLED, headers={"Sec-Fetch-Site": "cross-site"})
+    assert response.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("language", "heading", "rubric"), [("ja", "試す", "ja-dialogue"), ("ko", "시험해 보기", "ko-comment")]
+)
+async def test_an_example_fills_the_form_and_can_be_scored(client, language, heading, rubric):
+    response = await client.get(f"/try?example={language}", headers={"Accept-Language": language})
+    page = Page(response.text)
+    assert page.one("h1").text == heading
+    (chosen,) = [option for option in page.all("option") if "selected" in option.attributes]
+    assert chosen["value"] == rubric
+    filled = {
+        "rubric": rubric,
+        "speaker": [field["value"] for field in page.all("input", name="speaker")],
+        "text": [area.text for area in page.all("textarea", name="text")],
+        "response": page.one("textarea", name="response").text,
+        "samples": "1",
+    }
+    assert (await client.post("/try", data=filled)).status_code == 303
+
+
+def test_an_unknown_rubric_or_example_is_passed_by():
+    rubrics = [load_rubric("ko-comment"), load_rubric()]
+    assert start_draft(rubrics, "nothing", "xx").rubric == "ja-dialogue"
+    assert start_draft(rubrics, "ko-comment", "").rubric == "ko-comment"
+    assert start_draft(rubrics[:1], "", "ja").rubric == "ko-comment"
+    assert start_draft([], "", "ja").rubric == ""
+
+
+def test_faults_are_found_at_the_rows_that_were_filled_in():
+    draft = Draft(context=(("A", ""), ("B", "x"), ("A", ""), ("B", "y")))
+    assert draft.fault("/context/1/text", "…").target == "text-3"
+    assert draft.fault("/context/1/speaker", "…").row == 4
+    assert draft.fault("/context", "…").target == "context"
+    assert draft.fault("/judge/samples", "…").target == "samples"
+    assert draft.fault("/metadata/x", "…").target == ""

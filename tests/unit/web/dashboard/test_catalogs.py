@@ -1,0 +1,61 @@
+"""Every word of the dashboard is there in Japanese and Korean, and says the same placeholders."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.web.dashboard.language import catalogs_of, translations_of
+from tests.support.catalogs import list_messages
+
+PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%[sd]|<[a-z/]+[^>]*>")
+TRANSLATED = ["ja", "ko"]
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_every_message_is_translated(language):
+    translations = translations_of(language)
+    known = {message.id for catalog in catalogs_of(language).values() for message in catalog if message.string}
+    missing = {message: file for message, file in list_messages().items() if message not in known}
+    assert missing == {}
+    assert translations.gettext("Runs") != "Runs"
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_no_translation_is_of_what_nobody_says(language):
+    said = set(list_messages())
+    left = {
+        area: [message.id for message in catalog if message.id and message.id not in said]
+        for area, catalog in catalogs_of(language).items()
+    }
+    assert {area: messages for area, messages in left.items() if messages} == {}
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_one_message_has_one_translation(language):
+    seen: dict[object, tuple[str, object]] = {}
+    for area, catalog in catalogs_of(language).items():
+        for message in catalog:
+            if message.id:
+                before = seen.setdefault(message.id, (area, message.string))
+                assert before[1] == message.string, f"{message.id!r} in {before[0]} and {area}"
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_placeholders_and_marks_are_kept(language):
+    for area, catalog in catalogs_of(language).items():
+        for message in catalog:
+            if not message.id:
+                continue
+            originals = [message.id] if isinstance(message.id, str) else [message.id[-1]]
+            strings = [message.string] if isinstance(message.string, str) else [*(message.string or ())]
+            for string in strings:
+                wanted = sorted(found.group() for found in PLACEHOLDER.finditer(originals[0]))
+                got = sorted(found.group() for found in PLACEHOLDER.finditer(string))
+                assert got == wanted, f"{area}: {string}"
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_no_translation_is_fuzzy(language):
+    assert [m.id for c in catalogs_of(language).values() for m in c if m.id and m.fuzzy] == []

@@ -1,0 +1,183 @@
+"""The page of a comparison: the answer, the figures behind it, and the dialogues that show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.web.dashboard.compare_view import list_names
+from app.web.dashboard.language import formats_of, translations_of
+from app.web.dashboard.run_charts import Speech
+from tests.support.elements import Page
+from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
+from tests.support.keyed import make_keys
+from tests.support.posted import make_item, post_batch, wait_for
+from tests.support.serving import serving
+from tests.unit.web.conftest import judged_by
+
+COUNT = 30
+BAD = "悪い"
+"""A response that holds it gets the lowest ratings."""
+
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+
+
+def judge(request: Request) -> Answer:
+    return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
+
+
+@pytest.fixture
+async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    fake.default = judge
+    async with serving(tmp_path, **judged_by(fake)) as found:
+        yield found
+
+
+async def score(client: httpx.AsyncClient, build: str, *, bad: int = 0, extra: str = "", **options: Any) -> str:
+    """The id of a completed run, its first responses bad."""
+    items = [make_item(at, response=f"{BAD if at < bad else '良い'}返事です。（{at}）{extra}") for at in range(COUNT)]
+    metadata = {"system": "bot-a", "build": build}
+    body = {"name": "nightly", "metadata": metadata, "relevance": None, "items": items, **options}
+    response = await client.post("/v1/batches", json=body)
+    assert response.status_code == 202, response.text
+    await wait_for(client, response.json()["id"])
+    return str(response.json()["id"])
+
+
+async def get(client: httpx.AsyncClient, path: str, **headers: str) -> str:
+    """The page's text once nothing on it is being computed any more."""
+    while True:
+        response = await client.get(path, headers={"Accept": "text/html", **headers})
+        assert response.status_code == 200, response.text
+        if "empty computing" not in response.text:
+            return response.text
+
+
+async def compare(client: httpx.AsyncClient, baseline: str, candidate: str, more: str = "", **headers: str) -> Page:
+    return Page(await get(client, f"/compare?baseline={baseline}&candidate={candidate}{more}", **headers))
+
+
+async def test_a_worse_run_is_called_so_with_its_worst_dialogues(client):
+    before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
+    page = await compare(client, before, after)
+    assert re.match(r"a-2 is worse than a-1 in .+ and 4 more; no aspect is better", page.one("h1").text)
+    assert page.all("span", class_="verdict-fail")
+    report = (await client.post("/v1/comparisons", json={"baseline": before, "candidate": after})).json()
+    table = page.all("table", class_="differences")[0].text
+    overall = report["aspects"]["overall"]
+    assert f"{overall['baseline_mean']:.2f} → {overall['candidate_mean']:.2f}" in table
+    assert "large" in table
+    opened = [details for details in page.all("details", class_="change") if "open" in details.attributes]
+    assert len(opened) == 3
+    assert all(f"{BAD}返事です。" in details.text and "良い返事です。" in details.text for details in opened)
+    links = {link["href"] for link in page.all("a")}
+    assert {f"/runs/{before}/items/0", f"/runs/{after}/items/0"} <= links
+    assert f"/compare?baseline={after}&candidate={before}" in links
+
+
+async def test_a_better_and_an_equal_run(client):
+    worse, good, same = await score(client, "a-1", bad=20), await score(client, "a-2"), await score(client, "a-3")
+    assert "a-2 is better than a-1" in (await compare(client, worse, good)).one("h1").text
+    page = await compare(client, good, same)
+    assert page.one("h1").text == "No aspect shows a difference between a-2 and a-3"
+    assert "No item is worse now." in page.one("main").text
+
+
+async def test_dialogues_by_one_aspect_and_unknown_measures(client):
+    before, after = await score(client, "a-1"), await score(client, "a-2", bad=5)
+    page = await compare(client, before, after, "&measure=overall")
+    assert page.one("option", value="overall").has(selected="")
+    assert "−4.00 points" in page.all("details", class_="change")[0].text
+    for measure in ("nothing", "%00", "naturalness.blended.blended"):
+        page = await compare(client, before, after, f"&measure={measure}")
+        assert page.all("details", class_="change")
+    page = await compare(client, before, after, "&measure=overall.blended")
+    assert "No item has a value of this measure in both runs." in page.one("main").text
+
+
+async def test_runs_judged_otherwise_are_refused_and_shown_with_caution(client):
+    before, after = await score(client, "a-1"), await score(client, "a-2", bad=9, judge={"samples": 3})
+    page = await compare(client, before, after)
+    assert "not rated in the same way" in page.one("main").text
+    assert "ratings asked for per response samples 1 3" in page.one("main").text
+    assert not page.all("details", class_="change")
+    (anyway,) = [link["href"] for link in page.all("a", class_="button") if "mismatch=1" in link["href"]]
+    page = Page(await get(client, anyway))
+    assert "a-2 is worse than a-1" in page.one("h1").text
+    assert "Caution: these runs were not rated in the same way." in page.one("main").text
+    assert page.one("input", type="hidden", name="mismatch")["value"] == "1"
+
+
+async def test_what_cannot_be_compared_is_explained(client):
+    run = await score(client, "a-1")
+    assert "one and the same run" in (await compare(client, run, run)).one("main").text
+    korean = await post_batch(client, 2, rubric="ko-comment", relevance=None)
+    await wait_for(client, korean["id"])
+    assert "different rubrics" in (await compare(client, run, korean["id"])).one("main").text
+
+
+async def test_a_run_that_goes_on_is_waited_for(tmp_path, redis_url):
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
+        ids = [(await post_batch(client, 3))["id"] for _ in range(2)]
+        page = await compare(client, *ids)
+        assert "waits for the end of the run" in page.one("main").text
+        assert [part.has(data_live=run) for part, run in zip(page.all("div", class_="progress"), ids, strict=True)]
+        assert "0 of 3" in page.one("main").text
+        await client.post(f"/v1/batches/{ids[0]}/cancel")
+        await client.post(f"/v1/batches/{ids[1]}/cancel")
+        assert "no ratings to compare" in (await compare(client, *ids)).one("main").text
+
+
+async def test_runs_are_chosen_the_newest_against_the_one_before(client):
+    assert "no completed run yet" in Page(await get(client, "/compare")).one("main").text
+    first = await score(client, "a-1")
+    assert "one completed run only" in Page(await get(client, "/compare")).one("main").text
+    await score(client, "b-1", metadata={"system": "bot-b", "build": "b-1"})
+    last = await score(client, "a-2")
+    page = Page(await get(client, "/compare"))
+    chosen = [option["value"] for option in page.all("option") if "selected" in option.attributes]
+    assert chosen == [first, last]
+    page = Page(await get(client, f"/compare?candidate={first}"))
+    assert [option["value"] for option in page.all("option") if "selected" in option.attributes][1] == first
+
+
+async def test_other_projects_runs_are_not_there(tmp_path):
+    async with serving(tmp_path, judge="lexical", auth="on") as client:
+        own, other = await make_keys(tmp_path, ("ours", "write"), ("theirs", "write"))
+        response = await client.post("/v1/batches", json={"items": [make_item()]}, headers=own)
+        run = response.json()["id"]
+        for path in (f"/compare?baseline={run}&candidate={run}", f"/compare?candidate={run}", f"/aspects?run={run}"):
+            assert (await client.get(path, headers=other)).status_code == 404
+            assert (await client.get(path, headers=own)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "Dialogues to read"), ("ja", "読むべき対話"), ("ko", "읽어 볼 대화")]
+)
+async def test_hostile_texts_are_text_in_every_language(client, language, said):
+    named: dict[str, Any] = {"name": HOSTILE, "metadata": {"system": HOSTILE}}
+    before = await score(client, "1", extra=HOSTILE, **named)
+    after = await score(client, "2", bad=20, extra=HOSTILE, **named)
+    page = await compare(client, before, after, **{"Accept-Language": language})
+    assert page.inline() == []
+    assert not page.all("img")
+    assert HOSTILE in page.one("main").text
+    assert said in page.one("main").text
+
+
+def test_a_sentence_names_three_aspects_at_most():
+    def row(name: str, verdict: str) -> Any:
+        measure = type("Measure", (), {"verdict": verdict})()
+        return type("Row", (), {"name": name, "measure": measure})()
+
+    speech = Speech("en", translations_of("en"), formats_of("en"))
+    rows = [row(name, "worse") for name in "abcd"] + [row("e", "better")]
+    assert list_names(rows, "worse", speech) == "a, b and 2 more"
+    assert list_names(rows[1:], "worse", speech) == "b, c, and d"
+    assert list_names(rows, "better", speech) == "e"
+    assert list_names(rows, "inconclusive", speech) == ""

@@ -1,0 +1,270 @@
+"""One item's page: everything that is known of a response, and the way to its neighbours."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.meta.store import SQLMetaStore
+from app.adapters.sql.store import SQLStore
+from app.domain.dialogue import Utterance
+from app.domain.evaluation import RubricReference
+from app.domain.human_rating import HumanRating
+from app.web.dashboard.item_views import blend_of, digits_of, list_composites, list_said, responder_of
+from tests.support.elements import Page
+from tests.support.keyed import make_keys
+from tests.support.records import make_record
+from tests.support.serving import serving
+from tests.support.shown_batch import (
+    BATCH,
+    BLENDED,
+    FAILED,
+    HOSTILE,
+    HOSTILE_ITEM,
+    PARTIAL,
+    RELEVANCE,
+    SENSITIVE,
+    keep_shown,
+    load_rubric,
+    rate,
+    rate_all,
+)
+
+PROJECT = "default"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+@pytest.fixture
+async def client(tmp_path: Path, sqlite_url: str):
+    await keep_shown(sqlite_url, 6, path="both")
+    async with serving(tmp_path, judge="lexical") as found:
+        yield found
+
+
+async def look(client, position: int, query: str = "", **headers: str) -> Page:
+    response = await client.get(f"/runs/{BATCH}/items/{position}{query}", headers=headers)
+    assert response.status_code == 200, response.text
+    return Page(response.text)
+
+
+def follow(page: Page, rel: str) -> str | None:
+    found = page.all("a", rel=rel)
+    return found[0]["href"] if found else None
+
+
+def place_of(address: str | None) -> int | None:
+    return None if address is None else int(urlsplit(address).path.rsplit("/", 1)[1])
+
+
+async def test_the_blend_is_spelled_out_with_its_numbers(client):
+    page = await look(client, BLENDED)
+    text = page.one("main").text
+    assert "3 + 10 × (0.731 − 0.690) = 3.41" in text
+    assert "bert-base@12" in text
+    assert "of the calibration pairs" in text
+    assert "Samples 3, 3, –" in text
+    assert page.one("blockquote").text == "話題に沿っている。"
+    assert page.one("blockquote")
+
+
+async def test_the_scale_is_drawn_with_the_chosen_step_marked_in_words(client):
+    page = await look(client, BLENDED)
+    steps = [step.text for step in page.all("li") if step.text.startswith(("1 Poor", "5 Good", "✓ 3 Fair"))]
+    assert steps == ["1 Poor", "✓ 3 Fair chosen", "5 Good"]
+    assert load_rubric().aspect("overall").level(3).description["en"] in page.one("main").text
+
+
+async def test_the_dialogue_is_a_chat_in_its_own_language(client):
+    page = await look(client, BLENDED, **{"Accept-Language": "ko"})
+    said = [element for element in page.all("li") if element.attributes.get("id", "").startswith("utterance-")]
+    assert [element.has(class_="other") for element in said] == [True, False]
+    assert page.one("li", id="response").text.endswith("はい、よく眠れました。（0）")
+    assert {word["lang"] for word in page.all("span", class_="said")} == {"ja"}
+
+
+async def test_both_paths_stand_side_by_side_with_the_translation(client):
+    page = await look(client, SENSITIVE)
+    text = page.one("main").text
+    assert "translation-sensitive" in text
+    assert "English − source: −1.00" in text
+    assert "✓ 0 Does not follow chosen English" in text
+    assert "✓ 1 Follows chosen source" in text
+    assert [part.text for part in page.all("span", class_="translation", lang="en")] == [
+        "Good morning.",
+        "Did you sleep?",
+        "Yes, I slept well.",
+    ]
+
+
+async def test_a_failed_candidate_shows_its_dialogue_and_the_reason(client):
+    page = await look(client, FAILED)
+    text = page.one("main").text
+    assert "judge-refused-request" in text
+    assert HOSTILE in text
+    assert "はい、よく眠れました。（2）" in text
+    assert page.inline() == []
+
+
+async def test_an_unrated_aspect_says_why(client):
+    text = (await look(client, PARTIAL)).one("main").text
+    assert "unrated the judge refused it would not" in text
+
+
+async def test_hostile_texts_are_texts(client):
+    page = await look(client, HOSTILE_ITEM)
+    assert page.inline() == []
+    assert page.all("img") == []
+    text = page.one("main").text
+    assert text.count("<script>alert(1)</script>") >= 6
+    assert page.one("pre").text == HOSTILE
+    assert page.one("li", id="utterance-1").text.startswith("乙 suspected injection")
+
+
+async def test_previous_and_next_follow_the_list(client):
+    address = f"/runs/{BATCH}/items?sort=overall"
+    listed = Page((await client.get(address)).text)
+    order = [place_of(link["href"]) for link in listed.all("a", class_="row-link")]
+    walked = []
+    onward: str | None = listed.all("a", class_="row-link")[0]["href"]
+    while onward:
+        page = Page((await client.get(onward)).text)
+        walked.append(place_of(onward))
+        onward = follow(page, "next")
+    assert walked == order
+    assert place_of(follow(page, "prev")) == order[-2]
+    assert follow(page, "up") == f"/runs/{BATCH}/items?sort=overall#at-{order[-1]}"
+
+
+@pytest.mark.parametrize("query", ["", "?at=5&sort=overall", "?at=99999&status=failed", "?at=-1&sort=nothing"])
+async def test_where_the_list_has_moved_on_the_batchs_own_order_counts(client, query):
+    page = await look(client, 3, query)
+    assert (place_of(follow(page, "prev")), place_of(follow(page, "next"))) == (2, 4)
+    assert "4 of 6" in page.one("main").text
+
+
+async def test_what_people_rated_stands_beside_the_judge(client, sqlite_url):
+    engine = open_engine(sqlite_url)
+    ratings = [
+        HumanRating(evaluation="ev_shown_0", rater="<b>甲</b>", ratings={"overall": 4}, comment=HOSTILE),
+        HumanRating(item="item-0", batch=BATCH, rater="r2", ratings={"overall": 2, "coherence": 1}),
+        HumanRating(item="item-0", rater="r3", system="bot-a", ratings={"overall": 5}),
+        HumanRating(item="item-0", rater="r4", system="bot-b", ratings={"overall": 1}),
+        HumanRating(item="item-0", rater="r5", candidate=1, ratings={"overall": 1}),
+        HumanRating(item="item-1", batch=BATCH, rater="r6", ratings={"overall": 1}),
+        HumanRating(evaluation="ev_shown_0", rater="r2", ratings={"overall": 3}),
+    ]
+    await SQLMetaStore(engine).keep(PROJECT, ratings, NOW)
+    await engine.dispose()
+    page = await look(client, BLENDED)
+    rows = [row.text for row in page.all("tr")][1:]
+    assert rows == [f"<b>甲</b> 4 – {HOSTILE}", "r2 3 1", "r3 5 –", "Judge lexical-1 3 0"]
+    assert page.inline() == []
+
+
+async def test_a_single_evaluation_has_the_same_page(client):
+    page = Page((await client.get("/evaluations/ev_shown_0")).text)
+    assert "3 + 10 × (0.731 − 0.690) = 3.41" in page.one("main").text
+    assert follow(page, "next") is None
+    missing = await client.get("/evaluations/ev_nothing")
+    assert missing.status_code == 404
+
+
+async def test_of_a_rubric_that_changed_only_the_labels_are_shown(client, sqlite_url):
+    engine = open_engine(sqlite_url)
+    await SQLStore(engine).save(PROJECT, make_record("ev_old"))
+    await engine.dispose()
+    page = Page((await client.get("/evaluations/ev_old")).text)
+    text = page.one("main").text
+    assert "has changed since this was scored" in text
+    assert "✓ 3 自然 chosen" in text
+
+
+async def test_a_composite_is_reckoned_before_the_readers_eyes(client, sqlite_url):
+    rubric = load_rubric("lfqa")
+    reference = RubricReference(id="lfqa", version=rubric.version, digest=rubric.digest)
+    aspects = rate_all(rubric) | {"factuality": rate(rubric.aspect("factuality"), 2, mean=2.5, samples=(2, 3))}
+    record = make_record("ev_lfqa", rubric=reference, aspects=aspects, composites={"mate": 2.95})
+    asked = record.request.model_copy(update={"rubric": "lfqa"})
+    engine = open_engine(sqlite_url)
+    await SQLStore(engine).save(PROJECT, record.model_copy(update={"request": asked}))
+    await engine.dispose()
+    text = Page((await client.get("/evaluations/ev_lfqa")).text).one("main").text
+    names = {aspect.id: aspect.name["en"] for aspect in rubric.aspects}
+    formula = "3 + 2.048 × ({factuality} − 3) / 3 − 0.739 × |{amount_info}| − 0.335 × |{formality}|".format(**names)
+    assert f"Weighted sum of the aspects: {formula}" in text
+    assert "= 3 + 2.048 × (2.5 − 3) / 3 − 0.739 × |-1| − 0.335 × |-1| = 2.95" in text
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+async def test_every_word_of_the_page_is_translated(client, language):
+    for position in range(6):
+        text = (await look(client, position, **{"Accept-Language": language})).one("main").text
+        for english in ("Previous", "Dialogue", "Ratings", "Signature", "Response under evaluation", "Expected"):
+            assert english not in text
+
+
+async def test_other_projects_and_other_positions_are_not_there(client, tmp_path):
+    for position in (6, 2**31 - 1):
+        assert (await client.get(f"/runs/{BATCH}/items/{position}")).status_code == 404
+    for misread in ("99999999999999999999", "x", "-1"):
+        assert (await client.get(f"/runs/{BATCH}/items/{misread}")).status_code == 422
+    (other,) = await make_keys(tmp_path, ("other", "read"))
+    for address in (f"/runs/{BATCH}/items/0", "/evaluations/ev_shown_0"):
+        assert (await client.get(address, headers=other)).status_code == 404
+
+
+async def test_a_candidate_that_is_not_rated_yet_has_a_page_that_waits(tmp_path, sqlite_url, redis_url):
+    await keep_shown(sqlite_url, 6, rated=3)
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
+        page = await look(client, 4)
+        assert page.one("h1").text == "Not rated yet"
+        assert page.all("meta", http_equiv="refresh")
+        rated = await look(client, 2)
+        assert (place_of(follow(rated, "prev")), follow(rated, "next")) == (1, None)
+
+
+def test_the_arithmetic_is_written_with_as_many_digits_as_it_takes():
+    aspect = load_rubric().aspect("overall")
+    blend = blend_of(rate(aspect, 3, blended=3 + 10 * (0.7312 - 0.6904)), RELEVANCE)
+    assert blend is not None
+    assert blend.digits == 3
+    close = RELEVANCE.model_copy(update={"score": 0.73149, "baseline": 0.69051, "weight": 100.0})
+    value = 3 + 100 * (0.73149 - 0.69051)
+    finer = blend_of(rate(aspect, 3, blended=value), close)
+    assert finer is not None
+    shown = 3 + 100 * (round(0.73149, finer.digits) - round(0.69051, finer.digits))
+    assert finer.digits > 3
+    assert round(shown, 2) == round(value, 2)
+    assert blend_of(rate(aspect, 3), RELEVANCE) is None
+
+
+def test_composites_come_with_their_terms():
+    rubric = load_rubric("lfqa")
+    record = make_record(aspects=rate_all(rubric, 1), composites={"mate": 1.5, "gone": None})
+    mate, gone = list_composites(record.evaluation, rubric)
+    assert mate.value == 1.5
+    assert [term.aspect.id for term in mate.terms] == ["factuality", "amount_info", "formality"]
+    assert (mate.intercept, mate.terms[0].transform.divide) == (3, 3)
+    assert gone.terms == ()
+
+
+def test_the_response_is_of_whoever_spoke_before_the_last():
+    said = [Utterance(speaker=name, text="…") for name in ("A", "B", "C", "B")]
+    assert responder_of(said) == "C"
+    assert responder_of(said[:1]) is None
+    assert [each.own for each in list_said(said, None, [])] == [False, False, True, False]
+
+
+def test_a_warning_stands_at_its_text_and_at_its_translations():
+    said = [Utterance(speaker=name, text="…") for name in ("A", "B")]
+    warned = [("context/1/text", "x"), ("translation/context/0/speaker", "y"), ("context/1/speaker", "x")]
+    assert [each.warnings for each in list_said(said, None, warned)] == [["y"], ["x"]]
+
+
+@pytest.mark.parametrize(("value", "digits"), [(3.0, 0), (0.5, 1), (2.048, 3), (1 / 3, 4), (None, 0)])
+def test_numbers_have_the_digits_that_they_need(value, digits):
+    assert digits_of(value) == digits

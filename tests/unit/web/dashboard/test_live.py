@@ -1,0 +1,116 @@
+"""Progress of several runs at once, as HTML in the visitor's language."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.domain.batch import Batch
+from app.web.dashboard.live import tell
+from tests.support.keyed import make_keys
+from tests.support.posted import make_body, post_batch, wait_for
+from tests.support.serving import serving
+
+Event = tuple[str, dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polls often, so that tests need not wait."""
+    monkeypatch.setattr("app.web.batch_events.SHORTEST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr("app.web.batch_events.LONGEST_POLL_SECONDS", 0.01)
+
+
+def read_event(block: str) -> Event:
+    fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+    return fields.get("event", ":"), json.loads(fields.get("data", "{}"))
+
+
+async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
+    rest = ""
+    async for text in response.aiter_text():
+        *blocks, rest = (rest + text).split("\n\n")
+        for block in blocks:
+            yield read_event(block)
+
+
+async def test_runs_are_followed_to_the_end_of_all(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        ids = [(await post_batch(client, 20, name=name))["id"] for name in ("nightly", "weekly")]
+        async with client.stream("GET", "/live", params={"run": ids}) as response:
+            events = [event async for event in read_events(response)]
+        assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        again = await client.get("/live", params={"run": ids}, headers={"Last-Event-ID": "over"})
+    assert events[-1] == ("over", {})
+    ended = {data["id"]: data for name, data in events if name == "ended"}
+    assert set(ended) == set(ids)
+    assert ended[ids[0]]["said"] == "The run nightly is completed."
+    assert "completed" in ended[ids[0]]["html"]
+    assert again.status_code == 204
+
+
+async def test_steps_are_told_in_the_visitors_language(tmp_path: Path, redis_url: str) -> None:
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
+        batch = await post_batch(client, name='"><img onerror=1>')
+        path = f"/v1/batches/{batch['id']}"
+        headers = {"Accept-Language": "ja"}
+        async with client.stream("GET", "/live", params={"run": batch["id"]}, headers=headers) as response:
+            events = read_events(response)
+            told = [await anext(events)]
+            for step in ("pause", "cancel"):
+                await client.post(f"{path}/{step}")
+                told.append(await anext(events))
+            told += [event async for event in events]
+    assert [name for name, _ in told] == ["progress", "progress", "ended", "over"]
+    assert "一時停止" in told[1][1]["html"]
+    assert "中止されました" in told[2][1]["said"]
+    assert all("<img" not in data.get("html", "") for _, data in told)
+
+
+async def test_an_erased_run_is_gone(tmp_path: Path, redis_url: str) -> None:
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
+        batch = await post_batch(client)
+        async with client.stream("GET", "/live", params={"run": [batch["id"], "ba_nothing"]}) as response:
+            events = read_events(response)
+            await anext(events)
+            await client.delete(f"/v1/batches/{batch['id']}")
+            assert [event async for event in events] == [("gone", {"id": batch["id"]}), ("over", {})]
+
+
+@pytest.mark.parametrize("query", ["", "?run=", "?run=ba_nothing", "?run=%00"])
+async def test_nothing_to_follow_is_a_404(tmp_path: Path, query: str) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        assert (await client.get(f"/live{query}")).status_code == 404
+
+
+async def test_other_projects_runs_are_not_told(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        ours, theirs = await make_keys(tmp_path, ("ours", "write"), ("theirs", "read"))
+        made = (await client.post("/v1/batches", json=make_body(name="secret"), headers=ours)).json()
+        assert (await client.get("/live", params={"run": made["id"]}, headers=theirs)).status_code == 404
+        assert (await client.get("/live", params={"run": made["id"]})).headers["location"].startswith("/login")
+
+
+async def test_the_stream_ends_with_the_service_and_beats_while_it_is_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        batch = Batch(**await wait_for(client, (await post_batch(client))["id"]))
+    batch = batch.model_copy(update={"status": "running"})
+    monkeypatch.setattr("app.web.batch_events.HEARTBEAT_SECONDS", 0.0)
+    stopping = asyncio.Event()
+
+    async def find() -> Batch:
+        return batch
+
+    stream = tell({batch.id: batch}, {batch.id: find}, lambda _: "<b>", lambda _: "", stopping)
+    assert b"event: progress" in await anext(stream)
+    assert (await anext(stream)).startswith(b":")
+    stopping.set()
+    assert [event async for event in stream] == []

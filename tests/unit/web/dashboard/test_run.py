@@ -1,0 +1,234 @@
+"""The page of one run: its figures, what can be done with it, and who may."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.domain.errors import JudgeReplyInvalid, SaitenError
+from app.web.dashboard import run_patterns
+from app.web.dashboard.run_view import PIECES, WHAT_TO_DO, explain, titles_of
+from app.web.dashboard.texts import TERMS
+from tests.support.keyed import make_keys
+from tests.support.posted import make_body, make_item, post_batch, wait_for
+from tests.support.seen_page import HOSTILE, Page
+from tests.support.serving import serving
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(tmp_path, judge="lexical") as found:
+        yield found
+
+
+@pytest.fixture
+async def waiting(tmp_path: Path, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A service that works on no batch itself."""
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as found:
+        yield found
+
+
+async def look(client: httpx.AsyncClient, path: str, **headers: str) -> Page:
+    """The page once nothing on it is being computed any more."""
+    while True:
+        response = await client.get(path, headers={"Accept": "text/html", **headers})
+        assert response.status_code == 200, response.text
+        if "empty computing" not in response.text:
+            return Page(response.text)
+
+
+async def post_run(client: httpx.AsyncClient, build: str, count: int = 3, **options: Any) -> str:
+    """The id of a completed run of `nightly`."""
+    metadata = {"system": "bot-a", "build": build}
+    batch = await post_batch(client, count, **{"name": "nightly", "metadata": metadata, **options})
+    await wait_for(client, batch["id"])
+    return str(batch["id"])
+
+
+async def post_varied(client: httpx.AsyncClient) -> str:
+    """The id of a completed run whose ratings differ from response to response."""
+    said = (
+        "海まで行ってきました。",
+        "海",
+        "週末は海まで出かけました。とても楽しかったです。",
+        "犬犬犬犬犬",
+        "はい、週末は山に。",
+    )
+    body = {"name": "varied", "items": [make_item(number, response=text) for number, text in enumerate(said)]}
+    batch = (await client.post("/v1/batches", json=body)).json()
+    await wait_for(client, batch["id"])
+    return str(batch["id"])
+
+
+async def test_figures_are_those_of_the_summary(client):
+    run = await post_varied(client)
+    page = await look(client, f"/runs/{run}")
+    summary = (await client.get(f"/v1/batches/{run}/summary")).json()
+    for aspect in summary["aspects"].values():
+        assert f"{aspect['mean']:.2f}" in page.said
+    assert summary["signature"] in page.said
+    charts = [attributes["aria-label"] or "" for tag, attributes in page.tags if tag == "svg"]
+    assert len(charts) == len(summary["aspects"])
+    assert f"5 rated, mean {summary['aspects']['overall']['mean']:.2f}" in charts[-1]
+    for said in ("Not validated against people", "version", "rubric and its version", "100.0%"):
+        assert said in page.said
+    for link in (f"/runs/{run}/items", f"/rate?run={run}", f"/aspects?run={run}", f"/?candidate={run}"):
+        assert link in page.links()
+    downloads = [link for link in page.links() if link.startswith("/v1/")]
+    for address in downloads:
+        assert (await client.get(address)).status_code == 200
+    assert len(downloads) == 3
+
+
+async def test_levels_and_warnings_lead_to_their_items(client):
+    run = await post_run(client, "1", 4)
+    page = await look(client, f"/runs/{run}")
+    items = [link for link in page.links() if link.startswith(f"/runs/{run}/items?")]
+    assert f"/runs/{run}/items?warning=baseline-judge" in items
+    assert any("value=overall%3A" in link for link in items)
+    assert any(link.endswith("sort=overall") for link in items)
+
+
+async def test_correlations_by_rank_and_by_value(client):
+    run = await post_varied(client)
+    pages = {name: await look(client, f"/runs/{run}?correlation={name}") for name in ("", "pearson", "nonsense")}
+    ranks, values, other = (
+        page.said.partition("Across the responses")[2].partition("Usage")[0] for page in pages.values()
+    )
+    assert re.search(r"[^.\d]0\.\d\d", ranks)
+    assert ranks != values
+    assert ranks == other
+
+
+async def test_a_matrix_that_cannot_be_is_explained(client, monkeypatch):
+    run = await post_run(client, "1")
+    page = await look(client, f"/runs/{run}")
+    assert "all ratings of" in page.said
+    monkeypatch.setattr(run_patterns, "MOST_PATTERNS", 0)
+    run = await post_run(client, "2", 4)
+    assert "too many different values" in (await look(client, f"/runs/{run}")).said
+
+
+async def test_runs_of_one_name_make_a_trend(client):
+    first = await post_run(client, "b1")
+    page = await look(client, f"/runs/{first}")
+    assert "There is no other rated run of the name nightly" in page.said
+    await post_run(client, "other", rubric="ko-comment")
+    await post_run(client, "c1", metadata={"system": "bot-b", "build": "c1"})
+    second = await post_run(client, "b2")
+    page = await look(client, f"/runs/{second}")
+    charts = [attributes["aria-label"] or "" for tag, attributes in page.tags if tag == "svg"]
+    assert len(charts) == 12
+    assert "Overall quality over the runs" in charts[-1]
+    builds = re.findall(r"bot-[ab] ([bc]\d)", page.said)
+    assert builds[:3] == ["b1", "c1", "b2"]
+    assert "other" not in builds
+    assert f"/compare?baseline={first}&candidate={second}" in page.links()
+    assert "signatures differ" not in page.said
+
+
+async def test_a_run_is_steered_and_its_pause_explained(waiting):
+    run = (await post_batch(waiting, name="nightly"))["id"]
+
+    async def steer(step: str) -> Page:
+        response = await waiting.post(f"/runs/{run}/{step}", headers=FORM)
+        assert (response.status_code, response.headers["location"]) == (303, f"/runs/{run}")
+        return await look(waiting, f"/runs/{run}")
+
+    page = await look(waiting, f"/runs/{run}")
+    assert "Nothing is rated yet" in page.said
+    actions = [attributes["action"] for tag, attributes in page.tags if tag == "form" and attributes.get("action")]
+    assert {f"/runs/{run}/pause", f"/runs/{run}/cancel"} <= set(actions)
+    page = await steer("pause")
+    assert "Resume it when it is to go on." in page.said
+    assert "paused by a caller; resume it to go on" in page.said
+    assert "queued" in (await steer("resume")).said
+    page = await steer("cancel")
+    assert "cancelled" in page.said
+    assert not [attributes for _, attributes in page.tags if "data-live" in attributes]
+    again = await waiting.post(f"/runs/{run}/pause", headers={**FORM, "Accept": "text/html"})
+    assert again.status_code == 409
+
+
+async def test_a_run_is_deleted_after_a_question(client):
+    run = await post_run(client, "1")
+    page = await look(client, f"/runs/{run}/delete")
+    assert "There is no way back" in page.said
+    assert (await client.get(f"/runs/{run}")).status_code == 200
+    gone = await client.post(f"/runs/{run}/delete", headers=FORM)
+    assert (gone.status_code, gone.headers["location"]) == (303, "/")
+    assert (await client.get(f"/runs/{run}")).status_code == 404
+    assert (await client.get(f"/v1/batches/{run}")).status_code == 404
+
+
+async def test_who_may_only_read_cannot_change_anything(tmp_path):
+    async with serving(tmp_path, judge="lexical") as client:
+        write, read, other = await make_keys(tmp_path, ("ours", "write"), ("ours", "read"), ("theirs", "admin"))
+        run = (await client.post("/v1/batches", json=make_body(), headers=write)).json()["id"]
+        page = Page((await client.get(f"/runs/{run}", headers=read)).text)
+        assert f"/runs/{run}/delete" not in page.links()
+        assert not [attributes for tag, attributes in page.tags if tag == "form" and "/runs/" in str(attributes)]
+        for step in ("pause", "resume", "cancel", "delete"):
+            path = f"/runs/{run}/{step}"
+            assert (await client.post(path, headers={**read, **FORM})).status_code == 403
+            assert (await client.post(path, headers={**other, **FORM})).status_code == 404
+            foreign = {**write, **FORM, "Sec-Fetch-Site": "cross-site"}
+            assert (await client.post(path, headers=foreign)).status_code == 403
+        assert (await client.get(f"/runs/{run}/delete", headers=read)).status_code == 403
+        for path in (f"/runs/{run}", f"/runs/{run}/delete", "/runs/%00", "/runs/ba_nothing"):
+            assert (await client.get(path, headers=other)).status_code == 404
+
+
+async def test_hostile_texts_are_text_and_nothing_is_inline(client):
+    body = {
+        "name": HOSTILE,
+        "metadata": {"system": HOSTILE, "build": HOSTILE, "note": HOSTILE},
+        "items": [make_item(0, response=HOSTILE), make_item(1, metadata={"system": HOSTILE})],
+    }
+    for _ in range(2):
+        run = (await client.post("/v1/batches", json=body)).json()["id"]
+        await wait_for(client, run)
+    for path in (f"/runs/{run}", f"/runs/{run}/delete"):
+        page = await look(client, path)
+        assert HOSTILE in page.said
+        assert not [tag for tag, _ in page.tags if tag == "img"]
+        assert page.find_inline() == []
+
+
+@pytest.mark.parametrize(("language", "said"), [("ja", "シグネチャ"), ("ko", "시그니처")])
+async def test_other_languages(client, language, said):
+    await post_run(client, "1")
+    run = await post_run(client, "2")
+    page = await look(client, f"/runs/{run}", **{"Accept-Language": language})
+    assert said in page.said
+    assert not re.search(r"\b(Rubric|Judge|Coverage|Worth|Signature|Download|Spearman|scale)\b", page.said)
+
+
+async def test_a_run_whose_rubric_is_gone_still_has_a_page(client, monkeypatch):
+    run = await post_run(client, "1")
+    monkeypatch.setattr("app.web.dashboard.run.find_rubric", lambda *_: None)
+    page = await look(client, f"/runs/{run}")
+    assert "not installed any more" in page.said
+    assert f"/v1/batches/{run}/results" in page.links()
+
+
+def test_every_pause_has_its_advice():
+    assert set(TERMS["pause"]) <= set(WHAT_TO_DO)
+
+
+async def test_every_piece_of_a_signature_is_explained(client):
+    run = await post_run(client, "1", 1)
+    signature = (await client.get(f"/v1/batches/{run}")).json()["signature"]
+    assert [piece.name for piece in explain(signature)] == list(PIECES)
+    assert all(piece.meaning for piece in explain(f"{signature}|english.model:x"))
+
+
+def test_failures_have_titles():
+    assert titles_of(SaitenError)[JudgeReplyInvalid.code] == JudgeReplyInvalid.title
