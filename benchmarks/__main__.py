@@ -6,7 +6,7 @@ import importlib.util
 import os
 import platform
 
-from benchmarks import analysis, batches, evaluations, gate
+from benchmarks import analysis, batches, dashboard, evaluations, gate
 
 
 def main() -> None:
@@ -18,6 +18,8 @@ def main() -> None:
     analysis.main()
     print()
     gate.main()
+    print()
+    dashboard.main()
     print()
     if importlib.util.find_spec("bert_score") is None:
         print("relevance: not measured, the bertscore extra is not installed")

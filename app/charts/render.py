@@ -33,6 +33,7 @@ class ChartRenderer:
         self._kept: OrderedDict[str, str] = OrderedDict()
         # The engine has one thread: a second drawing would only hold another of the executor's while it waits.
         self._turn = asyncio.Lock()
+        self._begun: set[asyncio.Task[str]] = set()
 
     async def draw(self, spec: Mapping[str, Any]) -> str:
         """The chart as `<svg>`. Raises ValueError for a specification with a link, or one that is none."""
@@ -50,6 +51,14 @@ class ChartRenderer:
                 self._kept.popitem(last=False)
             return drawn
 
+    async def draw_soon(self, spec: Mapping[str, Any], seconds: float) -> str | None:
+        """The chart where that takes no longer; else None, and it goes on being drawn for who asks again."""
+        task = asyncio.create_task(self.draw(spec))
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        return task.result() if done else None
+
     def warm(self) -> None:
         """Starts the engine's process in the background, where it is one: the next drawing need not wait for that."""
         if self._executor is None and self._open_executor is not None:
@@ -58,6 +67,11 @@ class ChartRenderer:
 
     def close(self) -> None:
         """Ends the executor that was opened; a drawing after it would open another."""
+        for task in self._begun:
+            task.cancel()
+        self._end_executor()
+
+    def _end_executor(self) -> None:
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None
@@ -67,7 +81,7 @@ class ChartRenderer:
             return await self._run(spec)
         except BrokenExecutor:
             # Its process was killed, perhaps while it was idle. Once more with a fresh one; twice is no accident.
-            self.close()
+            self._end_executor()
             return await self._run(spec)
 
     async def _run(self, spec: dict[str, Any]) -> str:

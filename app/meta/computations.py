@@ -22,7 +22,7 @@ Place = tuple[str, Hashable]
 KEPT = 64
 AT_ONCE = 2
 WAITING = 32
-PATIENCE_SECONDS = 0.15
+PATIENCE_SECONDS = 0.05
 ERROR_SECONDS = 10.0
 """So long an error is the answer; whoever asks after that has it tried again."""
 

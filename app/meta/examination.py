@@ -8,6 +8,7 @@ from typing import cast
 from app.batch_ports import BatchStore
 from app.domain.comparison import Comparison, GateReport
 from app.domain.comparison_view import Changes
+from app.memory import release
 from app.meta.computations import Compute
 from app.meta.runs import assemble_run, find_batch, read_items
 from app.ports import RubricSource
@@ -57,7 +58,11 @@ class Examiner:
 
             runs = (assemble_run(batches[batch_id], items[batch_id], rubrics[batch_id]) for batch_id in ids)
             baseline, candidate = runs
-            gate = judge_gate(candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch)
-            return Examination(cast(Comparison, gate.comparison), gate, find_changes(baseline, candidate, measure))
+            try:
+                gate = judge_gate(candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch)
+                return Examination(cast(Comparison, gate.comparison), gate, find_changes(baseline, candidate, measure))
+            finally:
+                for read in items.values():
+                    release(read)
 
         return await self._compute(work)

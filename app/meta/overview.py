@@ -16,6 +16,7 @@ from app.domain.errors import InvalidRequest
 from app.domain.human_rating import StoredRating
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport
 from app.domain.rubric import Rubric
+from app.memory import release
 from app.meta.analyses import orient
 from app.meta.computations import Compute
 from app.meta.records import Record, best_of, choose_aspects, list_ratings, list_scores, read_records
@@ -102,7 +103,15 @@ class Overviews:
         rubric = self._rubrics.get(batches[0].rubric)
         results = [(batch, await read_results(self._batches, project, batch.id)) for batch in batches]
         ratings = await read_ratings(self._ratings, project, ids)
-        return await self._compute(lambda: oversee(results, ratings, rubric, aspects=aspects, alpha=alpha))
+
+        def work() -> Overview:
+            try:
+                return oversee(results, ratings, rubric, aspects=aspects, alpha=alpha)
+            finally:
+                for _, read in results:
+                    release(read)
+
+        return await self._compute(work)
 
 
 def check_batches(batches: Sequence[Batch]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from markupsafe import Markup
 
 from app.batch_ports import BatchFilter
 from app.bootstrap import Service
@@ -25,12 +24,13 @@ from app.web.dashboard.aspects_view import (
 from app.web.dashboard.compare_view import name_measures
 from app.web.dashboard.examining import state_of
 from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.painting import paint
 from app.web.dashboard.rating_mark import find_newest
-from app.web.dashboard.run_charts import Speech, speech_of
 from app.web.dashboard.run_patterns import make_cell
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dashboard.run_view import ENDED
 from app.web.dashboard.session import Project
+from app.web.dashboard.speech import Speech, speech_of
 from app.web.dashboard.texts import query
 from app.web.evaluations import Serving
 
@@ -124,7 +124,7 @@ async def make_report(
         "names": names,
         "graph": graph,
         "no_graph": explain(ranking.hierarchy.code),
-        "graph_chart": await draw(service, chart_dependencies(graph, names, speech)) if graph else None,
+        "graph_chart": await paint(service, speech, chart_dependencies(graph, names, speech)) if graph else None,
         "graph_reasons": list_reasons([*(each.undefined for each in graph.aspects.values())]) if graph else [],
         "matrices": make_matrices(matrices, names, name_systems(found.systems, choice.chosen)) if matrices else [],
         "no_matrices": explain(ranking.matrices.code),
@@ -133,16 +133,13 @@ async def make_report(
         "rater_rows": list_rater_rows(found.agreement.report),
         "correlation": correlation,
         "no_correlation": explain(found.correlation.code),
-        "correlation_chart": await draw(service, chart_agreement(correlation, names, speech)) if correlation else None,
+        "correlation_chart": await paint(service, speech, chart_agreement(correlation, names, speech))
+        if correlation
+        else None,
         "correlation_reasons": list_reasons([each.undefined for each in correlation.aspects.values()])
         if correlation
         else [],
     }
-
-
-async def draw(service: Service, spec: dict[str, object]) -> Markup:
-    """The chart, to be put into the page."""
-    return Markup(await service.charts.draw(spec))  # noqa: S704 (the renderer keeps nothing but shapes and texts)
 
 
 def list_rater_rows(report: AgreementReport | None) -> list[tuple[str, list[Any]]]:

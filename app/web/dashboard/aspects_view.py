@@ -10,7 +10,7 @@ from app.charts.dependencies import DependencyLabels, build_dependencies
 from app.domain.comparison_view import Outcome, SystemMatrix
 from app.domain.reports import CorrelationReport, HierarchyReport
 from app.meta.overview import Absence, Matrices
-from app.web.dashboard.run_charts import Speech
+from app.web.dashboard.speech import Speech
 from app.web.dashboard.texts import mark
 
 WHY_NOT: Mapping[Absence, tuple[str, str]] = {

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from markupsafe import Markup
 
 from app.batch_ports import BatchFilter
 from app.bootstrap import Service
@@ -27,9 +26,10 @@ from app.web.dashboard.compare_view import (
 )
 from app.web.dashboard.examining import examine, find_obstacle
 from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.run_charts import Speech, speech_of
+from app.web.dashboard.painting import is_missing, paint
 from app.web.dashboard.run_values import build_of, find_predecessors, find_rubric, judges_of, system_of
 from app.web.dashboard.session import Project
+from app.web.dashboard.speech import Speech, speech_of
 from app.web.dashboard.texts import query
 from app.web.evaluations import Serving
 
@@ -144,7 +144,7 @@ async def make_report(
     """Everything that the comparison shows."""
     names = name_measures(rubric, speech)
     tables = make_tables(found.comparison, rubric, speech)
-    chart = await service.charts.draw(build_chart(tables.aspects, shorten(*both), speech))
+    chart = await paint(service, speech, build_chart(tables.aspects, shorten(*both), speech))
     reader = Reader(service.browser, project, (both[0].id, both[1].id), names)
     measures = [*tables.aspects, *tables.composites, *tables.blended]
     return {
@@ -154,7 +154,8 @@ async def make_report(
         "tables": tables,
         "worse": list_names(tables.aspects, "worse", speech),
         "better": list_names(tables.aspects, "better", speech),
-        "chart": Markup(chart),  # noqa: S704 (the renderer keeps nothing but shapes and texts)
+        "chart": chart,
+        "painting": is_missing(chart),
         "changes": found.changes,
         "dialogues": await reader.read(found.changes),
         "measures": measures,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.domain.comparison import GateReason, GateReport, GateVerdict, Measure
-from app.web.dashboard.run_charts import Speech
+from app.web.dashboard.speech import Speech
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from app.domain.batch import Batch
 from app.domain.comparison import Comparison, Measure, Verdict
 from app.domain.composites import range_of
 from app.domain.rubric import Rubric
-from app.web.dashboard.run_charts import Speech
 from app.web.dashboard.run_values import build_of, system_of
 from app.web.dashboard.run_view import meaning_of
+from app.web.dashboard.speech import Speech
 from app.web.dashboard.texts import mark
 
 BLENDED = ".blended"

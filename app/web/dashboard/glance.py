@@ -14,8 +14,8 @@ from app.domain.rubric import Rubric
 from app.meta.computations import Pending
 from app.web.dashboard.compare_view import list_names, make_tables
 from app.web.dashboard.examining import examine, find_obstacle
-from app.web.dashboard.run_charts import Speech
 from app.web.dashboard.run_values import find_rubric
+from app.web.dashboard.speech import Speech
 
 MOST = 6
 """Comparisons that are reckoned without being asked for."""

@@ -12,7 +12,8 @@ from app.domain.batch import Batch
 from app.domain.rubric import Rubric
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.page import PageRoute, redirect, render
-from app.web.dashboard.run_charts import draw_histograms, find_trend, speech_of
+from app.web.dashboard.painting import is_missing
+from app.web.dashboard.run_charts import draw_histograms, find_trend
 from app.web.dashboard.run_patterns import COEFFICIENTS, correlate
 from app.web.dashboard.run_values import (
     build_of,
@@ -33,6 +34,7 @@ from app.web.dashboard.run_view import (
     make_signatures,
 )
 from app.web.dashboard.session import Project, WritableProject
+from app.web.dashboard.speech import speech_of
 from app.web.evaluations import Serving
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
@@ -83,6 +85,7 @@ async def gather_figures(
         "reliability": summary.reliability,
         "cards": cards,
         "drawings": drawings,
+        "painting": any(map(is_missing, drawings.values())),
         "lowest": find_lowest(cards),
         "composites": make_composites(rubric, summary),
         "failures": make_failures(summary),

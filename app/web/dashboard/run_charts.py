@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from babel.support import NullTranslations
-from fastapi import Request
 from markupsafe import Markup
 
 from app.batch_ports import BatchFilter
@@ -16,30 +14,13 @@ from app.charts.histogram import HistogramLabels, Level, build_histogram
 from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
 from app.domain.batch import Batch
 from app.domain.summary import Summary
-from app.web.dashboard.language import Formats, formats_of, language_of, translations_of
+from app.web.dashboard.painting import paint
 from app.web.dashboard.run_values import build_of, signatures_of, system_of
 from app.web.dashboard.run_view import AspectCard
-from app.web.dashboard.texts import pick
+from app.web.dashboard.speech import Speech
 
 CARD_WIDTH = 292
 """Pixels: what a card leaves on a phone."""
-
-
-@dataclass(frozen=True)
-class Speech:
-    """The visitor's language: its messages and its numbers."""
-
-    language: str
-    translations: NullTranslations
-    formats: Formats
-
-    def say(self, message: str, **values: Any) -> str:
-        """The message in the language, with its values; a percent sign in it is doubled."""
-        return self.translations.gettext(message) % values
-
-    def pick(self, phrase: Mapping[str, str]) -> str:
-        """A rubric's text in the language."""
-        return str(pick(phrase, self.language)[0])
 
 
 @dataclass(frozen=True)
@@ -75,15 +56,10 @@ class Trend:
         return not all(run.same for run in self.runs)
 
 
-def speech_of(request: Request) -> Speech:
-    """The visitor's."""
-    language = language_of(request)
-    return Speech(language, translations_of(language), formats_of(language))
-
-
 async def draw_histograms(service: Service, speech: Speech, cards: Sequence[AspectCard]) -> dict[str, Markup]:
     """Each aspect's drawing, by its id."""
-    return {card.id: await draw_histogram(service, speech, card) for card in cards}
+    drawn = await asyncio.gather(*(draw_histogram(service, speech, card) for card in cards))
+    return {card.id: chart for card, chart in zip(cards, drawn, strict=True)}
 
 
 async def draw_histogram(service: Service, speech: Speech, card: AspectCard) -> Markup:
@@ -105,7 +81,7 @@ async def draw_histogram(service: Service, speech: Speech, card: AspectCard) -> 
         ),
         width=CARD_WIDTH,
     )
-    return Markup(await service.charts.draw(spec))  # noqa: S704 (the renderer keeps nothing but shapes and texts)
+    return await paint(service, speech, spec)
 
 
 def label_level(speech: Speech, value: int, label: Mapping[str, str] | None) -> str:
@@ -132,9 +108,10 @@ async def find_trend(
     if len(runs) < 2:
         return None
     systems = order_systems(runs, batch)
-    panels = [
-        Panel(card, await draw_trend(service, speech, card, runs=runs, systems=systems, batch=batch)) for card in cards
-    ]
+    drawn = await asyncio.gather(
+        *(draw_trend(service, speech, card, runs=runs, systems=systems, batch=batch) for card in cards)
+    )
+    panels = [Panel(card, chart) for card, chart in zip(cards, drawn, strict=True)]
     return Trend(tuple(runs), tuple(panels), max(0, len(systems) - MOST_LINES))
 
 
@@ -186,7 +163,7 @@ async def draw_trend(
         current=current,
         width=CARD_WIDTH,
     )
-    return Markup(await service.charts.draw(spec))  # noqa: S704 (the renderer keeps nothing but shapes and texts)
+    return await paint(service, speech, spec)
 
 
 def point_of(run: TrendRun, aspect: str) -> TrendPoint | None:

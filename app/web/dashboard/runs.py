@@ -18,7 +18,6 @@ from app.domain.summary import Summary
 from app.scores import SYSTEM
 from app.web.dashboard.glance import glance
 from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.run_charts import speech_of
 from app.web.dashboard.run_values import (
     Column,
     JudgeName,
@@ -32,6 +31,7 @@ from app.web.dashboard.run_values import (
     system_of,
 )
 from app.web.dashboard.session import Project
+from app.web.dashboard.speech import speech_of
 from app.web.dashboard.texts import query
 from app.web.evaluations import Serving
 from app.web.pages import read_cursor, write_cursor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -10,7 +11,7 @@ from app.web.admission import SESSION_COOKIE, Admission, bearer_of, cookie_of
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.language import COOKIE as LANGUAGE_COOKIE
 from app.web.dashboard.language import LANGUAGES
-from app.web.dashboard.page import THEME_COOKIE, THEMES, PageRoute, here, redirect, render
+from app.web.dashboard.page import THEME_COOKIE, THEMES, PageRoute, compile_templates, here, redirect, render
 from app.web.evaluations import Serving
 from app.web.problems import Refused
 
@@ -31,6 +32,7 @@ class LoginNeeded(Refused):
 
 async def enter(request: Request) -> None:
     """Lets the visitor in, or raises LoginNeeded or Refused. Sets `project` and `scope` of the request's state."""
+    prepare(request)
     admission: Admission = request.app.state.admission
     token = bearer_of(request) or cookie_of(request)
     try:
@@ -42,6 +44,13 @@ async def enter(request: Request) -> None:
     request.state.project = admitted.project
     request.state.scope = admitted.scope
     request.state.signed_in = admitted.key is not None
+
+
+def prepare(request: Request) -> None:
+    """With the first visitor come more pages: compiles the templates in the background, once."""
+    state = request.app.state
+    if not hasattr(state, "compiling"):
+        state.compiling = asyncio.get_running_loop().run_in_executor(None, compile_templates)
 
 
 async def enter_to_write(request: Request) -> None:

@@ -40,7 +40,7 @@ async def look(client: httpx.AsyncClient, path: str, **headers: str) -> Page:
     while True:
         response = await client.get(path, headers={"Accept": "text/html", **headers})
         assert response.status_code == 200, response.text
-        if "empty computing" not in response.text:
+        if "computing soft" not in response.text and "empty computing" not in response.text:
             return Page(response.text)
 
 

@@ -1,0 +1,153 @@
+"""A database as full as the dashboard has to bear: two runs of 100,000 results, small ones, ratings and a round."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.engine import open_engine
+from app.batch_ports import CHUNK_SIZE, BatchFilter, BatchStore, Job
+from app.bootstrap import Service, open_service
+from app.domain.batch import BatchOptions, Candidate, Entry
+from app.domain.evaluation import EvaluationRequest
+from app.domain.human_rating import HumanRating
+from app.domain.rating_round import RoundOptions
+from app.domain.rubric import Rubric
+from app.pipeline import evaluate
+from app.settings import Settings
+from benchmarks.dashboard_results import Maker, draw, pose
+
+NAME, SYSTEM = "nightly", "bot-a"
+PROJECT = "default"
+SMALL_RUNS = 60
+SMALL_ITEMS = 40
+RATED_ITEMS = 200
+RATERS = ("rater-1", "rater-2", "rater-3")
+APPENDED = 1000
+CHUNKS_AT_ONCE = 25
+LEASE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """What stands in the file: the big runs, older first, with so many results each, and the round's id."""
+
+    file: Path
+    runs: tuple[str, str]
+    round: str
+    results: int
+
+    @property
+    def url(self) -> str:
+        return f"sqlite+aiosqlite:///{self.file}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run to be put in. `drop` lowers its ratings, in standard deviations."""
+
+    name: str
+    system: str
+    build: str
+    at: datetime
+    count: int
+    seed: int
+    drop: float = 0.0
+
+
+async def seed(file: Path, results: int) -> Seeded:
+    """The file with all of it; one that is full already is taken as it is."""
+    settings = Settings(database_url=f"sqlite+aiosqlite:///{file}", judge="lexical", encoder="off", log_level="error")
+    async with open_service(settings) as service:
+        if found := await find(service, file):
+            return found
+        engine = open_engine(settings.database_url)
+        try:
+            runs = await fill(service, SQLBatchStore(engine), results)
+        finally:
+            await engine.dispose()
+        ratings = list_ratings(service.instruments.rubrics.get("ja-dialogue"), runs[1])
+        await service.meta.keep_ratings(PROJECT, list(ratings))
+        await service.meta.settle()
+        opened = await service.rounds.open(PROJECT, runs[1], RoundOptions(name="spot check", items=100))
+    return Seeded(file, runs, opened.id, results)
+
+
+async def find(service: Service, file: Path) -> Seeded | None:
+    """What an earlier run has put in; None of an empty file."""
+    rounds = await service.rounds.list(PROJECT, limit=1)
+    big = await service.desk.list(PROJECT, BatchFilter(name=NAME, status="completed"), after=None, limit=3)
+    if rounds and len(big) == 2:
+        newer, older = big
+        return Seeded(file, (older.id, newer.id), rounds[0].id, newer.counts.total)
+    if await service.desk.list(PROJECT, BatchFilter(), after=None, limit=1):
+        sys.exit(f"{file} holds something else, or was not finished; name another file, or remove it")
+    return None
+
+
+async def fill(service: Service, store: BatchStore, results: int) -> tuple[str, str]:
+    """Puts all runs in, small ones first; the ids of the big ones."""
+    rubric, posed = service.instruments.rubrics.get("ja-dialogue"), pose(0, 0)
+    asked = EvaluationRequest(rubric=rubric.id, context=posed.context, response=posed.response, relevance=None)
+    made = Maker(rubric, await evaluate(asked, service.instruments))
+    begun = datetime.now(UTC) - timedelta(days=SMALL_RUNS + 2)
+    for number in range(SMALL_RUNS):
+        name, system = "smoke" if number % 2 else "weekly", f"bot-{'abc'[number % 3]}"
+        at = begun + timedelta(days=number)
+        await score(store, made, Plan(name, system, f"0.{number}", at, SMALL_ITEMS, number))
+    at = begun + timedelta(days=SMALL_RUNS)
+    older = await score(store, made, Plan(NAME, SYSTEM, "1", at, results, 1001))
+    newer = await score(store, made, Plan(NAME, SYSTEM, "2", at + timedelta(days=1), results, 1002, drop=0.05))
+    return older, newer
+
+
+async def score(store: BatchStore, made: Maker, plan: Plan) -> str:
+    """A completed batch by the path that a worker takes; its id."""
+    batch_id = "ba_" + secrets.token_hex(12)
+    options = BatchOptions(name=plan.name, metadata={"system": plan.system, "build": plan.build})
+    places = [Entry(position=number, item=name_item(number), candidate=None) for number in range(plan.count)]
+    candidates = [(place, pose(place.position, plan.seed)) for place in places]
+    await store.begin(PROJECT, batch_id, options, plan.at)
+    for start in range(0, plan.count, APPENDED):
+        await store.append(batch_id, candidates[start : start + APPENDED])
+    await store.accept(PROJECT, batch_id, unit_cost_usd=None, answer=None)
+    drawn = draw(plan.count, plan.seed, plan.drop)
+    jobs = [Job(batch_id, chunk) for chunk in range(-(-plan.count // CHUNK_SIZE))]
+    for start in range(0, len(jobs), CHUNKS_AT_ONCE):
+        some = jobs[start : start + CHUNKS_AT_ONCE]
+        todo = [(job, place, posed) for job in some for place, posed in await claim(store, job)]
+        finished = [made.finish(job, place, posed, drawn, plan.at) for job, place, posed in todo]
+        await store.commit("bench", finished, some)
+    return batch_id
+
+
+async def claim(store: BatchStore, job: Job) -> Sequence[tuple[Entry, Candidate]]:
+    """The chunk's candidates."""
+    work = await store.claim(job, "bench", LEASE_SECONDS)
+    if work is None:
+        raise RuntimeError(f"{job} is not to be had")
+    return work.todo
+
+
+def name_item(number: int) -> str:
+    return f"dialogue-{number:06}"
+
+
+def list_ratings(rubric: Rubric, batch_id: str) -> Iterator[HumanRating]:
+    """Three raters' ratings of the first items, every aspect."""
+    random = np.random.default_rng(7)
+    for number in range(RATED_ITEMS):
+        for rater in RATERS:
+            yield HumanRating(
+                item=name_item(number),
+                batch=batch_id,
+                rater=rater,
+                ratings={aspect.id: float(random.choice(aspect.values)) for aspect in rubric.aspects},
+            )
