@@ -66,6 +66,10 @@ class ResultBrowser(Protocol):
         """The results from number `offset` of those that fit, in order."""
         ...
 
+    async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
+        """The results at these positions, in their order; those that have none are left out."""
+        ...
+
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """What the batch's results can be sorted by; none before there is a result."""
         ...

@@ -131,6 +131,14 @@ async def test_results_come_with_their_scores_and_texts(bench: Bench) -> None:
     assert failed.scores.failure == "judge-refused-request"
 
 
+async def test_results_are_read_by_their_positions(bench: Bench) -> None:
+    await score_six(bench.store)
+    every = (await bench.browser.browse("team", "ba_1", ResultQuery(), offset=0, limit=9)).rows
+    assert await bench.browser.read("team", "ba_1", [5, 99, 0, 5]) == [every[5], every[0], every[5]]
+    assert await bench.browser.read("team", "ba_1", []) == []
+    assert await bench.browser.read("rivals", "ba_1", [0]) == []
+
+
 async def test_a_page_beyond_the_end_still_says_how_many_there_are(bench: Bench) -> None:
     await score_six(bench.store)
     for query in (ResultQuery(), ResultQuery(sort="warmth"), ResultQuery(warning="other-language")):

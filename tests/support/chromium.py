@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, expect
 
 from tests.support.services import absent
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE = (360, 740)
 DESK = (1280, 900)
+PATIENCE_MS = 20_000
 
 REPORT_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) => {
@@ -35,7 +36,8 @@ def find_chromium() -> str:
 
 
 def launch(playwright: Playwright) -> Browser:
-    """The browser without a window."""
+    """The browser without a window; what is expected of its pages may take as long as on a busy machine."""
+    expect.set_options(timeout=PATIENCE_MS)
     # A container has neither user namespaces for its sandbox, nor much shared memory.
     return playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"])
 

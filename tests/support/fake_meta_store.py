@@ -76,9 +76,7 @@ class FakeMetaStore:
     async def remove(self, project: str, wanted: RatingFilter) -> int:
         if wanted == RatingFilter():
             raise InvalidRequest("say which ratings")
-        gone = [
-            key for key, (_, rating, batch) in self._living() if key[0] == project and fits(rating, batch, wanted)
-        ]
+        gone = [key for key, (_, rating, batch) in self._living() if key[0] == project and fits(rating, batch, wanted)]
         for key in gone:
             del self._ratings[key]
         return len(gone)

@@ -25,12 +25,13 @@ class FakeResultBrowser:
         kept = self._find(project, batch_id)
         if kept is None:
             return BrowsedPage(0, [])
-        found = [
-            Browsed(one.entry, evaluation_id(one), figures_of(one), kept.items[position][1])
-            for position, one in sorted(kept.results.items())
-        ]
+        found = [browsed(kept, position) for position in sorted(kept.results)]
         fitting = [one for one in found if fits(one, query)]
         return BrowsedPage(len(fitting), arrange(fitting, query)[offset : offset + limit])
+
+    async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
+        kept = self._find(project, batch_id)
+        return [browsed(kept, position) for position in positions if kept and position in kept.results]
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         kept = self._find(project, batch_id)
@@ -50,6 +51,11 @@ class FakeResultBrowser:
         found = [figures_of(one) for one in kept.results.values()] if kept else []
         counts = Counter(tuple(value_of(scores, name) for name in measures) for scores in found)
         return [*counts.items()] if len(counts) <= most else None
+
+
+def browsed(kept: Kept, position: int) -> Browsed:
+    one = kept.results[position]
+    return Browsed(one.entry, evaluation_id(one), figures_of(one), kept.items[position][1])
 
 
 def value_of(scores: Scores, name: str) -> float | None:

@@ -54,6 +54,14 @@ class SQLResultBrowser:
         # One that was erased in between is left out.
         return BrowsedPage(total, [read_browsed(rows[place]) for place in positions if place in rows])
 
+    async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
+        if not can_hold(project, batch_id) or not positions:
+            return []
+        async with read(self._engine) as connection:
+            batch = await find_batch(connection, project, batch_id)
+            rows = await read_rows(connection, batch_id, positions) if batch is not None else {}
+        return [read_browsed(rows[place]) for place in positions if place in rows]
+
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         if not can_hold(project, batch_id):
             return ()

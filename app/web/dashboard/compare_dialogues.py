@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.browse_ports import Browsed, ResultBrowser, ResultQuery
+from app.browse_ports import Browsed, ResultBrowser
 from app.domain.comparison_view import Changes, ItemChange, ItemSide, Unit
 from app.domain.dialogue import Utterance
-from app.web.dashboard.item_order import find_offset
 
 MOST_SHOWN = 5
 """Of drops and of gains."""
@@ -67,38 +66,41 @@ class Reader:
 
     async def read(self, changes: Changes) -> Dialogues:
         """The largest drops and gains with their texts."""
-        drops = [await self._read_change(change, changes.unit) for change in changes.drops[:MOST_SHOWN]]
-        gains = [await self._read_change(change, changes.unit) for change in changes.gains[:MOST_SHOWN]]
-        return Dialogues(tuple(drops), tuple(gains))
+        drops, gains = changes.drops[:MOST_SHOWN], changes.gains[:MOST_SHOWN]
+        before = await self._read_side(self.ids[0], [change.baseline for change in (*drops, *gains)])
+        after = await self._read_side(self.ids[1], [change.candidate for change in (*drops, *gains)])
+        views = [
+            ChangeView(
+                change.item,
+                change.difference,
+                changes.unit,
+                describe_side(self.ids[0], change.baseline, before),
+                describe_side(self.ids[1], change.candidate, after),
+                tuple(list_values(change, self.names)),
+            )
+            for change in (*drops, *gains)
+        ]
+        return Dialogues(tuple(views[: len(drops)]), tuple(views[len(drops) :]))
 
-    async def _read_change(self, change: ItemChange, unit: Unit) -> ChangeView:
-        baseline = await self._read_side(self.ids[0], change.baseline)
-        candidate = await self._read_side(self.ids[1], change.candidate)
-        return ChangeView(
-            change.item, change.difference, unit, baseline, candidate, tuple(list_values(change, self.names))
-        )
+    async def _read_side(self, batch_id: str, sides: Sequence[ItemSide]) -> Mapping[int, Browsed]:
+        """The first response of each, by its position."""
+        positions = [position for side in sides if (position := position_of(side)) is not None]
+        return {found.entry.position: found for found in await self.browser.read(self.project, batch_id, positions)}
 
-    async def _read_side(self, batch_id: str, side: ItemSide) -> SideView:
-        position = next((place.position for place in side.responses), None)
-        found = None if position is None else await self._find(batch_id, position)
-        if found is None:
-            return SideView(None, None, None, side.count)
-        context = found.candidate.context
-        return SideView(
-            found.candidate.response,
-            context[-1] if context else None,
-            f"/runs/{batch_id}/items/{position}",
-            side.count,
-        )
 
-    async def _find(self, batch_id: str, position: int) -> Browsed | None:
-        """The result at the position. In a complete run it is result number `position`; else it stands earlier."""
-        for step in (None, find_offset):
-            offset = position if step is None else await step(self.browser, self.project, batch_id, position)
-            page = await self.browser.browse(self.project, batch_id, ResultQuery(), offset=offset, limit=1)
-            if page.rows and page.rows[0].entry.position == position:
-                return page.rows[0]
-        return None
+def position_of(side: ItemSide) -> int | None:
+    """Where the first of its responses stands."""
+    return next((place.position for place in side.responses), None)
+
+
+def describe_side(batch_id: str, side: ItemSide, found: Mapping[int, Browsed]) -> SideView:
+    """The side as the page shows it; without texts where they were erased meanwhile."""
+    position = position_of(side)
+    if position is None or position not in found:
+        return SideView(None, None, None, side.count)
+    candidate = found[position].candidate
+    utterance = candidate.context[-1] if candidate.context else None
+    return SideView(candidate.response, utterance, f"/runs/{batch_id}/items/{position}", side.count)
 
 
 def list_values(change: ItemChange, names: Mapping[str, str]) -> Sequence[ValueView]:
