@@ -22,6 +22,9 @@ Place = tuple[str, Hashable]
 KEPT = 64
 AT_ONCE = 2
 WAITING = 32
+OF_ONE = 12
+"""Computations of one project that run or wait, so that the others' are not turned away for it."""
+
 PATIENCE_SECONDS = 0.05
 ERROR_SECONDS = 10.0
 """So long an error is the answer; whoever asks after that has it tried again."""
@@ -68,16 +71,23 @@ class Finished:
 class Computations:
     """Computes once for all who ask with one key, and keeps the last `kept` results in memory.
 
-    A result is kept for as long as there is room: whatever it hangs on must be in its key. Results are shared, and so
+    A result is kept for as long as there is room: whatever it hangs on must be in its key, or it be asked for fresh. Results are shared, and so
     must not be changed. Nothing is begun after `close`.
     """
 
     def __init__(
-        self, *, now: Callable[[], datetime], kept: int = KEPT, at_once: int = AT_ONCE, waiting: int = WAITING
+        self,
+        *,
+        now: Callable[[], datetime],
+        kept: int = KEPT,
+        at_once: int = AT_ONCE,
+        waiting: int = WAITING,
+        of_one: int = OF_ONE,
     ) -> None:
         self._now = now
         self._most_kept = kept
         self._most_running = at_once + waiting
+        self._most_of_one = of_one
         self._turns = asyncio.Semaphore(at_once)
         self._running: dict[Place, Running] = {}
         self._finished: OrderedDict[Place, Finished] = OrderedDict()
@@ -90,16 +100,18 @@ class Computations:
         work: Callable[[], Awaitable[Result]],
         *,
         patience_seconds: float = PATIENCE_SECONDS,
+        fresh_seconds: float | None = None,
     ) -> Result | Pending:
         """The work's result where it is there, or gets ready within the patience; else Pending, and the work goes on,
-        whatever becomes of the caller. Raises what the work raised."""
+        whatever becomes of the caller. Raises what the work raised. `fresh_seconds` bounds the age of a kept result
+        that hangs on something which the key cannot tell."""
         place = (project, key)
-        finished = self._find_finished(place)
+        finished = self._find_finished(place, fresh_seconds)
         if finished is not None:
             return cast(Result, open_task(finished.task))
         running = self._running.get(place)
         if running is None:
-            if self._closed or len(self._running) >= self._most_running:
+            if self._closed or self._is_full(project):
                 return Pending(self._now(), 0.0, "turned-away")
             running = self._begin(place, work)
         # Unlike `wait_for` this cancels nothing: neither when the time is up nor when the caller goes away.
@@ -116,12 +128,18 @@ class Computations:
         self._closed = True
         await end_tasks(running.task for running in self._running.values())
 
-    def _find_finished(self, place: Place) -> Finished | None:
+    def _is_full(self, project: str) -> bool:
+        """Whether there is no place for another computation, or none for this project's."""
+        mine = sum(owner == project for owner, _ in self._running)
+        return len(self._running) >= self._most_running or mine >= self._most_of_one
+
+    def _find_finished(self, place: Place, fresh_seconds: float | None) -> Finished | None:
         """What is kept; an error only while it is fresh."""
         found = self._finished.get(place)
         if found is None:
             return None
-        if found.has_failed() and (self._now() - found.at).total_seconds() >= ERROR_SECONDS:
+        most = ERROR_SECONDS if found.has_failed() else fresh_seconds
+        if most is not None and (self._now() - found.at).total_seconds() >= most:
             del self._finished[place]
             return None
         self._finished.move_to_end(place)

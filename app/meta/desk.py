@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from io import BytesIO
 from typing import Any, TypeVar
@@ -16,14 +16,14 @@ from app.domain.analysis_request import (
     ComparisonRequest,
     GateRequest,
 )
-from app.domain.batch import Batch
 from app.domain.comparison import Comparison, GateReport, Run
-from app.domain.errors import InvalidRequest, NotFound
+from app.domain.errors import InvalidRequest
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import CorrelationReport, Report
 from app.meta.analyses import analyse, orient
 from app.meta.anchors import AnchorCheck
+from app.meta.ratings import read_ratings
 from app.meta.readers import make_reader
 from app.meta.records import (
     adapt,
@@ -38,15 +38,13 @@ from app.meta.records import (
 )
 from app.meta.reliabilities import Reliabilities, key_in, validation_of
 from app.meta.revalidation import Revalidation
-from app.meta.runs import make_run, read_results
+from app.meta.runs import find_batch, make_run, read_results
 from app.meta.scales import Scales, check_ratings, scales_to_rate
 from app.meta.table import AnswerTable
 from app.meta_ports import RatingsKept, RatingStore
 from app.ports import RubricSource
 
 Result = TypeVar("Result")
-
-RATINGS_PAGE = 1000
 
 MOST_BATCHES = 1000
 """Whose items are rated at a time: each is looked up for its rubric."""
@@ -171,14 +169,14 @@ class MetaDesk:
         return reader.finish()
 
     async def _analyse_batches(self, project: str, request: AnalysisRequest) -> Report:
-        batches = [await self._find(project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
+        batches = [await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
         wanted = adapt(request, batches)
         best: dict[str, float] = {}
         for batch in batches:
             best |= best_of(self._rubrics.get(batch.rubric))
         results = [(batch, await read_results(self._batches, project, batch.id)) for batch in batches]
         by_scores = uses_scores(wanted)
-        ratings = [] if by_scores else [rating async for rating in self._ratings_of(project, batches)]
+        ratings = [] if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
 
         def work() -> Report:
             table = AnswerTable()
@@ -192,21 +190,9 @@ class MetaDesk:
 
         return await self.compute(work)
 
-    async def _ratings_of(self, project: str, batches: Sequence[Batch]) -> AsyncIterator[StoredRating]:
-        """The ratings that may concern the batches, each once."""
-        seen: set[int] = set()
-        for batch in batches:
-            after = -1
-            while page := await self._ratings.of_batch(project, batch.id, after=after, limit=RATINGS_PAGE):
-                after = page[-1][0]
-                for number, rating in page:
-                    if number not in seen:
-                        yield rating
-                seen.update(number for number, _ in page)
-
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""
-        batches = [await self._find(project, batch_id) for batch_id in dict.fromkeys(ids)]
+        batches = [await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)]
         keys = {key_in(line) for batch in batches for line in signatures_of(batch)}
         found = validation_of(report, batches[0].id if len(batches) == 1 else None, self._now())
         if found is not None and len(keys) == 1:
@@ -263,7 +249,7 @@ class MetaDesk:
         return await self._anchors.check(project, request)
 
     async def _check_of(self, project: str, batch_id: str) -> JudgeCheck:
-        batch = await self._find(project, batch_id)
+        batch = await find_batch(self._batches, project, batch_id)
         path = "source" if batch.path == "both" else batch.path
         request = JudgeCheckRequest(rubric=batch.rubric, path=path, judge=batch.judge)
         try:
@@ -273,13 +259,7 @@ class MetaDesk:
             raise InvalidRequest(error.detail, pointer="/check_judge") from None
 
     async def _run(self, project: str, batch_id: str) -> Run:
-        batch = await self._find(project, batch_id)
+        batch = await find_batch(self._batches, project, batch_id)
         results = await read_results(self._batches, project, batch_id)
         rubric = self._rubrics.get(batch.rubric)
         return await asyncio.to_thread(make_run, batch, results, rubric)
-
-    async def _find(self, project: str, batch_id: str) -> Batch:
-        found = await self._batches.find(project, batch_id)
-        if found is None:
-            raise NotFound(f"there is no batch {batch_id[:64]} in this project")
-        return found

@@ -19,6 +19,7 @@ from app.domain.rubric import Rubric
 from app.memory import release
 from app.meta.analyses import orient
 from app.meta.computations import Compute
+from app.meta.ratings import read_ratings
 from app.meta.records import Record, best_of, choose_aspects, list_ratings, list_scores, read_records
 from app.meta.runs import find_batch, read_results
 from app.meta.table import AnswerTable
@@ -29,7 +30,6 @@ Part_ = TypeVar("Part_")
 Absence = Literal["no-values", "no-ratings", "few-systems", "many-systems", "too-much"]
 Matrices = Mapping[str, SystemMatrix]
 
-RATINGS_PAGE = 1000
 MOST_BATCHES = 20
 MOST_RESULTS = 200_000
 """Of all batches together: their scores are in memory at a time, about 4 kB each with all that is made of them."""
@@ -125,18 +125,6 @@ def check_batches(batches: Sequence[Batch]) -> None:
             f"these batches have {total:,} results; at most {MOST_RESULTS:,} are looked at together: take fewer",
             pointer="/batches",
         )
-
-
-async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> list[StoredRating]:
-    """The ratings that may concern the batches, each once."""
-    found: dict[int, StoredRating] = {}
-    for batch_id in batch_ids:
-        after = -1
-        while page := await store.of_batch(project, batch_id, after=after, limit=RATINGS_PAGE):
-            after = page[-1][0]
-            for number, rating in page:
-                found.setdefault(number, rating)
-    return list(found.values())
 
 
 def oversee(

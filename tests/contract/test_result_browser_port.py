@@ -33,12 +33,6 @@ class Bench:
     browser: ResultBrowser
 
 
-@pytest.fixture(params=["fake", "sqlite", "postgres"])
-def backend(request: pytest.FixtureRequest) -> str | None:
-    """The database's URL; None for the fake."""
-    return None if request.param == "fake" else request.getfixturevalue(f"{request.param}_url")
-
-
 @pytest.fixture
 async def bench(backend: str | None) -> AsyncIterator[Bench]:
     if backend is None:
