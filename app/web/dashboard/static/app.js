@@ -38,6 +38,7 @@ export async function renew() {
       prepare(document.getElementById(part.id));
     }
   }
+  wait();
   return fresh;
 }
 
@@ -46,11 +47,22 @@ export function prepare(root) {
   offerCopies(root);
 }
 
-// A page that waits for something being computed asks again; without script its <meta> does.
+let waits = false;
+
+// A page that waits for something being computed asks again; without script its <meta> does. What a renewal brought
+// may have to be waited for too.
 async function wait() {
-  while (document.querySelector(".computing")) {
-    await new Promise((resolve) => { setTimeout(resolve, 1000); });
-    await renew();
+  if (waits) {
+    return;
+  }
+  waits = true;
+  try {
+    while (document.querySelector(".computing")) {
+      await new Promise((resolve) => { setTimeout(resolve, 1000); });
+      await renew();
+    }
+  } finally {
+    waits = false;
   }
 }
 

@@ -1,0 +1,125 @@
+"""Two runs against each other: what somebody sees who has never been here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Pages, finish_run
+from tests.support.chromium import Visit, find_barriers
+
+CLICKS = 2
+
+
+def make_items(count: int = 12) -> list[dict[str, Any]]:
+    """Distinct items of Japanese talk."""
+    context = [{"speaker": "A", "text": "週末はどこかに出かけましたか？"}]
+    return [
+        {
+            "id": f"i{number}",
+            "context": context,
+            "response": f"家族で海まで行ってきましたよ。{number}時間かかりました。",
+        }
+        for number in range(count)
+    ]
+
+
+def test_a_newcomer_finds_what_is_worse(visitor: Visit):
+    """The record of the clicks, from `/` on, by somebody who reads only what is on the page:
+
+    1. On the list of runs, under "Did the newest builds change anything?": "nightly · bot-a a-101 to a-102". It says
+
+       - which build is worse, and in what: the heading, "a-102 is worse than a-101 in Coherence, …";
+       - whether it is significant: "Gate: fail", a reason for each aspect with its p, and a row of the table each;
+       - the three worst dialogues: the first three of "Largest drops", open, with both builds' responses.
+
+    2. For one of them all ratings with their reasons: "Everything about this response".
+    """
+    clicks = count_clicks(visitor)
+    page = visitor.goto("/")
+
+    glance = page.get_by_role("region", name="Did the newest builds change anything?")
+    glance.get_by_role("link", name="nightly · bot-a a-101 to a-102").click()
+
+    answer = page.get_by_role("heading", level=1)
+    expect(answer).to_contain_text("a-102 is worse than a-101 in ")
+    worse = answer.inner_text().split(" in ")[1].split(";")[0].replace("and ", "").split(", ")
+    assert worse
+    gate = page.get_by_role("region", name="Gate")
+    expect(gate).to_contain_text("fail")
+    differences = page.get_by_role("table", name="Candidate minus baseline, in points of each scale")
+    for aspect in worse:
+        expect(gate.get_by_role("listitem").filter(has_text=aspect)).to_contain_text("beyond chance (p = 0.0")
+        expect(differences.get_by_role("row", name=aspect).get_by_role("cell", name="worse")).to_be_visible()
+    others = differences.get_by_role("row").filter(has=page.get_by_role("cell", name="no difference shown"))
+    expect(others).to_have_count(6 - len(worse))
+
+    drops = page.locator("details[open]").filter(has_text="Everything about this response")
+    expect(drops).to_have_count(3)
+    for drop in drops.all():
+        expect(drop.get_by_text("Before: a-101", exact=True)).to_be_visible()
+        expect(drop.get_by_text("Now: a-102", exact=True)).to_be_visible()
+        expect(drop.locator("summary")).to_contain_text("worse")
+        assert drop.get_by_role("list").count() >= 3
+
+    drops.first.get_by_role("link", name="Everything about this response (Now: a-102)").click()
+    expect(page.get_by_role("region", name="Ratings").get_by_role("article")).to_have_count(6)
+    assert len(clicks) == CLICKS, clicks
+
+
+def count_clicks(visitor: Visit) -> list[str]:
+    """A list that grows with every click of a person, whatever page it is on."""
+    clicks: list[str] = []
+
+    def tell(text: str) -> None:
+        clicks.append(text)
+
+    visitor.page.expose_function("tellClick", tell)
+    visitor.page.add_init_script(
+        "addEventListener('click', (event) => { if (event.isTrusted) tellClick(event.target.innerText); }, true)"
+    )
+    return clicks
+
+
+def test_dialogues_are_chosen_by_an_aspect(visitor: Visit, site: Pages):
+    before, worse = site.run("ja-dialogue", "a-101"), site.run("ja-dialogue", "a-102")
+    page = visitor.goto(f"/compare?baseline={before}&candidate={worse}")
+    page.get_by_label("Changed most by").select_option(label="Naturalness")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_label("Changed most by").locator("option[selected]")).to_have_text("Naturalness")
+    first = page.locator("details[open]").filter(has_text="Everything about this response").first
+    expect(first.locator("summary")).to_contain_text("Naturalness")
+
+
+def test_runs_swap_and_the_answer_turns(visitor: Visit, site: Pages):
+    before, worse = site.run("ja-dialogue", "a-101"), site.run("ja-dialogue", "a-102")
+    page = visitor.goto(f"/compare?baseline={before}&candidate={worse}")
+    page.get_by_role("link", name="Swap the two").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("a-101 is better than a-102 in ")
+    expect(page.get_by_role("region", name="Gate")).not_to_contain_text("fail")
+
+
+@pytest.mark.parametrize("name", ["judge.samples", "rubric"])
+def test_runs_that_cannot_be_compared_say_why(workshop: str, guest: Visit, name: str):
+    """Other options of the judge can be looked past, another rubric cannot."""
+    before = finish_run(workshop, make_items(), name=f"{name} before")
+    changed: dict[str, Any] = {"judge": {"samples": 2}} if name == "judge.samples" else {"rubric": "ko-comment"}
+    after = finish_run(workshop, make_items(), name=f"{name} after", **changed)
+    page = guest.goto(f"/compare?baseline={before}&candidate={after}")
+    main = page.get_by_role("main")
+    assert find_barriers(page) == []
+    if name == "rubric":
+        expect(main).to_contain_text("rated by different rubrics")
+        for run in (before, after):
+            expect(main.locator(f'a[href="/runs/{run}"]').first).to_be_visible()
+        expect(main.get_by_role("link", name="Compare all the same")).to_have_count(0)
+        return
+    expect(main).to_contain_text("not rated in the same way, so they are not compared")
+    row = page.get_by_role("region", name="What differs").get_by_role("row", name="samples")
+    expect(row).to_contain_text("1")
+    expect(row).to_contain_text("2")
+    main.get_by_role("link", name="Compare all the same").click()
+    expect(main).to_contain_text("Caution: these runs were not rated in the same way.")
+    expect(page.get_by_role("table", name="Candidate minus baseline")).to_be_visible()
