@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Executor
@@ -12,7 +13,12 @@ from app.charts.engine import draw_svg
 from app.charts.lettering import tame
 from app.domain.model import digest
 
+logger = logging.getLogger("saiten.charts")
+
 MOST_KEPT = 256
+MOST_BEGUN = 64
+"""Drawings behind pages that wait at a time; of more none is begun until there is room."""
+
 SMALLEST: dict[str, Any] = {"data": {"values": [{}]}, "mark": "point"}
 LINKS = frozenset({"url", "href"})
 """Keys by which a specification would have something fetched, or take a reader elsewhere."""
@@ -33,7 +39,7 @@ class ChartRenderer:
         self._kept: OrderedDict[str, str] = OrderedDict()
         # The engine has one thread: a second drawing would only hold another of the executor's while it waits.
         self._turn = asyncio.Lock()
-        self._begun: set[asyncio.Task[str]] = set()
+        self._begun: dict[str, asyncio.Task[str]] = {}
 
     async def draw(self, spec: Mapping[str, Any]) -> str:
         """The chart as `<svg>`. Raises ValueError for a specification with a link, or one that is none."""
@@ -52,12 +58,22 @@ class ChartRenderer:
             return drawn
 
     async def draw_soon(self, spec: Mapping[str, Any], seconds: float) -> str | None:
-        """The chart where that takes no longer; else None, and it goes on being drawn for who asks again."""
-        task = asyncio.create_task(self.draw(spec))
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        return task.result() if done else None
+        """The chart where that takes no longer; else None, and it goes on being drawn for who asks again. None too
+        where its process has ended twice, or where too many others wait."""
+        tamed = tame_spec(spec)
+        key = digest(tamed)
+        if (found := self._recall(key)) is not None:
+            return found
+        task = self._begun.get(key)
+        if task is None:
+            if len(self._begun) >= MOST_BEGUN:
+                return None
+            task = self._begun[key] = asyncio.create_task(self.draw(tamed))
+            task.add_done_callback(lambda _: self._end(key))
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done() or task.cancelled() or isinstance(task.exception(), BrokenExecutor):
+            return None
+        return task.result()
 
     def warm(self) -> None:
         """Starts the engine's process in the background, where it is one: the next drawing need not wait for that."""
@@ -67,7 +83,7 @@ class ChartRenderer:
 
     def close(self) -> None:
         """Ends the executor that was opened; a drawing after it would open another."""
-        for task in self._begun:
+        for task in self._begun.values():
             task.cancel()
         self._end_executor()
 
@@ -75,6 +91,12 @@ class ChartRenderer:
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None
+
+    def _end(self, key: str) -> None:
+        """Lets go of a drawing that has ended; of one that failed the log is told, since perhaps nobody comes back."""
+        task = self._begun.pop(key)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a chart could not be drawn", exc_info=error)
 
     async def _draw(self, spec: dict[str, Any]) -> str:
         try:

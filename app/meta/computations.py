@@ -71,8 +71,8 @@ class Finished:
 class Computations:
     """Computes once for all who ask with one key, and keeps the last `kept` results in memory.
 
-    A result is kept for as long as there is room: whatever it hangs on must be in its key, or it be asked for fresh. Results are shared, and so
-    must not be changed. Nothing is begun after `close`.
+    A result is kept for as long as there is room: whatever it hangs on must be in its key, or it be asked for fresh.
+    Results are shared, and so must not be changed. Nothing is begun after `close`.
     """
 
     def __init__(

@@ -40,6 +40,9 @@ MOST_LISTED = 100
 MOST_ASKED = 40
 """Runs that an address may name; more than are looked at together."""
 
+FRESH_SECONDS = 60.0
+"""For so long ratings that were removed may still count."""
+
 LEVELS = {"0.01": 0.01, "0.05": 0.05}
 VALUES = ("judge", "ratings")
 LONGEST = 100
@@ -49,7 +52,7 @@ LONGEST = 100
 async def show_aspects(request: Request, service: Serving, project: Project) -> Response:
     """The runs that were chosen, else the newest of each system."""
     given = request.query_params
-    asked = [batch_id[:LONGEST] for batch_id in given.getlist("run")[:MOST_ASKED]]
+    asked = [batch_id[:LONGEST] for batch_id in given.getlist("run")[:MOST_ASKED] if batch_id.strip()]
     runs = await list_runs(service, project, asked)
     rubric_id = given.get("rubric", "")[:LONGEST]
     choice = choose(runs, rubric=rubric_id, asked=asked, is_final=given.get("chosen") == "1")
@@ -105,7 +108,10 @@ async def gather(
     newest = await find_newest(service.meta, project)
     key = ("overview", *map(state_of, choice.chosen), rubric.digest, alpha, newest)
     found = await service.computations.get(
-        project, key, lambda: service.overview.look(project, ids, aspects=aspects, alpha=alpha)
+        project,
+        key,
+        lambda: service.overview.look(project, ids, aspects=aspects, alpha=alpha),
+        fresh_seconds=FRESH_SECONDS,  # a rating that was removed leaves no trace in the key
     )
     if isinstance(found, Pending):
         return {"state": "computing"}

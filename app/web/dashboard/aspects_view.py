@@ -77,6 +77,9 @@ def make_matrix(name: str, matrix: SystemMatrix, systems: Mapping[str, str]) -> 
     return MatrixView(name, pairs, tuple(systems.get(system, system) for system in matrix.systems), rows)
 
 
+GRAPH_WIDTH = 420
+"""Pixels: names are cut in what a phone leaves, and it can scroll."""
+
 SHADES: Mapping[Outcome, str] = {"better": "cell-p3", "worse": "cell-n3", "none": ""}
 
 
@@ -92,6 +95,7 @@ def chart_dependencies(report: HierarchyReport, names: Mapping[str, str], speech
             nothing=_("There is no aspect to draw."),
         ),
         names=names,
+        width=GRAPH_WIDTH,
     )
 
 
@@ -110,6 +114,7 @@ def chart_agreement(report: CorrelationReport, names: Mapping[str, str], speech:
             nothing=_("There is no aspect to draw."),
         ),
         names=names,
+        width=GRAPH_WIDTH,
     )
 
 

@@ -102,9 +102,9 @@ class Draft:
 
 
 def read_draft(form: Form, most_rows: int) -> Draft:
-    """What was sent."""
+    """What was sent, and of a context that is too long one utterance too many, to be refused for it."""
     texts = [text.replace("\r", "\n") for text in form.all("text")]
-    rows = zip(form.all("speaker")[:most_rows], texts[:most_rows], strict=False)
+    rows = zip(form.all("speaker")[: most_rows + 1], texts[: most_rows + 1], strict=False)
     return Draft(
         rubric=form.get("rubric"),
         context=tuple(rows),

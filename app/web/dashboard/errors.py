@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from app.domain.errors import SaitenError
 from app.web.dashboard.page import here, redirect, render
-from app.web.dashboard.session import LoginNeeded
+from app.web.dashboard.session import LoginNeeded, own_address
 from app.web.dashboard.texts import mark, query
 from app.web.problems import STATUSES, Refused, clip, faults_of, headers_of
 
@@ -42,7 +42,8 @@ OTHERWISE = (mark("This did not work"), mark("Go back and try again."))
 def show_error(request: Request, error: SaitenError) -> Response:
     """The page of any error in the tree; whoever has no key is asked for one."""
     if isinstance(error, LoginNeeded):
-        return redirect(query("/login", next=None if error.address == "/" else error.address))
+        address = own_address(error.address)
+        return redirect(query("/login", next=None if address == "/" else address))
     status = error.status if isinstance(error, Refused) else STATUSES[type(error)]
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})

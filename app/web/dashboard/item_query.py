@@ -25,6 +25,10 @@ MOST_VALUE = 1e15
 MOST_NUMBER = 10_000_000
 
 
+MOST_VALUES = 8
+"""Values that an address may ask for together: each that leaves nothing is counted without."""
+
+
 @dataclass(frozen=True)
 class Listing:
     """A sorted and filtered list of results. `sort` None is the batch's own order."""
@@ -60,7 +64,7 @@ class Listing:
         return {
             "sort": self.sort or POSITION,
             "order": BEST if self.best_first else None,
-            "value": [f"{measure}:{value:g}" for measure, value in self.values.items()],
+            "value": [f"{measure}:{write_value(value)}" for measure, value in self.values.items()],
             "unrated": self.unrated,
             "warning": self.warning,
             "status": self.status,
@@ -76,7 +80,7 @@ class Listing:
         """Each filter in force, as its parameter and value, with the list without it."""
         for measure, wanted in self.values.items():
             left = {name: other for name, other in self.values.items() if name != measure}
-            yield "value", f"{measure}:{wanted:g}", replace(self, values=left)
+            yield "value", f"{measure}:{write_value(wanted)}", replace(self, values=left)
         singles = {
             "unrated": (self.unrated, replace(self, unrated=None)),
             "warning": (self.warning, replace(self, warning=None)),
@@ -89,6 +93,11 @@ class Listing:
                 yield name, value, without
 
 
+def write_value(value: float) -> str:
+    """Whole levels without a point, anything else with every digit."""
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
 def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | None) -> Listing:
     """The list that an address asks for. What it asks and the run has not is left out."""
     sort = asked.get("sort")
@@ -99,7 +108,7 @@ def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | N
     return Listing(
         sort=None if sort == POSITION else sort,
         best_first=asked.get("order") == BEST,
-        values=dict(read_values(asked.getlist("value"), measures)),
+        values=dict(read_values(asked.getlist("value")[:MOST_VALUES], measures)),
         unrated=unrated if unrated == ANY_ASPECT or unrated in measures else None,
         warning=clean(asked.get("warning")),
         status=status if status in STATUSES else None,

@@ -10,8 +10,7 @@ from app.domain.human_rating import RatingFilter, StoredRating
 from app.meta.desk import MetaDesk
 from app.scores import SYSTEM
 
-MOST_RATINGS = 500
-"""Of one response, or of an item's id wherever it occurs: more are not shown."""
+RATINGS_PAGE = 1000
 
 
 @dataclass
@@ -46,8 +45,11 @@ async def find_ratings(desk: MetaDesk, project: str, response: Response) -> list
         wanted += [RatingFilter(batch=response.batch.id, item=item), RatingFilter(item=item)]
     found: dict[int, StoredRating] = {}
     for each in wanted:
-        page = await desk.list_ratings(project, each, after=-1, limit=MOST_RATINGS)
-        found.update((number, rating) for number, rating in page if concerns(rating, response))
+        after = -1
+        # Of an item's id alone there may be ratings of many runs, the newest last.
+        while page := await desk.list_ratings(project, each, after=after, limit=RATINGS_PAGE):
+            found.update((number, rating) for number, rating in page if concerns(rating, response))
+            after = page[-1][0]
     return list(by_rater([found[number] for number in sorted(found)]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from io import BytesIO
@@ -19,6 +19,9 @@ LANGUAGES: Mapping[str, str] = {"en": "English", "ja": "日本語", "ko": "한�
 """Each by its own name."""
 
 DEFAULT = "en"
+LEVELS = (0.01, 0.05)
+"""Of significance, as pages offer them."""
+
 COOKIE = "saiten_language"
 
 
@@ -79,6 +82,15 @@ def catalogs_of(language: str) -> dict[str, Catalog]:
     return found
 
 
+LEAST_DOLLARS = 0.0001
+"""Less than this is not told apart."""
+
+
+def says_something(text: str) -> bool:
+    """Whether a number as it is written is not all zeros."""
+    return any(character in "123456789" for character in text)
+
+
 class Formats:
     """Numbers and times as the language writes them. None is a dash everywhere."""
 
@@ -96,7 +108,8 @@ class Formats:
         if value is None:
             return self.NOTHING
         shape = "#,##0" + ("." + "0" * digits if digits else "")
-        return numbers.format_decimal(value, format=shape, locale=self._locale)
+        text = numbers.format_decimal(value, format=shape, locale=self._locale)
+        return text.replace("-", "−") if says_something(text) else text.lstrip("-")
 
     def signed(self, value: float | None, digits: int = 2) -> str:
         """`+0.25`, `−0.25`, `0.00`."""
@@ -104,7 +117,7 @@ class Formats:
             return self.NOTHING
         shape = "#,##0" + ("." + "0" * digits if digits else "")
         text = numbers.format_decimal(abs(value), format=shape, locale=self._locale)
-        if not any(character in "123456789" for character in text):
+        if not says_something(text):
             return text
         return ("+" if value > 0 else "−") + text
 
@@ -126,10 +139,12 @@ class Formats:
         return numbers.format_percent(shown, format=shape, locale=self._locale)
 
     def money(self, dollars: float | None) -> str:
-        """`US$0.0042`: four digits behind the point below a dollar, two above."""
+        """`US$0.0042`: four digits behind the point below a dollar, two above; never nothing of something."""
         if dollars is None:
             return self.NOTHING
-        digits = 2 if dollars >= 1 or dollars == 0 else 4
+        if 0 < dollars < LEAST_DOLLARS:
+            return "< " + self.money(LEAST_DOLLARS)
+        digits = 2 if round(dollars, 4) >= 1 or dollars == 0 else 4
         shape = "¤#,##0." + "0" * digits
         return numbers.format_currency(dollars, "USD", format=shape, locale=self._locale, currency_digits=False)
 
@@ -137,11 +152,15 @@ class Formats:
         """`0.032`, `< 0.001`."""
         if value is None:
             return self.NOTHING
-        return "< 0.001" if value < 0.001 else self.number(value, 3)
+        if value < 0.001:
+            return "< 0.001"
+        # What is below a usual level must not be shown as that level.
+        is_near = round(value, 3) in LEVELS and value not in LEVELS
+        return self.number(value, 5 if is_near else 3)
 
     def moment(self, at: datetime | None) -> str:
-        """Day and time in UTC, short."""
-        return self.NOTHING if at is None else dates.format_datetime(at, "short", locale=self._locale) + " UTC"
+        """Day and time in UTC, in a form that means the same everywhere."""
+        return self.NOTHING if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
     def duration(self, seconds: float | None) -> str:
         """`3 minutes`."""

@@ -81,6 +81,8 @@ def environment_of(language: str) -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
         bytecode_cache=COMPILED,
+        # A service goes on with the templates that its code was started with.
+        auto_reload=False,
     )
     made.install_gettext_translations(translations_of(language), newstyle=True)  # type: ignore[attr-defined]
     formats = formats_of(language)

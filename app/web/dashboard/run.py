@@ -32,6 +32,7 @@ from app.web.dashboard.run_view import (
     make_composites,
     make_failures,
     make_signatures,
+    pick_warnings,
 )
 from app.web.dashboard.session import Project, WritableProject
 from app.web.dashboard.speech import speech_of
@@ -72,7 +73,7 @@ async def gather_figures(
     speech = speech_of(request)
     summary = await service.desk.summarize(project, batch.id)
     summary = await service.reliabilities.mark_summary(project, summary)
-    cards = make_cards(rubric, summary)
+    cards = make_cards(rubric, summary, samples=batch.judge.samples)
     asked = request.query_params.get("correlation")
     coefficient = asked if asked in COEFFICIENTS else COEFFICIENTS[0]
     correlations, drawings, trend = await asyncio.gather(
@@ -89,6 +90,7 @@ async def gather_figures(
         "lowest": find_lowest(cards),
         "composites": make_composites(rubric, summary),
         "failures": make_failures(summary),
+        "warnings": pick_warnings(summary),
         "coefficient": coefficient,
         "correlations": correlations,
         "trend": trend,

@@ -62,12 +62,12 @@ ON_ENGLISH = mark("the same on the English path")
 @dataclass(frozen=True)
 class LevelCount:
     """A level of a scale with its label (None where the rubric has it no more), how many ratings have it, and the
-    address of those items."""
+    address of those items; None where items are not found by their rating, but by the mean of several samples."""
 
     value: int
     label: Mapping[str, str] | None
     count: int
-    items: str
+    items: str | None
 
 
 @dataclass(frozen=True)
@@ -134,19 +134,23 @@ class FailureCount:
     count: int
 
 
-def make_cards(rubric: Rubric, summary: Summary) -> list[AspectCard]:
-    """The aspects, those of the rubric first."""
+def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[AspectCard]:
+    """The aspects, those of the rubric first; each rating is of so many `samples`."""
     known = {aspect.id: aspect for aspect in rubric.aspects}
-    return [make_card(name, known.get(name), found, summary.batch) for name, found in summary.aspects.items()]
+    batch_id = summary.batch
+    return [make_card(name, known.get(name), found, batch_id, samples) for name, found in summary.aspects.items()]
 
 
-def make_card(name: str, aspect: Aspect | None, found: AspectSummary, batch_id: str) -> AspectCard:
+def make_card(name: str, aspect: Aspect | None, found: AspectSummary, batch_id: str, samples: int) -> AspectCard:
     """One aspect; the lowest level stands at the bottom of its histogram."""
     counts = {int(level): count for level, count in found.histogram.items()}
     labels = {level.value: cast(Mapping[str, str], level.label) for level in aspect.levels} if aspect else {}
     levels = [
         LevelCount(
-            value, labels.get(value), counts[value], items_of(batch_id, sort="position", value=f"{name}:{value}")
+            value,
+            labels.get(value),
+            counts[value],
+            items_of(batch_id, sort="position", value=f"{name}:{value}") if samples == 1 else None,
         )
         for value in sorted(counts, reverse=True)
     ]
@@ -175,9 +179,14 @@ def find_lowest(cards: Sequence[AspectCard]) -> AspectCard | None:
 
 
 def shortfall(card: AspectCard) -> float:
-    """Minus the mean's distance from the best level, as a share of the scale."""
-    best = card.high if card.aspect is None or card.aspect.best is None else card.aspect.best
-    return -abs(best - (card.summary.mean or 0.0)) / (card.high - card.low)
+    """Minus how far ratings are from the best level on average, as a share of how far they could be. Of a best level
+    inside the scale each rating counts: the mean of too much and too little would be the best."""
+    best = card.aspect.best if card.aspect else None
+    if best is None:
+        return -(card.high - (card.summary.mean or 0.0)) / (card.high - card.low)
+    farthest = max(best - card.low, card.high - best)
+    off = sum(level.count * abs(level.value - best) for level in card.levels)
+    return -off / farthest / max(1, sum(level.count for level in card.levels))
 
 
 def make_composites(rubric: Rubric, summary: Summary) -> list[CompositeFigure]:
@@ -215,6 +224,12 @@ def make_bill(batch: Batch) -> Bill:
         cost_per_thousand=usage.cost_usd / finished * 1000 if finished and usage.cost_usd is not None else None,
         finished=finished,
     )
+
+
+def pick_warnings(summary: Summary) -> dict[str, int]:
+    """Results by warning, without what is said of every one of them and stands on top of the page: that the judge is a
+    baseline."""
+    return {code: n for code, n in summary.warnings.items() if code != "baseline-judge"}
 
 
 def make_failures(summary: Summary) -> list[FailureCount]:

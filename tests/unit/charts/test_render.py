@@ -225,3 +225,30 @@ async def test_refuses_what_is_no_number() -> None:
 
 def test_a_name_says_which_marks_are_which() -> None:
     assert len(draw(chart("a")).marks("bars")) == 2
+
+
+async def test_a_page_waits_for_no_drawing_and_many_pages_ask_for_one(counted: Counted) -> None:
+    charts = ChartRenderer()
+    assert await asyncio.gather(*(charts.draw_soon(chart("a"), 0) for _ in range(5))) == [None] * 5
+    drawn = await charts.draw(chart("a"))
+    assert await charts.draw_soon(chart("a"), 0) == drawn
+    assert counted.calls == 1
+
+
+async def test_only_so_many_drawings_wait_behind_pages(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "MOST_BEGUN", 2)
+    charts = ChartRenderer()
+    for text in "abc":
+        assert await charts.draw_soon(chart(text), 0) is None
+    await charts.draw(chart("last"))  # behind those that wait
+    assert counted.calls == 3
+    assert await charts.draw_soon(chart("c"), 60) is not None
+
+
+async def test_a_page_is_there_without_the_chart_where_every_process_ends(caplog: pytest.LogCaptureFixture) -> None:
+    charts = ChartRenderer(
+        open_executor=lambda: ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=end)
+    )
+    assert await charts.draw_soon(chart("a"), 60) is None
+    charts.close()
+    assert "a chart could not be drawn" in caplog.text

@@ -147,3 +147,25 @@ async def test_closing_ends_what_runs_and_nothing_is_begun_after(computations: C
     found = [await waiting, await ask(computations, "k", work)]
     assert [each.state for each in found if isinstance(each, Pending)] == ["turned-away"] * 2
     assert (work.runs, await ask(computations, "kept", kept)) == (1, "kept")
+
+
+async def test_one_project_does_not_take_the_others_places(clock: HandClock) -> None:
+    computations = Computations(now=clock, at_once=1, waiting=9, of_one=2)
+    works = {key: Work() for key in "abc"}
+    found = [await ask(computations, key, work) for key, work in works.items()]
+    assert [one.state for one in found if isinstance(one, Pending)][1:] == ["waiting", "turned-away"]
+    other = await computations.get("rivals", "a", Work(), patience_seconds=0)
+    assert isinstance(other, Pending)
+    assert other.state == "waiting"
+    await computations.close()
+
+
+async def test_a_result_that_is_too_old_is_computed_anew(computations: Computations, clock: HandClock) -> None:
+    async def ask_fresh(work: Work) -> str | Pending:
+        return await computations.get("team", "k", work, patience_seconds=FOREVER, fresh_seconds=60)
+
+    assert await ask_fresh(free("old")) == "old"
+    clock.move(59)
+    assert await ask_fresh(free("new")) == "old"
+    clock.move(1)
+    assert await ask_fresh(free("new")) == "new"

@@ -207,6 +207,8 @@ async def test_a_connection_serves_one_request_after_another(client: httpx.Async
 async def test_a_page_of_another_site_is_not_answered_without_keys(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     for origin, expected in (
         ("http://evil.example:8000", 403),
+        ("null", 403),
+        ("http://[", 403),
         ("http://127.0.0.1:3000", 200),
         ("http://localhost", 200),
     ):

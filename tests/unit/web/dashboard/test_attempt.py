@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.web.dashboard.attempt_form import Draft, start_draft
+from app.web.dashboard.attempt_form import Draft, read_draft, start_draft
+from app.web.dashboard.forms import Form
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.keyed import make_keys
@@ -177,3 +178,9 @@ def test_faults_are_found_at_the_rows_that_were_filled_in():
     assert draft.fault("/context", "…").target == "context"
     assert draft.fault("/judge/samples", "…").target == "samples"
     assert draft.fault("/metadata/x", "…").target == ""
+
+
+def test_a_context_that_is_too_long_is_refused_and_not_cut():
+    fields = [pair for number in range(5) for pair in (("speaker", "A"), ("text", str(number)))]
+    assert len(read_draft(Form(fields), 3).context) == 4
+    assert len(read_draft(Form(fields), 5).context) == 5

@@ -65,7 +65,7 @@ async def compare(client: httpx.AsyncClient, baseline: str, candidate: str, more
 async def test_a_worse_run_is_called_so_with_its_worst_dialogues(client):
     before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
     page = await compare(client, before, after)
-    assert re.match(r"a-2 is worse than a-1 in .+ and 4 more; no aspect is better", page.one("h1").text)
+    assert re.match(r"a-2 is worse than a-1 in .+ and 4 more; none is shown to be better", page.one("h1").text)
     assert page.all("span", class_="verdict-fail")
     report = (await client.post("/v1/comparisons", json={"baseline": before, "candidate": after})).json()
     table = page.all("table", class_="differences")[0].text
@@ -157,7 +157,7 @@ async def test_other_projects_runs_are_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("language", "said"), [("en", "Dialogues to read"), ("ja", "読むべき対話"), ("ko", "읽어 볼 대화")]
+    ("language", "said"), [("en", "Dialogues to read"), ("ja", "読んでおきたい対話"), ("ko", "읽어 볼 대화")]
 )
 async def test_hostile_texts_are_text_in_every_language(client, language, said):
     named: dict[str, Any] = {"name": HOSTILE, "metadata": {"system": HOSTILE}}

@@ -196,7 +196,7 @@ async def test_a_composite_is_reckoned_before_the_readers_eyes(client, sqlite_ur
     names = {aspect.id: aspect.name["en"] for aspect in rubric.aspects}
     formula = "3 + 2.048 × ({factuality} − 3) / 3 − 0.739 × |{amount_info}| − 0.335 × |{formality}|".format(**names)
     assert f"Weighted sum of the aspects: {formula}" in text
-    assert "= 3 + 2.048 × (2.5 − 3) / 3 − 0.739 × |-1| − 0.335 × |-1| = 2.95" in text
+    assert "= 3 + 2.048 × (2.5 − 3) / 3 − 0.739 × |−1| − 0.335 × |−1| = 2.95" in text
 
 
 @pytest.mark.parametrize("language", ["ja", "ko"])

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -35,6 +35,11 @@ def test_numbers_are_short_and_honest():
     assert formats.count(123456) == "123,456"
     assert formats.money(0.0042) == "$0.0042"
     assert formats.money(12.5) == "$12.50"
+    assert formats.money(0.99999) == "$1.00"
+    assert formats.money(0.00002) == "< $0.0001"  # not nothing
+    assert formats.money(0.0) == "$0.00"
+    assert formats.number(-0.004) == "0.00"
+    assert formats.number(-0.006) == "−0.01"
     assert formats.p(0.0001) == "< 0.001"
 
 
@@ -46,8 +51,20 @@ def test_percentages_never_claim_all_or_nothing_falsely():
     assert formats.percent(0.0) == "0%"
 
 
-@pytest.mark.parametrize(("language", "part"), [("en", "11/21/26"), ("ja", "2026/11/21"), ("ko", "26. 11. 21.")])
-def test_moments_are_in_utc_as_the_language_writes_them(language, part):
-    shown = Formats(language).moment(datetime(2026, 11, 21, 9, 5, tzinfo=UTC))
-    assert part in shown
-    assert shown.endswith("UTC")
+@pytest.mark.parametrize("language", ["en", "ja", "ko"])
+def test_moments_are_in_utc_and_mean_the_same_everywhere(language):
+    at = datetime(2026, 11, 21, 18, 5, tzinfo=timezone(timedelta(hours=9)))
+    assert Formats(language).moment(at) == "2026-11-21 09:05 UTC"
+
+
+def test_a_p_below_a_level_is_not_shown_as_the_level():
+    formats = Formats("en")
+    assert formats.p(0.04999) == "0.04999"
+    assert formats.p(0.05) == "0.050"
+    assert formats.p(0.0321) == "0.032"
+
+
+def test_minus_signs_are_alike():
+    formats = Formats("ko")
+    assert formats.number(-0.25) == formats.signed(-0.25) == "−0.25"
+    assert formats.interval((-0.5, 0.25)) == "[−0.50, 0.25]"

@@ -11,13 +11,17 @@ import httpx
 import pytest
 
 from app.domain.errors import JudgeReplyInvalid, SaitenError
+from app.domain.rubric import Rubric
+from app.domain.summary import AspectSummary, Summary
 from app.web.dashboard import run_patterns
-from app.web.dashboard.run_view import PIECES, WHAT_TO_DO, explain, titles_of
+from app.web.dashboard.run_view import PIECES, WHAT_TO_DO, explain, find_lowest, make_cards, titles_of
 from app.web.dashboard.texts import TERMS
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, wait_for
 from tests.support.seen_page import HOSTILE, Page
 from tests.support.serving import serving
+from tests.support.small_rubrics import aspect as make_aspect
+from tests.support.small_rubrics import both
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -88,10 +92,16 @@ async def test_figures_are_those_of_the_summary(client):
 
 
 async def test_levels_and_warnings_lead_to_their_items(client):
-    run = await post_run(client, "1", 4)
+    english = {
+        "name": "varied",
+        "items": [make_item(0, response="I went to the sea with my whole family."), make_item(1)],
+    }
+    run = (await client.post("/v1/batches", json=english)).json()["id"]
+    await wait_for(client, run)
     page = await look(client, f"/runs/{run}")
     items = [link for link in page.links() if link.startswith(f"/runs/{run}/items?")]
-    assert f"/runs/{run}/items?warning=baseline-judge" in items
+    assert f"/runs/{run}/items?warning=language-mismatch" in items
+    assert f"/runs/{run}/items?warning=baseline-judge" not in items  # said of every one, and on top
     assert any("value=overall%3A" in link for link in items)
     assert any(link.endswith("sort=overall") for link in items)
 
@@ -208,7 +218,7 @@ async def test_other_languages(client, language, said):
     run = await post_run(client, "2")
     page = await look(client, f"/runs/{run}", **{"Accept-Language": language})
     assert said in page.said
-    assert not re.search(r"\b(Rubric|Judge|Coverage|Worth|Signature|Download|Spearman|scale)\b", page.said)
+    assert not re.search(r"\b(Rubric|Judge|Coverage|Worth|Signature|Download|ranks|scale)\b", page.said)
 
 
 async def test_a_run_whose_rubric_is_gone_still_has_a_page(client, monkeypatch):
@@ -232,3 +242,56 @@ async def test_every_piece_of_a_signature_is_explained(client):
 
 def test_failures_have_titles():
     assert titles_of(SaitenError)[JudgeReplyInvalid.code] == JudgeReplyInvalid.title
+
+
+def sum_up(**histograms: dict[int, int]) -> Summary:
+    """A summary of ratings that are so spread, by aspect of `make_rubric`."""
+
+    def spread(counts: dict[int, int]) -> AspectSummary:
+        n = sum(counts.values())
+        return AspectSummary(
+            n=n,
+            mean=sum(value * count for value, count in counts.items()) / n,
+            sd=None,
+            interval=None,
+            unrated=0,
+            unrated_reasons={},
+            histogram={str(value): count for value, count in counts.items()},
+            blended=None,
+        )
+
+    known: dict[str, Any] = {"batch": "ba_1", "aspects": {name: spread(each) for name, each in histograms.items()}}
+    return Summary.model_construct(**known)
+
+
+def make_rubric() -> Rubric:
+    """`plain` from 1 to 5, and `inner` from -1 to 1 with its best level at 0."""
+    return Rubric.model_validate(
+        {
+            "id": "inner",
+            "version": 1,
+            "source_language": "ja",
+            "title": both("題", "Title"),
+            "task": both("評価", "Rate."),
+            "aspects": [
+                make_aspect("plain", both("並", "Plain"), 1, 5),
+                make_aspect("inner", both("内", "Inner"), -1, 1, best=0),
+            ],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("inner", "lowest"),
+    [({-1: 9, 0: 0, 1: 9}, "inner"), ({-1: 0, 0: 18, 1: 0}, "plain"), ({-1: 1, 0: 16, 1: 1}, "plain")],
+)
+def test_too_much_and_too_little_do_not_make_up_for_each_other(inner: dict[int, int], lowest: str):
+    found = find_lowest(make_cards(make_rubric(), sum_up(plain={3: 0, 4: 18}, inner=inner), samples=1))
+    assert found is not None
+    assert found.id == lowest
+
+
+def test_means_of_samples_are_not_found_by_their_level():
+    for samples, is_link in ((1, True), (3, False)):
+        (card,) = make_cards(make_rubric(), sum_up(plain={4: 3}), samples=samples)
+        assert [level.items is not None for level in card.levels] == [is_link]

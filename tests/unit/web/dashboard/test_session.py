@@ -96,6 +96,7 @@ async def test_a_form_from_another_site_is_refused(open_client):
         {"Sec-Fetch-Site": "same-site"},
         {"Origin": "http://localhost:9"},
         {"Origin": "null"},
+        {"Origin": "http://["},
     ):
         response = await open_client.post("/preferences", data={"theme": "dark"}, headers=headers)
         assert response.status_code == 403, headers
@@ -131,3 +132,10 @@ def test_no_login_leads_elsewhere(address):
 
 def test_a_login_leads_to_a_page_of_this_service():
     assert own_address("/runs/ba_1?sort=overall") == "/runs/ba_1?sort=overall"
+
+
+async def test_a_long_address_is_not_sent_back(open_client, tmp_path):
+    await make_key(tmp_path, "read")
+    response = await open_client.get("/?" + "a=1&" * 5000)
+    assert response.status_code == 303
+    assert response.headers["location"] == "/login"
