@@ -89,7 +89,8 @@ class ChartRenderer:
 
     def _end_executor(self) -> None:
         if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            # Waits for the process, a tenth of a second at most: a service that is ended by a signal frees nothing later.
+            self._executor.shutdown(cancel_futures=True)
             self._executor = None
 
     def _end(self, key: str) -> None:
