@@ -20,6 +20,14 @@ class RatingsKept:
     replaced: int
 
 
+@dataclass(frozen=True)
+class RatingsMark:
+    """How many ratings a project has, and the number of the newest, -1 without one."""
+
+    count: int
+    newest: int
+
+
 class RatingStore(Protocol):
     """Human ratings by project. Raises the `Store…` errors of `app.domain.errors`.
 
@@ -40,6 +48,10 @@ class RatingStore(Protocol):
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:
         """In the order in which they came in, each with its number; those with a greater number than `after`."""
+        ...
+
+    async def mark(self, project: str) -> RatingsMark:
+        """What changes whenever a rating of the project comes in, is replaced or goes."""
         ...
 
     async def of_batch(

@@ -89,7 +89,7 @@ class ChartRenderer:
 
     def _end_executor(self) -> None:
         if self._executor is not None:
-            # Waits for the process, a tenth of a second at most: a service that is ended by a signal frees nothing later.
+            # Waits for the process, which takes a tenth of a second: whoever is ended by a signal frees nothing later.
             self._executor.shutdown(cancel_futures=True)
             self._executor = None
 

@@ -100,13 +100,11 @@ class Computations:
         work: Callable[[], Awaitable[Result]],
         *,
         patience_seconds: float = PATIENCE_SECONDS,
-        fresh_seconds: float | None = None,
     ) -> Result | Pending:
         """The work's result where it is there, or gets ready within the patience; else Pending, and the work goes on,
-        whatever becomes of the caller. Raises what the work raised. `fresh_seconds` bounds the age of a kept result
-        that hangs on something which the key cannot tell."""
+        whatever becomes of the caller. Raises what the work raised."""
         place = (project, key)
-        finished = self._find_finished(place, fresh_seconds)
+        finished = self._find_finished(place)
         if finished is not None:
             return cast(Result, open_task(finished.task))
         running = self._running.get(place)
@@ -133,13 +131,12 @@ class Computations:
         mine = sum(owner == project for owner, _ in self._running)
         return len(self._running) >= self._most_running or mine >= self._most_of_one
 
-    def _find_finished(self, place: Place, fresh_seconds: float | None) -> Finished | None:
+    def _find_finished(self, place: Place) -> Finished | None:
         """What is kept; an error only while it is fresh."""
         found = self._finished.get(place)
         if found is None:
             return None
-        most = ERROR_SECONDS if found.has_failed() else fresh_seconds
-        if most is not None and (self._now() - found.at).total_seconds() >= most:
+        if found.has_failed() and (self._now() - found.at).total_seconds() >= ERROR_SECONDS:
             del self._finished[place]
             return None
         self._finished.move_to_end(place)

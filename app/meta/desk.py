@@ -41,7 +41,7 @@ from app.meta.revalidation import Revalidation
 from app.meta.runs import find_batch, make_run, read_results
 from app.meta.scales import Scales, check_ratings, scales_to_rate
 from app.meta.table import AnswerTable
-from app.meta_ports import RatingsKept, RatingStore
+from app.meta_ports import RatingsKept, RatingsMark, RatingStore
 from app.ports import RubricSource
 
 Result = TypeVar("Result")
@@ -116,6 +116,10 @@ class MetaDesk:
     ) -> Sequence[tuple[int, StoredRating]]:
         """Ratings in the order in which they came in."""
         return await self._ratings.list(project, wanted, after=after, limit=limit)
+
+    async def mark_ratings(self, project: str) -> RatingsMark:
+        """What changes whenever the project's ratings do."""
+        return await self._ratings.mark(project)
 
     async def remove_ratings(self, project: str, wanted: RatingFilter) -> int:
         """How many there were. Badges that rested on them go, or follow what is left, in the background."""

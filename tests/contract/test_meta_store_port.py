@@ -313,6 +313,20 @@ async def test_ratings_are_filtered_and_removed_by_every_field(bench: Bench) -> 
     assert len(await everything(bench.meta, "rivals")) == 1
 
 
+async def test_a_mark_changes_with_every_rating_that_comes_or_goes(meta: MetaStore) -> None:
+    marks = [await meta.mark("team")]
+    assert (marks[0].count, marks[0].newest) == (0, -1)
+    for step in (make_rating("a"), make_rating("b"), make_rating("a", value=1.0)):
+        await keep(meta, step)
+        marks.append(await meta.mark("team"))
+    assert await meta.remove("team", RatingFilter(item="b")) == 1
+    marks.append(await meta.mark("team"))
+    assert [mark.count for mark in marks] == [0, 1, 2, 2, 1]
+    assert len(set(marks)) == len(marks)
+    await keep(meta, make_rating("a"), project="rivals")
+    assert await meta.mark("team") == marks[-1]
+
+
 async def test_to_remove_all_is_to_be_said(meta: MetaStore) -> None:
     await keep(meta, make_rating())
     with pytest.raises(InvalidRequest):

@@ -13,7 +13,7 @@ from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.judge_check import AnchorRatings
 from app.domain.model import digest
 from app.domain.reliability import JudgeKey, Validation
-from app.meta_ports import RatingsKept
+from app.meta_ports import RatingsKept, RatingsMark
 from tests.support.fake_batch_store import FakeBatchStore, Kept
 from tests.support.fake_store import FakeStore
 
@@ -72,6 +72,10 @@ class FakeMetaStore:
             if owning == project and (owner == batch_id or (owner is None and rating.item in items))
         ]
         return [one for one in found if one[0] > after][:limit]
+
+    async def mark(self, project: str) -> RatingsMark:
+        numbers = [number for (owner, _), (number, _, _) in self._living() if owner == project]
+        return RatingsMark(len(numbers), max(numbers, default=-1))
 
     async def remove(self, project: str, wanted: RatingFilter) -> int:
         if wanted == RatingFilter():

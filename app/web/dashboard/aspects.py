@@ -25,7 +25,6 @@ from app.web.dashboard.compare_view import name_measures
 from app.web.dashboard.examining import state_of
 from app.web.dashboard.page import PageRoute, render
 from app.web.dashboard.painting import paint
-from app.web.dashboard.rating_mark import find_newest
 from app.web.dashboard.run_patterns import make_cell
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dashboard.run_view import ENDED
@@ -39,9 +38,6 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 MOST_LISTED = 100
 MOST_ASKED = 40
 """Runs that an address may name; more than are looked at together."""
-
-FRESH_SECONDS = 60.0
-"""For so long ratings that were removed may still count."""
 
 LEVELS = {"0.01": 0.01, "0.05": 0.05}
 VALUES = ("judge", "ratings")
@@ -104,14 +100,13 @@ async def gather(
     """Everything that rests on the runs' results."""
     ids = [run.id for run in choice.chosen]
     aspects = [aspect.id for aspect in rubric.aspects]
-    # A rating more, and it is another overview.
-    newest = await find_newest(service.meta, project)
-    key = ("overview", *map(state_of, choice.chosen), rubric.digest, alpha, newest)
+    # A rating more or less, and it is another overview.
+    ratings = await service.meta.mark_ratings(project)
+    key = ("overview", *map(state_of, choice.chosen), rubric.digest, alpha, ratings)
     found = await service.computations.get(
         project,
         key,
         lambda: service.overview.look(project, ids, aspects=aspects, alpha=alpha),
-        fresh_seconds=FRESH_SECONDS,  # a rating that was removed leaves no trace in the key
     )
     if isinstance(found, Pending):
         return {"state": "computing"}

@@ -158,14 +158,3 @@ async def test_one_project_does_not_take_the_others_places(clock: HandClock) -> 
     assert isinstance(other, Pending)
     assert other.state == "waiting"
     await computations.close()
-
-
-async def test_a_result_that_is_too_old_is_computed_anew(computations: Computations, clock: HandClock) -> None:
-    async def ask_fresh(work: Work) -> str | Pending:
-        return await computations.get("team", "k", work, patience_seconds=FOREVER, fresh_seconds=60)
-
-    assert await ask_fresh(free("old")) == "old"
-    clock.move(59)
-    assert await ask_fresh(free("new")) == "old"
-    clock.move(1)
-    assert await ask_fresh(free("new")) == "new"

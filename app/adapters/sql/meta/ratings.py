@@ -20,7 +20,7 @@ from app.adapters.sql.tables import batch_items, batches, can_hold, human_rating
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.model import digest
-from app.meta_ports import RatingsKept
+from app.meta_ports import RatingsKept, RatingsMark
 
 TURNS = 7_236_147
 """Any number that no other program on the database uses with two: whoever changes a project's ratings takes turns."""
@@ -104,6 +104,14 @@ class Ratings:
         if removed and not await scrub(self._engine):
             logger.warning("another process reads the database; what was removed is cleaned from its log later")
         return removed
+
+    async def mark(self, project: str) -> RatingsMark:
+        if not can_hold(project):
+            return RatingsMark(0, -1)
+        query = select(func.count(), func.max(table.number)).where(table.project == project)
+        async with read(self._engine) as connection:
+            count, newest = (await connection.execute(query)).one()
+        return RatingsMark(count, -1 if newest is None else newest)
 
     # Last, for its name hides the type's from whatever stands below
 

@@ -10,9 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.domain.human_rating import RatingFilter
 from app.web.dashboard.aspects_choice import name_systems, suggest
-from app.web.dashboard.rating_mark import find_newest
 from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.posted import NDJSON, post_batch, wait_for
@@ -158,20 +156,6 @@ def test_systems_are_called_by_their_builds():
     runs = [make_run("1", "a", "3"), make_run("2", "a", "2"), make_run("3", "b", "")]
     named = name_systems(["a", "a (2)", "b", "c"], runs)
     assert named == {"a": "a\n3", "a (2)": "a\n2", "b": "b", "c": "c"}
-
-
-@pytest.mark.parametrize("numbers", [[], [1], [1, 2, 3], [5, 900, 901, 40_000], [10**9]])
-async def test_the_newest_rating_is_found_among_few_and_many(numbers):
-    class Desk:
-        asked = 0
-
-        async def list_ratings(self, project: str, wanted: RatingFilter, *, after: int, limit: int) -> list[Any]:
-            self.asked += 1
-            return [(number, None) for number in numbers if number > after][:limit]
-
-    desk = Desk()
-    assert await find_newest(desk, "team") == (numbers[-1] if numbers else -1)  # type: ignore[arg-type]
-    assert desk.asked < 70
 
 
 async def test_links_keep_the_runs_that_were_chosen(client):
