@@ -24,7 +24,7 @@ from app.web.dashboard.aspects_view import (
 from app.web.dashboard.compare_view import name_measures
 from app.web.dashboard.examining import state_of
 from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.painting import paint
+from app.web.dashboard.painting import is_missing, paint
 from app.web.dashboard.run_patterns import make_cell
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dashboard.run_view import ENDED
@@ -110,7 +110,9 @@ async def gather(
     )
     if isinstance(found, Pending):
         return {"state": "computing"}
-    return {"state": "ready", **await make_report(service, speech, choice, rubric, found, values=values)}
+    report = await make_report(service, speech, choice, rubric, found, values=values)
+    charts = [chart for chart in (report["graph_chart"], report["correlation_chart"]) if chart is not None]
+    return {"state": "ready", "painting": any(map(is_missing, charts)), **report}
 
 
 async def make_report(

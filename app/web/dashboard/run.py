@@ -81,12 +81,13 @@ async def gather_figures(
         draw_histograms(service, speech, cards),
         find_trend(service, project, speech, batch, cards),
     )
+    trended = [panel.drawing for panel in trend.panels] if trend else []
     return {
         "summary": summary,
         "reliability": summary.reliability,
         "cards": cards,
         "drawings": drawings,
-        "painting": any(map(is_missing, drawings.values())),
+        "painting": any(map(is_missing, [*drawings.values(), *trended])),
         "lowest": find_lowest(cards),
         "composites": make_composites(rubric, summary),
         "failures": make_failures(summary),

@@ -34,7 +34,12 @@ export async function renew() {
   for (const part of document.querySelectorAll("[data-renew]")) {
     const found = fresh.getElementById(part.id);
     if (found && !part.contains(document.activeElement)) {
-      part.replaceWith(document.importNode(found, true));
+      const made = document.importNode(found, true);
+      // What a stream of events shows may be newer than a page that was asked for before it.
+      for (const live of part.querySelectorAll("[data-live]")) {
+        made.querySelector(`[data-live="${CSS.escape(live.dataset.live)}"]`)?.replaceWith(live);
+      }
+      part.replaceWith(made);
       prepare(document.getElementById(part.id));
     }
   }
