@@ -54,6 +54,7 @@ lint: install
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/ci/github-actions.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci examples/ci/gitlab-ci.yml
+	$(BIN)/hadolint Dockerfile
 
 types: install
 	$(BIN)/mypy

@@ -1,0 +1,30 @@
+"""Waits until the database of DATABASE_URL holds an API key, so that one can be made from this very container."""
+
+import asyncio
+import signal
+import sys
+
+from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.keys import SQLKeyring
+from app.settings import read_settings
+
+
+async def main() -> None:
+    """Returns once there is a key."""
+    engine = open_engine(read_settings().sqlalchemy_url)
+    try:
+        await migrate(engine)
+        keyring = SQLKeyring(engine)
+        told = False
+        while not await keyring.any():
+            if not told:
+                print("there is no API key yet: run `saiten keys create` in this container", flush=True)  # noqa: T201
+                told = True
+            await asyncio.sleep(2)
+    finally:
+        await engine.dispose()
+
+
+# The first process of a container ignores SIGTERM unless it says what to do.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+asyncio.run(main())
