@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncIterable, Sequence
 from math import sqrt
 
-from app.batch_ports import Scored, Scores
+from app.batch_ports import Scored
 from app.domain.batch import Batch, Counts
 from app.domain.intervals import interval_of_mean
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import AspectSummary, Coverage, Spread, Summary
 from app.domain.tally import AspectTally, Moments, Tally
-from app.tally import add_scores, tally_scores
+from app.tally import add_scores
 
 UNSEEN = AspectTally()
 NOTHING = Moments()
-
-
-class SummaryTally:
-    """All results of a batch so far. Add each once, in any order."""
-
-    def __init__(self, rubric: Rubric) -> None:
-        self._rubric = rubric
-        self._tally = Tally()
-
-    def add(self, scores: Scores) -> None:
-        """Takes one result in."""
-        add_scores(self._tally, scores)
-
-    def summary(self, batch: Batch) -> Summary:
-        """The results in figures."""
-        return summarize_tally(self._rubric, self._tally, batch)
 
 
 def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch) -> Summary:
@@ -95,11 +79,6 @@ def cover(rubric: Rubric, tally: Tally, total: int) -> Coverage:
     rated = sum(tally.aspects.get(aspect.id, UNSEEN).means.n for aspect in rubric.aspects)
     expected = total * len(rubric.aspects)
     return Coverage(rated=rated, expected=expected, share=rated / expected if expected else None)
-
-
-def summarize(rubric: Rubric, results: Iterable[Scored], batch: Batch) -> Summary:
-    """The summary of all results of `batch`."""
-    return summarize_tally(rubric, tally_scores(result.scores for result in results), batch)
 
 
 async def tally_pages(pages: AsyncIterable[Sequence[Scored]]) -> Tally:

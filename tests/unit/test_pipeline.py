@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.batches.summary import SummaryTally
+from app.batches.summary import summarize_tally
 from app.call_cache import CachedCalls
 from app.domain.batch import Batch, Counts
 from app.domain.errors import (
@@ -19,10 +19,12 @@ from app.domain.errors import (
     TranslatorUnavailable,
 )
 from app.domain.evaluation import JudgeOptions, Unrated, Usage, Warned
+from app.domain.tally import Tally
 from app.pipeline import Instruments, evaluate
 from app.ports import JudgingTask, RubricSource
 from app.relevance import Relevance
 from app.scores import scores_of
+from app.tally import add_scores
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
@@ -252,11 +254,11 @@ async def test_what_strikes_in_language_and_register_is_a_warning_and_counted() 
     assert evaluation.status == "scored"
     assert ("warned", "register-shift") in bench.telemetry.told
     # In a batch's summary each result counts once with a code.
-    tally = SummaryTally(RUBRIC)
+    tally = Tally()
     quiet = (await Bench().run()).evaluation
     for result in (evaluation, quiet, evaluation):
-        tally.add(scores_of(result, None))
-    counted = tally.summary(make_batch()).warnings
+        add_scores(tally, scores_of(result, None))
+    counted = summarize_tally(RUBRIC, tally, make_batch()).warnings
     assert (counted["register-shift"], counted["other-language"]) == (2, 2)
 
 

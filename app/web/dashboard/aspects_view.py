@@ -114,7 +114,6 @@ def chart_agreement(report: CorrelationReport, names: Mapping[str, str], speech:
             nothing=_("There is no aspect to draw."),
         ),
         names=names,
-        width=GRAPH_WIDTH,
     )
 
 

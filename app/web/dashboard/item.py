@@ -24,8 +24,9 @@ from app.web.dashboard.item_views import (
     list_said,
     results_of,
 )
-from app.web.dashboard.items import ROWS, address_of, find_rubric
+from app.web.dashboard.items import ROWS, address_of
 from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.run_values import find_rubric
 from app.web.dashboard.session import Project
 from app.web.evaluations import Serving
 

@@ -16,6 +16,7 @@ from app.domain.rubric import Level, Rubric
 from app.web.dashboard.item_columns import Cell, Column, cell_of, list_columns
 from app.web.dashboard.item_query import POSITION, Listing, read_listing, read_number
 from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.run_values import find_rubric
 from app.web.dashboard.session import Project
 from app.web.dashboard.texts import query
 from app.web.evaluations import Serving
@@ -105,13 +106,6 @@ async def show_items(request: Request, service: Serving, project: Project, batch
         direction=lambda measure: direction_of(listing, measure, run.best),
         bare=address_of(batch_id, Listing(listing.sort, listing.best_first)),
     )
-
-
-def find_rubric(service: Service, name: str) -> Rubric | None:
-    """The rubric; None where the service has it no more."""
-    with suppress(UnknownRubric):
-        return service.instruments.rubrics.get(name)
-    return None
 
 
 async def turn_to(run: Opened, listing: Listing, number: int) -> tuple[int, BrowsedPage]:

@@ -12,11 +12,13 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from app.batch_ports import Scored, Scores
-from app.batches.summary import SummaryTally, summarize, summarize_tally, tally_pages
+from app.batches.summary import summarize_tally, tally_pages
 from app.domain.batch import Batch, Counts, Entry
 from app.domain.evaluation import JudgeOptions, Usage
 from app.domain.rubric import Rubric
 from app.domain.summary import Spread
+from app.domain.tally import Tally
+from app.tally import add_scores, tally_scores
 from tests.support.fake_rubrics import small_rubric
 
 RUBRIC = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
@@ -63,7 +65,7 @@ def make_batch(total: int, **changes: Any) -> Batch:
 
 def summarized(results: list[Scores], total: int | None = None, rubric: Rubric = RUBRIC, **changes: Any) -> Any:
     batch = make_batch(len(results) if total is None else total, **changes)
-    return summarize(rubric, placed(results), batch)
+    return summarize_tally(rubric, tally_scores(result.scores for result in placed(results)), batch)
 
 
 def placed(results: list[Scores]) -> list[Scored]:
@@ -196,8 +198,9 @@ async def test_pages_give_the_same_as_all_at_once():
 
 
 def test_a_summary_may_be_taken_while_results_come_in():
-    tally = SummaryTally(RUBRIC)
-    tally.add(scores(rated(0.0), rated(2.0)))
-    first = tally.summary(make_batch(2))
-    tally.add(scores(rated(1.0), rated(2.0)))
-    assert (first.aspects["warmth"].mean, tally.summary(make_batch(2)).aspects["warmth"].mean) == (0.0, 0.5)
+    tally = Tally()
+    add_scores(tally, scores(rated(0.0), rated(2.0)))
+    first = summarize_tally(RUBRIC, tally, make_batch(2))
+    add_scores(tally, scores(rated(1.0), rated(2.0)))
+    second = summarize_tally(RUBRIC, tally, make_batch(2))
+    assert (first.aspects["warmth"].mean, second.aspects["warmth"].mean) == (0.0, 0.5)
