@@ -18,7 +18,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY app app
 COPY rubrics rubrics
 RUN python -m venv /opt/saiten \
-    && /opt/saiten/bin/pip install '.[postgres]'
+    && /opt/saiten/bin/pip install '.[postgres,tracing]'
 
 FROM build AS build-bertscore
 ARG TORCH_INDEX_URL
@@ -26,7 +26,7 @@ ARG TORCH_INDEX_URL
 RUN /opt/saiten/bin/pip install --no-deps \
         --index-url "${TORCH_INDEX_URL:?name the index of CPU builds with --build-arg TORCH_INDEX_URL}" \
         "$(grep '^torch==' constraints.txt)" \
-    && /opt/saiten/bin/pip install '.[postgres,bertscore]'
+    && /opt/saiten/bin/pip install '.[postgres,tracing,bertscore]'
 
 FROM build-bertscore AS weights
 ARG ENCODERS=""

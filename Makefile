@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ../shared/data/dbdc3_ja.jsonl
 DEMO := saiten-demo.db
+BENCH ?= --json build/bench.json --plot build/bench.svg
 
-.PHONY: help install demo run test format lint types imports unit bench faults fit pages constraints clean
+.PHONY: help install demo run test format lint types imports unit bench faults fuzz fit pages constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -23,7 +24,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 # The bertscore extra is large and has no build for every machine: without it everything else works, and says so.
 $(VENV)/.all: $(VENV)/.core
 	@echo "Installing developer tools, PostgreSQL and BERTScore (PyTorch is large) …"
-	@$(PIP) install -e '.[metrics,plot,postgres,dev]' -c constraints.txt
+	@$(PIP) install -e '.[metrics,plot,postgres,tracing,bench,dev]' -c constraints.txt
 	@$(PIP) install -e '.[bertscore]' -c constraints.txt || echo "install: the bertscore extra does not install here; blended values stay null"
 	@touch $@
 
@@ -62,25 +63,32 @@ types: install
 imports: install
 	$(BIN)/lint-imports
 
+# Twice as many processes as cores of a usual machine: a good part of the tests waits for others' processes.
 unit: install
-	$(BIN)/pytest -n 4
+	$(BIN)/pytest -n 8 --dist worksteal
 
-bench: install  ## print what is measured, beside its peers
-	$(BIN)/python -m benchmarks
+bench: install  ## measure speeds beside peers and limits; BENCH="peers --quick" for some, see python -m benchmarks --help
+	@mkdir -p build
+	$(BIN)/python -m benchmarks $(BENCH)
 
 faults: install  ## run the fault table at full size, some 25 minutes
 	$(BIN)/python -m benchmarks.faults
 
+fuzz: install  ## hostile input at full size, some 20 minutes: Schemathesis, and atheris where it installs
+	@$(PIP) install -e '.[fuzz]' -c constraints.txt
+	$(BIN)/python -m tests.fuzz
+
 fit: install  ## fit the lexical judge's weights again
 	$(BIN)/python scripts/fit_lexical.py $(DATA)
 
-pages: install  ## write again what is generated: the rubric schema, docs/settings.md, the demo's ratings
+pages: install  ## write again what is generated: the rubric schema, docs/settings.md, docs/cost.md, the demo's ratings
 	$(BIN)/python scripts/write_rubric_schema.py
 	$(BIN)/python scripts/write_settings_page.py
+	$(BIN)/python -m scripts.write_cost_page
 	$(BIN)/python scripts/simulate_demo_ratings.py
 
 constraints: install  ## pin what is installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
-clean:  ## remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean:  ## remove .venv, the benchmarks' environments and caches
+	rm -rf $(VENV) .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis

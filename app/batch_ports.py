@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from app.domain.batch import Batch, BatchOptions, BatchStatus, Candidate, Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, Record, Usage
@@ -72,11 +72,12 @@ class Finished:
 class Committed:
     """What a commit led to. `lost` are jobs whose lease is not the owner's any more, or whose batch is erased: their
     results were refused. `stopped` are jobs still held whose batch is paused or cancelled: nothing new is to be begun.
-    `ready` are jobs to be put on the queue now."""
+    `erased` are jobs still held with candidates that were erased. `ready` are jobs to be put on the queue now."""
 
     lost: frozenset[Job] = frozenset()
     stopped: frozenset[Job] = frozenset()
     ready: Sequence[Job] = ()
+    erased: frozenset[Job] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,7 @@ class BatchFilter:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     """One result as summaries and analyses need it. `aspects` holds (mean rating or None, blended value or None,
     unrated reason or None, rating or None) by aspect.
 
@@ -119,8 +119,7 @@ class Scores:
     context: str | None = None
 
 
-@dataclass(frozen=True)
-class Scored:
+class Scored(NamedTuple):
     """A result's place in its batch, its id as an evaluation, and its scores."""
 
     entry: Entry
@@ -143,11 +142,18 @@ class BatchStore(Protocol):
         ...
 
     async def accept(
-        self, project: str, batch_id: str, *, unit_cost_usd: float | None, answer: KeyedAnswer | None
+        self,
+        project: str,
+        batch_id: str,
+        *,
+        unit_cost_usd: float | None,
+        answer: KeyedAnswer | None,
+        api_key: str | None = None,
     ) -> Batch:
         """Cuts the batch into chunks, makes it visible and `queued`, keeps the keyed answer: all or nothing.
 
-        `unit_cost_usd` is what one candidate is expected to cost at most, for the budget; None where unknown.
+        `unit_cost_usd` is what one candidate is expected to cost at most, for the budget; None where unknown. `api_key`
+        is the id of the key that is charged with what the results cost; None where nobody is.
         """
         ...
 
@@ -193,10 +199,10 @@ class BatchStore(Protocol):
         """queued, running or paused → cancelled; any other status stays."""
         ...
 
-    async def erase(self, project: str, batch_id: str) -> tuple[str, ...] | None:
-        """Removes the batch with all texts and results, and returns the cache keys of its calls.
+    async def erase(self, project: str, batch_id: str) -> bool:
+        """Removes the batch with all texts and results: whether there was one.
 
-        The keys are owed from then on: until `settle` they are remembered, whatever dies in between.
+        The cache keys of its calls are owed from then on: until `settle` they are remembered, whatever dies in between.
         """
         ...
 
@@ -215,14 +221,15 @@ class BatchStore(Protocol):
 
         A lease that had run out while another held it marks the chunk as suspect. The first claim starts the batch.
         Where a budget forbids even one candidate and no other chunk of the batch is leased, the batch pauses with the
-        reason `budget-exhausted`.
+        reason `budget-exhausted`. Where the batch's key has spent its limit of today (UTC), nothing more of the batch
+        that may cost something is given out, and it pauses with the reason `cost-limit-reached`.
         """
         ...
 
     async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed: ...
 
     async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
-        """Keeps results and closes chunks, in one transaction with the batches' counts, usage and signatures.
+        """Keeps results and closes chunks, in one transaction with the batches' counts, usage, signatures and charges.
 
         A closed chunk whose candidates all have a result is done; one with candidates left goes back. When the last
         chunk of a batch is done the batch is completed, or, where an end is still to be made (`relevance.baseline:
@@ -267,6 +274,14 @@ class BatchStore(Protocol):
 
     async def backlog(self) -> tuple[int, float]:
         """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest."""
+        ...
+
+    async def waiting(self, project: str) -> tuple[int, int]:
+        """Candidates without a result in batches that are queued or running: of all projects, and of this one."""
+        ...
+
+    async def paused(self) -> Mapping[str, int]:
+        """How many batches are paused, by `pause_reason`; of all projects together."""
         ...
 
     # Last, for its name hides the type's from whatever stands below

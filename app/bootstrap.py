@@ -10,21 +10,29 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app import openers
 from app.adapters.memory_cache import NoCallCache
+from app.adapters.metered_telemetry import MeteredTelemetry
 from app.adapters.speech_check import SpeechChecks
 from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.browsing import SQLResultBrowser
+from app.adapters.sql.governance.audit import SQLAuditLog
+from app.adapters.sql.governance.policies import SQLPolicyStore
+from app.adapters.sql.governance.spending import SQLSpending
+from app.adapters.sql.governance.texts import SQLTextStore
 from app.adapters.sql.keys import SQLKeyring
 from app.adapters.sql.meta.store import SQLMetaStore
 from app.adapters.sql.rounds import SQLRoundStore
 from app.adapters.sql.store import SQLStore
-from app.adapters.telemetry import PrometheusTelemetry
+from app.adapters.telemetry import PrometheusTelemetry, open_no_span
+from app.batch_ports import BatchStore
 from app.batches.desk import BatchDesk
+from app.batches.queue_limits import QueueLimits
 from app.batches.worker import BatchWorker, window_of
 from app.browse_ports import ResultBrowser
 from app.call_cache import CachedCalls
@@ -32,6 +40,12 @@ from app.cancellation import end_tasks
 from app.charts.engine import open_process
 from app.charts.render import ChartRenderer
 from app.flow.control import FlowControl
+from app.governance.anchors import NotedAnchors
+from app.governance.erasures import ErasureDesk
+from app.governance.integrity import RecentPolicies
+from app.governance.retention import Retention
+from app.governance_ports import AuditLog, RequestLimiter, Spending
+from app.memory import set_aside
 from app.meta.anchors import AnchorCheck
 from app.meta.computations import Computations
 from app.meta.desk import MetaDesk
@@ -45,10 +59,16 @@ from app.ports import CallCache, Keyring, Store, Telemetry
 from app.relevance import Relevance
 from app.settings import Settings
 
+if TYPE_CHECKING:
+    from app.adapters.tracing import Tracing
+
 logger = logging.getLogger("saiten")
 
 RESTART_SECONDS = 1.0
 """Between the failure of this process's own worker and its next start."""
+
+WARM_SECONDS = 0.25
+"""From the start until what only calls need is loaded: whoever waits for readiness is told first."""
 
 
 @dataclass(frozen=True)
@@ -73,29 +93,44 @@ class Service:
     charts: ChartRenderer
     worker: BatchWorker
     keyring: Keyring
+    audit: AuditLog
+    policies: RecentPolicies
+    erasures: ErasureDesk
+    limiter: RequestLimiter
+    spending: Spending
     telemetry: PrometheusTelemetry
     encoder_settings: dict[str, str] | None
 
 
 @asynccontextmanager
-async def open_service(settings: Settings) -> AsyncIterator[Service]:
-    """Builds everything that `settings` ask for, and closes it in reverse order.
+async def open_service(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[Service]:
+    """Builds everything that `settings` ask for, and closes it in reverse order; `tracing`, which is told of it, last.
 
     Raises SettingsInvalid, RubricInvalid or StoreUnavailable, each with one sentence for the operator.
     """
     async with AsyncExitStack() as stack:
+        if tracing is not None:
+            stack.push_async_callback(tracing.close)
         engine = await openers.open_database(settings, stack)
+        if tracing is not None:
+            tracing.watch(engine)
         redis = openers.open_redis(settings, stack)
-        store, telemetry = SQLStore(engine), PrometheusTelemetry(CollectorRegistry())
+        store, spending = SQLStore(engine), SQLSpending(engine)
+        stack.push_async_callback(spending.close)
+        stack.push_async_callback(store.close)
+        telemetry = MeteredTelemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
         cache = openers.open_cache(settings, engine, redis)
         stack.push_async_callback(cache.close)
         flow = openers.open_flow(settings, redis)
         stack.push_async_callback(flow.close)
         telemetry.flow(flow.figures)
+        limiter = openers.open_limiter(redis)
+        stack.push_async_callback(limiter.close)
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
         meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
         batches, ratings, rubrics = SQLBatchStore(engine), SQLMetaStore(engine), instruments.rubrics
+        audit = SQLAuditLog(engine)
         computations = Computations(now=instruments.now)
         stack.push_async_callback(computations.close)
         charts = ChartRenderer(open_executor=open_process)
@@ -108,21 +143,18 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             meta=meta,
             reliabilities=reliabilities,
             browser=SQLResultBrowser(engine),
-            rounds=RoundDesk(
-                batches=batches,
-                rounds=SQLRoundStore(engine),
-                ratings=meta,
-                rubrics=rubrics,
-                now=instruments.now,
-                new_id=lambda: new_id("rr_"),
-                limits=settings.limits,
-            ),
+            rounds=open_rounds(settings, engine=engine, batches=batches, meta=meta, instruments=instruments),
             examiner=Examiner(batches=batches, rubrics=rubrics, compute=meta.compute),
             overview=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=meta.compute),
             computations=computations,
             charts=charts,
             worker=worker,
             keyring=SQLKeyring(engine),
+            audit=audit,
+            policies=RecentPolicies(SQLPolicyStore(engine)),
+            erasures=open_erasures(engine, batches=batches, cache=cache, audit=audit, now=instruments.now),
+            limiter=limiter,
+            spending=spending,
             telemetry=telemetry,
             encoder_settings=openers.describe_encoder(settings),
         )
@@ -146,7 +178,7 @@ def open_instruments(
     if translator is not None:
         stack.push_async_callback(translator.close)
     encoder = openers.open_encoder(settings)
-    relevance = Relevance(encoder, store, calls, timeout_seconds=settings.encoder_timeout_seconds)
+    relevance = Relevance(encoder, store, calls, telemetry=telemetry, timeout_seconds=settings.encoder_timeout_seconds)
     stack.push_async_callback(relevance.close)
     return Instruments(
         rubrics=rubrics,
@@ -165,7 +197,8 @@ def open_batches(
 ) -> tuple[BatchDesk, BatchWorker]:
     """Where batches are handed in, and who works on them."""
     window = window_of(settings.judge_concurrency)
-    store, queue = SQLBatchStore(engine, window=window), openers.open_queue(settings, stack)
+    store = SQLBatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
+    queue = openers.open_queue(settings, stack)
     unhurried = replace(instruments, lane="batch")
     provider = openers.open_provider(
         settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried
@@ -179,6 +212,7 @@ def open_batches(
         new_id=lambda: new_id("ba_"),
         window=window,
         provider=provider,
+        queue_limits=QueueLimits(everybody=settings.most_queued, project=settings.project_queued),
     )
     worker = BatchWorker(
         store=store,
@@ -190,6 +224,7 @@ def open_batches(
         concurrency=settings.judge_concurrency,
         lease_seconds=settings.lease_seconds,
         provider=provider,
+        chores=[Retention(policies=SQLPolicyStore(engine), texts=SQLTextStore(engine), now=instruments.now).run],
     )
     return desk, worker
 
@@ -210,9 +245,14 @@ def open_meta(
         ratings=store,
         rubrics=instruments.rubrics,
         reliabilities=reliabilities,
-        anchors=AnchorCheck(replace(instruments, judge=judge, lane="batch"), store, now=instruments.now),
+        anchors=AnchorCheck(
+            replace(instruments, judge=judge, lane="batch"),
+            NotedAnchors(store, SQLAuditLog(engine), now=instruments.now),
+            now=instruments.now,
+        ),
         now=instruments.now,
         revalidation=revalidation,
+        telemetry=instruments.telemetry,
     )
     revalidation.begin(
         BadgeRenewal(
@@ -220,6 +260,28 @@ def open_meta(
         )
     )
     return desk, reliabilities
+
+
+def open_rounds(
+    settings: Settings, *, engine: AsyncEngine, batches: BatchStore, meta: MetaDesk, instruments: Instruments
+) -> RoundDesk:
+    """Where people are asked for ratings of a batch's responses."""
+    return RoundDesk(
+        batches=batches,
+        rounds=SQLRoundStore(engine),
+        ratings=meta,
+        rubrics=instruments.rubrics,
+        now=instruments.now,
+        new_id=lambda: new_id("rr_"),
+        limits=settings.limits,
+    )
+
+
+def open_erasures(
+    engine: AsyncEngine, *, batches: BatchStore, cache: CallCache, audit: AuditLog, now: Callable[[], datetime]
+) -> ErasureDesk:
+    """Who erases what bears certain metadata, wherever it is kept."""
+    return ErasureDesk(texts=SQLTextStore(engine), batches=batches, cache=cache, audit=audit, now=now)
 
 
 def new_id(prefix: str) -> str:
@@ -265,6 +327,27 @@ async def stop_on(stopping: asyncio.Event, work: asyncio.Task[None]) -> None:
     """Cancels the work when it is time: it then finishes what is in hand."""
     await stopping.wait()
     work.cancel()
+
+
+@asynccontextmanager
+async def warming(settings: Settings) -> AsyncIterator[None]:
+    """Loads, soon after the start of the context, what the first outside calls would else wait for. For processes that
+    serve: the others load it if they call at all."""
+    task = asyncio.create_task(warm_up(settings))
+    try:
+        yield
+    finally:
+        await end_tasks([task])
+
+
+async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Loads the clients in a thread. Where one cannot be loaded that is logged, and its first call fails likewise."""
+    await sleep(WARM_SECONDS)
+    try:
+        await asyncio.to_thread(openers.load_clients, settings)
+    except ImportError:
+        logger.exception("what calls the judge or the translator cannot be loaded")
+    set_aside()
 
 
 def announce(service: Service) -> None:

@@ -73,7 +73,20 @@ class CachedCalls:
         only then: a caller that goes away takes nothing from the others. Among processes only a reply is shared: where
         the call fails, whoever waits elsewhere makes it anew.
         """
+        near = self.recall(call, key, accept)
+        return (near, True) if near is not None else await self.obtain(call, key, make, accept)
+
+    def recall(self, call: str, key: str, accept: Accept) -> bytes | None:
+        """The first half of `fetch`: the reply where it can be had without waiting."""
         note_key(key)
+        near = self._cache.peek(key)
+        if near is None or not accept(near):
+            return None
+        self._telemetry.cache(call, "hit")
+        return near
+
+    async def obtain(self, call: str, key: str, make: Make, accept: Accept) -> tuple[bytes, bool]:
+        """The second half: what `fetch` does where `recall` gives nothing."""
         flight = self._flights.get(key)
         if flight is None:
             flight = Flight(asyncio.create_task(self._look_up(call, key, make, accept)))

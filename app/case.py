@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from app.domain.dialogue import Dialogue
-from app.domain.errors import BaselineNotSupported, LanguageNotSupported, TranslatorNotConfigured, UnknownAspect
+from app.domain.errors import (
+    BaselineNotSupported,
+    LanguageNotSupported,
+    SuspectedInjection,
+    TranslatorNotConfigured,
+    UnknownAspect,
+)
 from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions, Warned
 from app.domain.rubric import Rubric
 from app.domain.untrusted import inspect_dialogue, inspect_text
-from app.ports import Translated, Translator
+from app.inspection_threads import Checkpoint, Seen, inspection_threads
+from app.ports import JudgingTask, Lane, Translated, Translator
 
 ENGLISH = "en"
+
+INSPECTED_AT_ONCE = 4_000
+"""Characters whose inspection takes less time (about a millisecond) than it is worth a thread for."""
+
+SUSPECTED = "suspected-injection"
+MOST_PLACES = 5
+"""Places that are named in the one sentence of a failure."""
 
 
 @dataclass(frozen=True)
@@ -24,22 +40,43 @@ class Case:
     translated: Translated | None
 
     @cached_property
+    def given(self) -> Dialogue:
+        """The dialogue as it was given."""
+        return self.request.dialogue
+
+    @cached_property
     def dialogues(self) -> dict[Path, Dialogue]:
         """The dialogue of each language path in use, the source path first."""
         found: dict[Path, Dialogue] = {}
         if self.request.path != "english":
-            found["source"] = self.request.dialogue
+            found["source"] = self.given
         if self.translated is not None:
-            found["english"] = in_english(self.request.dialogue, self.translated)
+            found["english"] = in_english(self.given, self.translated)
         return found
 
+    @cached_property
+    def looking(self) -> asyncio.Lock:
+        """Held by whoever looks at the texts in a thread."""
+        return asyncio.Lock()
+
     @property
+    def is_short(self) -> bool:
+        """Whether its texts are looked at here and now."""
+        return self.characters <= INSPECTED_AT_ONCE
+
+    @cached_property
     def characters(self) -> int:
-        """Of all texts in all languages in use."""
-        return sum(
-            len(dialogue.response) + sum(len(utterance.text) for utterance in dialogue.context)
-            for dialogue in self.dialogues.values()
-        )
+        """Of all texts in all languages in use, and of the references."""
+        dialogues = self.dialogues or {"source": self.given}
+        texts = [*self.references]
+        for dialogue in dialogues.values():
+            texts += [dialogue.response, *(utterance.text for utterance in dialogue.context)]
+        return sum(map(len, texts))
+
+    @property
+    def aspect_names(self) -> tuple[str, ...]:
+        """The rubric's aspects as a forged verdict would name them, in every language."""
+        return self.rubric.aspect_names
 
     def language(self, path: Path) -> str:
         """The language that is judged on a path."""
@@ -54,6 +91,11 @@ class Case:
     def references(self) -> tuple[str, ...]:
         """The references that the judge is shown: none unless the rubric says so."""
         return self.request.references if self.rubric.references else ()
+
+    def task(self, path: Path, lane: Lane) -> JudgingTask:
+        """What the judge is asked on a path."""
+        dialogue = self.dialogues[path]
+        return JudgingTask(self.rubric, self.language(path), dialogue, self.request.judge, self.references, lane)
 
     @property
     def relevance(self) -> RelevanceOptions | None:
@@ -76,15 +118,55 @@ async def open_case(
 ) -> Case:
     """Checks the request against its rubric and translates where its path needs it; `batch`: it is one of a batch.
 
-    Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect, and the `Translator…` errors.
+    With the policy `refuse` it also looks for attacks on the judge: in the text as it was given before anybody is paid
+    to translate it, and in the translation. Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect,
+    SuspectedInjection, and the `Translator…` errors.
     """
     check(request, rubric, batch=batch)
-    if request.path == "source":
-        return Case(request, rubric, None)
-    if translator is None:
+    given = Case(request, rubric, None)
+    if request.path != "source" and translator is None:
         detail = f"the path {request.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
         raise TranslatorNotConfigured(detail)
-    return Case(request, rubric, await translator.translate(request.dialogue, rubric.source_language))
+    await screen(given)
+    if request.path == "source" or translator is None:
+        return given
+    case = Case(request, rubric, await translator.translate(request.dialogue, rubric.source_language))
+    await screen(case)
+    return case
+
+
+async def screen(case: Case) -> None:
+    """Raises SuspectedInjection where the policy is `refuse` and a text looks like an attack on the judge."""
+    if case.request.integrity == "refuse":
+        refuse(await look_at(case, partial(find_suspicions, case)))
+
+
+def refuse(suspicions: Sequence[Warned]) -> None:
+    """Raises SuspectedInjection where there is a suspicion. It names places, with fixed sentences, and no text."""
+    if not suspicions:
+        return
+    where = tuple(dict.fromkeys(warned.where for warned in suspicions))
+    # A translation is not the caller's: its place in the request is the original's.
+    faults = dict.fromkeys((f"/{warned.where.removeprefix('translation/')}", warned.detail) for warned in suspicions)
+    more = ", …" if len(where) > MOST_PLACES else ""
+    raise SuspectedInjection(
+        f"{', '.join(where[:MOST_PLACES])}{more}: looks like an attack on the judge, and the policy is to refuse it",
+        where=where,
+        pointer=next(iter(faults))[0],
+        faults=tuple(faults),
+    )
+
+
+async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int = INSPECTED_AT_ONCE) -> Seen:
+    """What `look` returns: it takes time in proportion to the case's texts, so a thread beyond `at_once` characters.
+
+    There it ends at its next checkpoint where this task is cancelled. One look at a case at a time: the next one finds
+    what this one has read remembered, and others find a thread.
+    """
+    if case.characters <= at_once:
+        return look(lambda: None)
+    async with case.looking:
+        return await inspection_threads().run(look)
 
 
 def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
@@ -106,16 +188,17 @@ def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) ->
             raise UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
 
 
-def find_suspicions(case: Case) -> tuple[Warned, ...]:
+def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
     """What in the texts that the judge is shown looks like an attack on it, in every language in use."""
-    names = [name for aspect in case.rubric.aspects for name in aspect.name.values()]
+    names = case.aspect_names
     english = case.dialogues.get("english")
-    found = inspect_dialogue(case.request.dialogue, translation=english, aspects=names)
-    of_references = (
-        Warned(code="suspected-injection", where=f"reference/{position}", detail=finding.detail)
-        for position, text in enumerate(case.references)
-        for finding in inspect_text(text, aspects=names)
-    )
+    found = inspect_dialogue(case.given, translation=english, aspects=names, checkpoint=checkpoint)
+    of_references: list[Warned] = []
+    for position, text in enumerate(case.references):
+        checkpoint()
+        where = f"reference/{position}"
+        findings = inspect_text(text, aspects=names)
+        of_references += (Warned(code=SUSPECTED, where=where, detail=each.detail) for each in findings)
     return (*found, *of_references)
 
 

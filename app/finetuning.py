@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from app.analysis.observations import Observations
 from app.domain.dialogue import Dialogue, digest_context
@@ -242,6 +240,9 @@ def hold_out(candidates: Sequence[Candidate], positions: Sequence[int], share: f
 
 def group_candidates(candidates: Sequence[Candidate], positions: Sequence[int]) -> list[list[int]]:
     """The positions, parted so that neither an item nor a dialogue context stands in two groups."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     items = enumerate_names(candidates[one].item for one in positions)
     contexts = enumerate_names(digest_context(candidates[one].dialogue.context) for one in positions)
     # A graph whose nodes are items and, after them, contexts; a candidate is the edge between its two.

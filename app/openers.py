@@ -4,34 +4,57 @@ from __future__ import annotations
 
 import secrets
 from contextlib import AsyncExitStack
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from redis.asyncio import Redis
-from sqlalchemy.ext.asyncio import AsyncEngine
-
+from app import __version__
 from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.adapters.memory_cache import MemoryCallCache, NoCallCache
+from app.adapters.near_cache import NearCallCache
 from app.adapters.rubric_files import RubricFiles, default_folder
-from app.adapters.sql.cache import SQLCallCache
-from app.adapters.sql.engine import migrate, open_engine
 from app.batch_ports import BatchStore, JobQueue
-from app.batches.provider_run import ProviderRun
 from app.call_cache import CachedCalls
+from app.domain.errors import SettingsInvalid
 from app.flow.control import FlowControl
 from app.flow.local import LocalFlowState
 from app.flow.state import Bounds
-from app.pipeline import Instruments
+from app.governance_ports import RequestLimiter
 from app.ports import CallCache, Encoder, Judge, RubricSource, Telemetry, Translator
 from app.settings import Settings
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from app.adapters.tracing import Tracing
+    from app.batches.provider_run import ProviderRun
+    from app.pipeline import Instruments
 
 REDIS_SECONDS = 1.0
 """Whatever Redis does can be done without it: nobody waits longer."""
 
 
+def open_tracing(settings: Settings) -> Tracing | None:
+    """What records traces; None where they are off, and then nothing of OpenTelemetry is loaded.
+
+    Raises SettingsInvalid where it is not installed, or one of its own variables cannot be read.
+    """
+    if settings.tracing == "off":
+        return None
+    try:
+        from app.adapters.tracing import Tracing
+    except ModuleNotFoundError as error:
+        raise SettingsInvalid(f"SAITEN_TRACING=otlp needs {error.name}; install saiten[tracing]") from error
+    return Tracing(__version__)
+
+
 async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
     """The engine, with its schema up to date."""
+    from app.adapters.sql.engine import close_engine, migrate, open_engine
+
     engine = open_engine(settings.sqlalchemy_url)
-    stack.push_async_callback(engine.dispose)
+    stack.push_async_callback(close_engine, engine)
     await migrate(engine)
     return engine
 
@@ -40,6 +63,8 @@ def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:
     """A client for cache and flow control; None without REDIS_URL. It connects at first use: Redis may be away."""
     if settings.redis_url is None:
         return None
+    from redis.asyncio import Redis
+
     client = Redis.from_url(
         settings.redis_url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, health_check_interval=15
     )
@@ -65,13 +90,17 @@ def open_rubrics(settings: Settings) -> RubricSource:
 
 
 def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> CallCache:
-    """Where replies of outside calls are kept."""
+    """Where replies of outside calls are kept; behind a short memory in this process where that is outside it."""
     if settings.cache_kind == "redis" and redis is not None:
         from app.adapters.redis.cache import RedisCallCache
 
-        return RedisCallCache(redis, seconds=settings.cache_seconds, value_bytes=settings.cache_value_bytes)
+        shared = RedisCallCache(redis, seconds=settings.cache_seconds, value_bytes=settings.cache_value_bytes)
+        return NearCallCache(shared)
     if settings.cache_kind == "sql":
-        return SQLCallCache(engine, entries=settings.cache_entries, value_bytes=settings.cache_value_bytes)
+        from app.adapters.sql.cache import SQLCallCache
+
+        kept = SQLCallCache(engine, entries=settings.cache_entries, value_bytes=settings.cache_value_bytes)
+        return NearCallCache(kept)
     return MemoryCallCache(entries=settings.cache_entries) if settings.cache_kind == "memory" else NoCallCache()
 
 
@@ -84,6 +113,17 @@ def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
 
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
     return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", key), bounds))
+
+
+def open_limiter(redis: Redis | None) -> RequestLimiter:
+    """Who counts keys' requests, for all processes that share Redis, else for this one."""
+    if redis is None:
+        from app.adapters.request_windows import MemoryRequestLimiter
+
+        return MemoryRequestLimiter()
+    from app.adapters.redis.request_limits import RedisRequestLimiter
+
+    return RedisRequestLimiter(redis)
 
 
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
@@ -106,6 +146,16 @@ def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
         max_attempts=settings.judge_attempts,
         flow=flow,
     )
+
+
+def load_clients(settings: Settings) -> None:
+    """Loads what calls to the judge and the translator need, which takes most of a second: in a thread, and not before
+    somebody is ready to make some. Whoever calls without it loads it then."""
+    if settings.judge_kind == "openai":
+        import_module("app.adapters.openai.endpoint")
+        import_module("app.adapters.openai.provider_client")
+    if settings.deepl_api_key is not None:
+        import_module("app.adapters.deepl.client")
 
 
 def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator | None:
@@ -138,6 +188,7 @@ def open_encoder(settings: Settings) -> Encoder | None:
         encoder=settings.encoder,
         layers=layers,
         device=settings.encoder_device,
+        precision=settings.encoder_precision,
         threads=settings.encoder_threads,
         timeout_seconds=None,
     )
@@ -166,6 +217,7 @@ def open_provider(
     from app.adapters.openai.provider_batch import OpenAIProviderBatches
     from app.adapters.openai_judge import OpenAIJudge
     from app.adapters.sql.provider_store import SQLProviderStore
+    from app.batches.provider_run import ProviderRun
 
     if not isinstance(instruments.judge, OpenAIJudge):
         return None

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.case import Case, find_suspicions, open_case
+from app.case import SUSPECTED, Case, find_suspicions, look_at, open_case
 from app.concurrency import run_together
-from app.domain.errors import JudgeReplyInvalid
+from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
 from app.domain.evaluation import EvaluationRequest, Path, Record, RelevanceOptions, RelevanceResult, Unrated, Warned
+from app.domain.rubric import Rubric
+from app.inspection_threads import Checkpoint
 from app.ports import Judge, Judgement, JudgingTask, Lane, RubricSource, SpeechCheck, Telemetry, Translator
 from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
-
-INSPECTED_AT_ONCE = 4_000
-"""Characters whose inspection takes less time (about a millisecond) than it is worth a thread for."""
+from app.second_look import SecondLook, SecondReading, look_again
 
 
 @dataclass(frozen=True)
@@ -39,57 +38,95 @@ class Instruments:
 
 
 async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Record:
-    """Scores one response. Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did.
+    """Scores one response. Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did, and
+    SuspectedInjection, before anybody is asked, for an attack on the judge where the policy is to refuse it.
 
     A response of which the judge rated not one aspect is an error (JudgeReplyInvalid) where somebody waits for it; in a
     batch it is a record like any other, with the status `failed`.
     """
-    started = time.monotonic()
     rubric = instruments.rubrics.get(request.rubric)
+    with instruments.telemetry.span("evaluate", rubric=rubric.id) as span:
+        record = await score(request, rubric, instruments)
+        span.note(status=record.evaluation.status)
+    return record
+
+
+async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instruments) -> Record:
+    """What `evaluate` promises, by this rubric, counted."""
+    started = time.monotonic()
     batch = instruments.lane == "batch"
-    case = await open_case(request, rubric, instruments.translator, batch=batch)
-    suspicions, *readings = await run_together(
-        inspect(case, instruments.speech), *(read(case, path, instruments) for path in case.dialogues)
-    )
+    try:
+        case = await open_case(request, rubric, instruments.translator, batch=batch)
+    except SuspectedInjection:
+        instruments.telemetry.dealt_with("refuse")
+        raise
+    suspicions, readings, second = await examine(case, instruments)
     if not batch:
         refuse_unrated(readings)
     by_path = dict(zip(case.dialogues, readings, strict=True))
-    record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now())
+    record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now(), second=second)
+    if any(warned.code == SUSPECTED for warned in suspicions):
+        instruments.telemetry.dealt_with(request.integrity or "flag")
     instruments.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
     for warning in record.evaluation.warnings:
         instruments.telemetry.warned(warning.code)
     return record
 
 
+async def examine(
+    case: Case, instruments: Instruments
+) -> tuple[tuple[Warned, ...], list[PathReading], SecondReading | None]:
+    """What strikes in the texts, what each path gives, and the second reading where there is one: side by side."""
+    twice = case.request.integrity == "judge-twice"
+    if case.is_short and not twice and len(case.dialogues) == 1:
+        # As mostly: nothing is to be waited for but the judge, and a task for each would cost more than its work.
+        suspicions = await inspect(case, instruments.speech)
+        return suspicions, [await read(case, path, instruments) for path in case.dialogues], None
+    suspicions, *readings, second = await run_together(
+        inspect(case, instruments.speech),
+        *(read(case, path, instruments) for path in case.dialogues),
+        judge_again(case, instruments),
+    )
+    return suspicions, readings, second
+
+
 async def inspect(case: Case, speech: SpeechCheck) -> tuple[Warned, ...]:
-    """What in the texts looks like an attack on the judge, and what of the response's language and register strikes.
+    """What in the texts looks like an attack on the judge, and what of the response's language and register strikes."""
 
-    In a thread where the texts are long: seconds of CPU at worst.
-    """
-
-    def look() -> tuple[Warned, ...]:
+    def look(checkpoint: Checkpoint) -> tuple[Warned, ...]:
         # The dialogue as it was given: a translation has the language that it should have.
-        return *find_suspicions(case), *speech.check(case.request.dialogue, case.rubric.source_language)
+        return *find_suspicions(case, checkpoint), *speech.check(case.given, case.rubric.source_language)
 
-    return look() if case.characters <= INSPECTED_AT_ONCE else await asyncio.to_thread(look)
+    return await look_at(case, look)
 
 
 async def read(case: Case, path: Path, instruments: Instruments) -> PathReading:
     """Judges and measures the dialogue in one language, side by side."""
     if case.relevance is None:
-        return write_reading(case, path, await judge(case, path, instruments), None)
+        return write_reading(case, path, await judge(case.task(path, instruments.lane), instruments), None)
     judgement, relevance = await run_together(
-        judge(case, path, instruments), measure(case, path, instruments, case.relevance)
+        judge(case.task(path, instruments.lane), instruments), measure(case, path, instruments, case.relevance)
     )
     return write_reading(case, path, judgement, relevance)
 
 
-async def judge(case: Case, path: Path, instruments: Instruments) -> Judgement:
+async def judge_again(case: Case, instruments: Instruments) -> SecondReading | None:
+    """What the judge says without the suspicious spans, where the policy asks for that and there are any."""
+    if case.request.integrity != "judge-twice":
+        return None
+    look: SecondLook | None = await look_again(case)
+    if look is None:
+        return None
+    return SecondReading(look, await judge(look.task(case, instruments.lane), instruments))
+
+
+async def judge(task: JudgingTask, instruments: Instruments) -> Judgement:
     """The judge's answer, counted."""
     started = time.monotonic()
-    request, dialogue = case.request, case.dialogues[path]
-    task = JudgingTask(case.rubric, case.language(path), dialogue, request.judge, case.references, instruments.lane)
-    judgement = await instruments.judge.judge(task)
+    model = task.options.model or instruments.judge.default_model
+    with instruments.telemetry.span("judge", rubric=task.rubric.id, model=model) as span:
+        judgement = await instruments.judge.judge(task)
+        span.note(cached=judgement.cached)
     instruments.telemetry.judged(instruments.judge.kind, judgement.usage, time.monotonic() - started)
     return judgement
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -166,6 +167,10 @@ class Turn(Enum):
 class CallCache(Protocol):
     """Replies of outside calls by the digest of everything that was sent. May forget at any time."""
 
+    def peek(self, key: str) -> bytes | None:
+        """The reply where it can be had without waiting; None where there is none, or that cannot be told."""
+        ...
+
     async def get(self, key: str) -> bytes | None: ...
 
     async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
@@ -217,7 +222,12 @@ KEY_SECONDS = 20.0
 class Store(Protocol):
     """The truth. Raises the `Store…` errors of `app.domain.errors`."""
 
-    async def save(self, project: str, record: Record) -> None: ...
+    async def save(
+        self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
+    ) -> None:
+        """Keeps the record. `calls` are the call cache's keys of every outside call that it rests on: an erasure needs
+        them. `written` is the record's JSON, where it has been written already."""
+        ...
 
     async def find(self, project: str, evaluation_id: str) -> Record | None: ...
 
@@ -235,7 +245,9 @@ class Store(Protocol):
         """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
         ...
 
-    async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None: ...
+    async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
+        """Keeps the answer, unless it holds an evaluation that is gone meanwhile: then the key is free."""
+        ...
 
     async def release_key(self, project: str, key: str) -> None: ...
 
@@ -245,7 +257,10 @@ Scope = Literal["read", "write", "admin"]
 
 @dataclass(frozen=True)
 class APIKey:
-    """A key as it may be shown: never the key itself. `revoked_at` is None while it is good."""
+    """A key as it may be shown: never the key itself. `revoked_at` is None while it is good.
+
+    `requests_per_minute` and `usd_per_day` (UTC days) are None where the service's own limits hold.
+    """
 
     id: str
     name: str
@@ -253,12 +268,22 @@ class APIKey:
     scope: Scope
     created_at: datetime
     revoked_at: datetime | None
+    requests_per_minute: int | None = None
+    usd_per_day: float | None = None
 
 
 class Keyring(Protocol):
     """Who may call. Raises the `Store…` errors of `app.domain.errors`."""
 
-    async def create(self, name: str, project: str, scope: Scope) -> tuple[APIKey, str]:
+    async def create(
+        self,
+        name: str,
+        project: str,
+        scope: Scope,
+        *,
+        requests_per_minute: int | None = None,
+        usd_per_day: float | None = None,
+    ) -> tuple[APIKey, str]:
         """Makes a key and returns it with its text, which is not kept and cannot be shown again."""
         ...
 
@@ -266,6 +291,10 @@ class Keyring(Protocol):
 
     async def revoke(self, key_id: str) -> bool:
         """Whether there was such a key and it was good until now."""
+        ...
+
+    async def limit(self, key_id: str, *, requests_per_minute: int | None, usd_per_day: float | None) -> bool:
+        """Sets both limits of the key, None for the service's own; whether there is such a key and it is good."""
         ...
 
     async def find(self, key: str) -> APIKey | None: ...
@@ -292,8 +321,16 @@ class FlowFigures:
     closed_seconds: float
 
 
+class Span(Protocol):
+    """A step of a trace that is under way."""
+
+    def note(self, **ids: str | int | bool) -> None:
+        """Adds what is known only now. Ids, figures and Saiten's own words, never a text."""
+        ...
+
+
 class Telemetry(Protocol):
-    """Counts and durations for the operator. Never given a text."""
+    """Counts and durations for the operator, and the steps of a trace. Never given a text."""
 
     def cache(self, call: str, outcome: Outcome) -> None: ...
 
@@ -313,6 +350,38 @@ class Telemetry(Protocol):
 
     def holding(self, chunks: int) -> None:
         """How many chunks this process works on."""
+        ...
+
+    def paused(self, batches: Mapping[str, int]) -> None:
+        """How many batches are paused now, by `pause_reason`."""
+        ...
+
+    def encoder_failed(self) -> None:
+        """A similarity could not be had: no encoder, or one that failed or took too long."""
+        ...
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """A request was answered. `route` is the route's template, never the address that was asked for."""
+        ...
+
+    def limited(self, limit: str) -> None:
+        """A request was turned away: `requests`, `cost`, `evaluations` or `queue`."""
+        ...
+
+    def gated(self, verdict: str) -> None:
+        """A gate was answered: `pass`, `fail` or `inconclusive`."""
+        ...
+
+    def checked(self, verdict: str) -> None:
+        """A judge was held against its own earlier ratings of the anchors: `moved`, `steady` and so on."""
+        ...
+
+    def dealt_with(self, policy: str) -> None:
+        """A dialogue that looks like an attack was dealt with by that policy: `flag`, `refuse` or `judge-twice`."""
+        ...
+
+    def span(self, name: str, **ids: str | int | bool) -> AbstractContextManager[Span]:
+        """A step of the trace, from here to the end of the block, with those ids; nothing where traces are off."""
         ...
 
     def flow(self, look: Callable[[], FlowFigures]) -> None:

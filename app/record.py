@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import add
 
 from app import __version__
 from app.case import Case
 from app.domain import signature
 from app.domain.evaluation import (
     Evaluation,
+    IntegrityReport,
     Path,
     PathResult,
     Record,
@@ -20,7 +23,8 @@ from app.domain.evaluation import (
     Warned,
 )
 from app.ports import Judgement
-from app.results import assemble, compare_paths, status_of, warn_of_relevance, warn_of_samples
+from app.results import assemble, compare_masked, compare_paths, status_of, warn_of_relevance, warn_of_samples
+from app.second_look import SecondReading
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,16 @@ def write_reading(case: Case, path: Path, judgement: Judgement, relevance: Relev
 
 
 def write_record(
-    case: Case, readings: Mapping[Path, PathReading], suspicions: tuple[Warned, ...], evaluation_id: str, now: datetime
+    case: Case,
+    readings: Mapping[Path, PathReading],
+    suspicions: tuple[Warned, ...],
+    evaluation_id: str,
+    now: datetime,
+    *,
+    second: SecondReading | None = None,
 ) -> Record:
-    """The record. With both paths the source path's aspects stand at the top and `paths` holds both."""
+    """The record. With both paths the source path's aspects stand at the top and `paths` holds both. `second` is what
+    the judge said without the suspicious spans."""
     main = next(iter(readings.values()))
     both = len(readings) > 1
     pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
@@ -71,22 +82,40 @@ def write_record(
         translation=translated.translation if translated else None,
         paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
         judge=main.judgement.provenance,
-        usage=add_usage(case, readings),
+        usage=add_usage(case, readings, second),
         warnings=collect_warnings(suspicions, readings),
-        signature=signature.sign(pieces),
+        # Signature and `cached` are those of the ratings that stand here, and these are the same whether or not the
+        # judge was asked a second time: otherwise two runs could not be compared for an attack in one text.
+        signature=signature.sign(pieces) if both else main.result.signature,
         signature_pieces=pieces,
         cached=all(reading.judgement.cached for reading in readings.values()),
         created_at=now,
         metadata=case.request.metadata,
+        integrity=report_integrity(case, readings, second) if second else None,
     )
-    trace = tuple(call for reading in readings.values() for call in reading.judgement.trace)
+    trace = tuple(call for judgement in list_judgements(readings, second) for call in judgement.trace)
     return Record(evaluation=evaluation, request=case.request, trace=trace)
 
 
-def add_usage(case: Case, readings: Mapping[Path, PathReading]) -> Usage:
+def list_judgements(readings: Mapping[Path, PathReading], second: SecondReading | None) -> list[Judgement]:
+    """Everything that the judge was asked, the second look last."""
+    return [*(reading.judgement for reading in readings.values()), *([second.judgement] if second else [])]
+
+
+def report_integrity(case: Case, readings: Mapping[Path, PathReading], second: SecondReading) -> IntegrityReport:
+    """What the ratings would be without the suspicious spans, on the path on which they were left out."""
+    path = second.look.path
+    masked, _ = assemble(case.rubric, case.language(path), second.judgement, None, ())
+    means, lift = compare_masked(readings[path].result.aspects, masked)
+    return IntegrityReport(spans=second.look.spans, masked=means, lift=lift)
+
+
+def add_usage(case: Case, readings: Mapping[Path, PathReading], second: SecondReading | None) -> Usage:
     """What all calls of the evaluation spent together."""
-    translated = Usage(translated_characters=case.translated.billed_characters if case.translated else 0)
-    return sum((reading.judgement.usage for reading in readings.values()), translated)
+    spent = [judgement.usage for judgement in list_judgements(readings, second)]
+    if case.translated:
+        spent.append(Usage(translated_characters=case.translated.billed_characters))
+    return reduce(add, spent)
 
 
 def collect_warnings(suspicions: tuple[Warned, ...], readings: Mapping[Path, PathReading]) -> tuple[Warned, ...]:

@@ -12,18 +12,26 @@ from app.call_cache import CachedCalls
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
 from app.domain.model import digest
-from app.ports import Encoder, EncoderUnavailable, Similarity, Store
+from app.ports import Encoder, EncoderUnavailable, Similarity, Store, Telemetry
 
 
 class Relevance:
-    """Measures similarity through an encoder. It never fails an evaluation: without an encoder it says why."""
+    """Measures similarity through an encoder. It never fails an evaluation: without an encoder it says why, and tells
+    `telemetry` where there should have been one."""
 
     def __init__(
-        self, encoder: Encoder | None, store: Store, calls: CachedCalls, *, timeout_seconds: float = 30.0
+        self,
+        encoder: Encoder | None,
+        store: Store,
+        calls: CachedCalls,
+        *,
+        telemetry: Telemetry | None = None,
+        timeout_seconds: float = 30.0,
     ) -> None:
         self._encoder = encoder
         self._store = store
         self._calls = calls
+        self._telemetry = telemetry
         self._timeout_seconds = timeout_seconds
         self._baselines: dict[tuple[str, str], asyncio.Task[float]] = {}
         self._slow = False
@@ -31,6 +39,12 @@ class Relevance:
 
     async def measure(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
         """b between the last utterance and the response, and b̄ as `options` ask, with `unavailable` set on trouble."""
+        found = await self._measure_in_time(language, dialogue, options)
+        if found.unavailable is not None and self._encoder is not None and self._telemetry is not None:
+            self._telemetry.encoder_failed()
+        return found
+
+    async def _measure_in_time(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
         late = f"the encoder gave no answer within {self._timeout_seconds:g} s"
         if self._slow and self._probing:
             # One waits and learns whether it answers again. Were all to wait, it would slow the judge's path.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from app.domain.blending import blend
@@ -19,21 +20,55 @@ def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
     The rating is the lower median of the valid samples, so that it is always a level of the scale; their mean and
     population standard deviation stand beside it. No valid sample: unrated, with the first sample's reason.
     """
+    if len(verdict.samples) == 1 and (verdict.expected, verdict.off_scale_mass, verdict.reason) == (None, None, None):
+        [only] = verdict.samples
+        if isinstance(only, int):
+            # As mostly.
+            return report_one(only, aspect.scale, aspect.level(only).label[language])
+    return report(aspect, verdict, language)
+
+
+def report(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
+    """What `rate` promises, of any verdict."""
     valid = [sample for sample in verdict.samples if isinstance(sample, int)]
     missing = [sample for sample in verdict.samples if isinstance(sample, Unrated)]
-    rating = statistics.median_low(valid) if valid else None
+    rating = None if not valid else valid[0] if len(valid) == 1 else statistics.median_low(valid)
     return AspectResult(
         rating=rating,
         scale=aspect.scale,
         label=None if rating is None else aspect.level(rating).label[language],
         samples=tuple(sample if isinstance(sample, int) else None for sample in verdict.samples),
-        mean=statistics.fmean(valid) if valid else None,
+        mean=average(valid),
         sd=deviate(valid),
         expected=verdict.expected,
         off_scale_mass=verdict.off_scale_mass,
         reason=verdict.reason,
         unrated=missing[0] if missing and not valid else None,
     )
+
+
+@lru_cache(maxsize=1024)
+def report_one(rating: int, scale: tuple[int, int], label: str) -> AspectResult:
+    """The result of a single rating that nothing is said beside: one object for all that are alike."""
+    return AspectResult(
+        rating=rating,
+        scale=scale,
+        label=label,
+        samples=(rating,),
+        mean=float(rating),
+        sd=0.0,
+        expected=None,
+        off_scale_mass=None,
+        reason=None,
+        unrated=None,
+    )
+
+
+def average(valid: Sequence[int]) -> float | None:
+    """The mean; None of nothing. Of one value, which is the rule, it is that value."""
+    if len(valid) < 2:
+        return float(valid[0]) if valid else None
+    return statistics.fmean(valid)
 
 
 def deviate(valid: Sequence[int]) -> float | None:
@@ -76,6 +111,23 @@ def compare_paths(source: PathResult, english: PathResult) -> Paths:
         for name, result in source.aspects.items()
     )
     return Paths(source=source, english=english, difference=difference, translation_sensitive=sensitive)
+
+
+def compare_masked(
+    whole: Mapping[str, AspectResult], masked: Mapping[str, AspectResult]
+) -> tuple[dict[str, float | None], dict[str, float | None]]:
+    """Each aspect's mean without the suspicious spans, and the lift: the mean as it is, minus that.
+
+    Both None where either is unrated.
+    """
+    means: dict[str, float | None] = {}
+    lift: dict[str, float | None] = {}
+    for name, result in whole.items():
+        without = masked[name].mean
+        known = result.mean is not None and without is not None
+        means[name] = without if known else None
+        lift[name] = (result.mean or 0.0) - (without or 0.0) if known else None
+    return means, lift
 
 
 def status_of(paths: Sequence[Mapping[str, AspectResult]]) -> Literal["scored", "partial", "failed"]:

@@ -67,7 +67,10 @@ def unpack(text: str) -> Scores:
     try:
         return Scores(
             status=packed["s"],
-            aspects={name: tuple_of(*figures) for name, figures in packed.get("a", {}).items()},
+            aspects={
+                name: (mean, blended, reason, rating)
+                for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
+            },
             composites=packed.get("c", {}),
             warnings=tuple(packed.get("w", ())),
             failure=packed.get("f"),
@@ -75,12 +78,5 @@ def unpack(text: str) -> Scores:
             system=packed.get("y"),
             context=packed.get("x"),
         )
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are no packed scores") from error
-
-
-def tuple_of(
-    mean: float | None, blended: float | None, reason: str | None, rating: int | None
-) -> tuple[float | None, float | None, str | None, int | None]:
-    """One aspect's figures, exactly four."""
-    return mean, blended, reason, rating

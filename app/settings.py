@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-import httpx
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -30,6 +29,8 @@ def blank_to_none(value: object) -> object:
 
 def is_http_url(written: str) -> bool:
     """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
+    import httpx
+
     try:
         url = httpx.URL(written)
         url.raw_host.decode("ascii").encode("idna")
@@ -116,7 +117,11 @@ class Settings(BaseSettings):
         default=None, description="cpu, cuda or another that PyTorch knows; default: cuda if any"
     )
     encoder_threads: Annotated[int | None, Optional] = Field(
-        default=None, ge=1, description="PyTorch's threads; default: one a core"
+        default=None, ge=1, description="PyTorch's threads; default: one a physical core, as far as the cgroup has them"
+    )
+    encoder_precision: Literal["float32", "bfloat16"] = Field(
+        default="float32",
+        description="float32 as bert-score has it; bfloat16 is for GPUs, and moves similarities by up to some 0.01",
     )
     encoder_timeout_seconds: float = Field(
         default=30.0, gt=0, description="how long an evaluation waits for its similarity before it goes on without"
@@ -142,6 +147,7 @@ class Settings(BaseSettings):
     worker_metrics_port: Annotated[int | None, Optional] = Field(
         default=None, ge=0, le=65535, description="where `saiten worker` answers /metrics, /livez and /readyz"
     )
+    worker_metrics_host: str = Field(default="127.0.0.1", description="the address for them")
     provider_poll_seconds: float = Field(
         default=30.0, gt=0, description="how often a provider's batch is asked whether it is done"
     )
@@ -150,6 +156,22 @@ class Settings(BaseSettings):
     body_timeout_seconds: float = Field(default=25.0, gt=0, description="how long a request body may take to arrive")
     drain_seconds: float = Field(
         default=5.0, ge=0, le=15, description="how long the service still listens after SIGTERM, not ready any more"
+    )
+    key_requests_per_minute: Annotated[int | None, Optional] = Field(
+        default=None, ge=1, description="requests a minute of a key that has no limit of its own; default: any number"
+    )
+    key_usd_per_day: Annotated[float | None, Optional] = Field(
+        default=None, gt=0, description="what a key may cost a day (UTC) where it has no limit of its own; default: any"
+    )
+    most_evaluations: int = Field(
+        default=512, ge=1, description="evaluations that a service process has in hand at once; more are told to wait"
+    )
+    most_queued: Annotated[int | None, Optional] = Field(
+        default=None, ge=1, description="candidates of all batches that may wait; more are turned away; default: any"
+    )
+    project_queued: Annotated[int | None, Optional] = Field(default=None, ge=1, description="the same for each project")
+    tracing: Literal["off", "otlp"] = Field(
+        default="off", description="OpenTelemetry traces over OTLP, as OTEL_EXPORTER_OTLP_ENDPOINT says (extra tracing)"
     )
     allow_anonymous: bool = Field(
         default=False, description="answer beyond loopback although no API keys are configured"

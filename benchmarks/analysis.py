@@ -8,7 +8,6 @@ three raters on a scale of 1 to 5, and, for the worst case, numbers no two of wh
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from itertools import combinations, permutations
@@ -17,11 +16,14 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from app.analysis.decorrelation import Standing, count_changes
-from app.analysis.hierarchy import average, find_hierarchy
+from app.analysis.hierarchy import find_hierarchy
 from app.analysis.observations import Floats, Observations
 from app.analysis.significance import compare_systems
+from app.analysis.statistics import settled_means
 from app.analysis.win_rates import rate_wins
+from benchmarks.record import Beside, Figure, Report, at_most, run_alone
 
+NAME = "analysis"
 SYSTEMS = 11
 ASPECTS = 10
 RATERS = 3
@@ -57,7 +59,7 @@ def decorrelate_all(observations: Observations) -> int:
     """Every ordered pair of aspects, dependent or not; how many pairs of systems changed."""
     standings = []
     for name, column in observations.ratings.items():
-        values = average(observations, column)
+        values = settled_means(observations, column)
         better = compare_systems(values, observations.unit_system, SYSTEMS).better(ALPHA)
         standings.append(Standing(name, values, better))
     changed = 0
@@ -70,7 +72,7 @@ def decorrelate_all(observations: Observations) -> int:
 def time_plainly(observations: Observations) -> tuple[float, float]:
     """Seconds of SciPy for the pairs of systems of one aspect, and how far its p lie from Saiten's at most."""
     column = next(iter(observations.ratings.values()))
-    values = average(observations, column)
+    values = settled_means(observations, column)
     found = compare_systems(values, observations.unit_system, SYSTEMS).p
     samples = [values[observations.unit_system == number] for number in range(SYSTEMS)]
     started = time.perf_counter()
@@ -79,40 +81,56 @@ def time_plainly(observations: Observations) -> tuple[float, float]:
     return seconds, max(abs(found[pair] - p) for pair, p in plain.items())
 
 
-def find_median(measured: Callable[[], object]) -> float:
-    """Seconds, the median of the rounds."""
+def time_rounds(measured: Callable[[], object], rounds: int) -> list[float]:
+    """Seconds of each round."""
     seconds = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.perf_counter()
         measured()
         seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+    return seconds
 
 
-def show(what: str, seconds: float, more: str = "") -> None:
-    print(f"  {what:44} {seconds:7.3f} s   {more}".rstrip())
-
-
-def measure(items: int, *, discrete: bool) -> None:
+def measure_size(report: Report, items: int, rounds: int, *, discrete: bool) -> None:
+    """Dependencies and decorrelation beside as many plain tests, and win rates."""
     observations = make_ratings(items, discrete=discrete)
-    kind = "1-5" if discrete else "no ties"
-    name = f"{observations.units:,} items, {kind}"
+    name = f"{observations.units:,} items, {'1-5' if discrete else 'no ties'}"
     dependencies = len(find_hierarchy(observations, alpha=ALPHA).dependencies)
-    hierarchy = find_median(lambda: find_hierarchy(observations, alpha=ALPHA))
-    show(f"{name}: dependencies", hierarchy, f"{dependencies} found")
-    every = find_median(lambda: decorrelate_all(observations))
-    show(f"{name}: all pairs decorrelated", every, f"{every / LIMIT_SECONDS:.3f} x the limit of {LIMIT_SECONDS:g} s")
-    plain, furthest = time_plainly(observations)
     tests = ASPECTS + ASPECTS * (ASPECTS - 1)
-    show("  as many tests by SciPy in a loop", plain * tests, f"from one aspect's; p differ by {furthest:.1e} at most")
-    show(f"{name}: win rates", find_median(lambda: rate_wins(observations)))
+    hierarchy, every, plain, furthest = list[float](), list[float](), list[float](), 0.0
+    for _ in range(rounds):  # in turns
+        hierarchy += time_rounds(lambda: find_hierarchy(observations, alpha=ALPHA), 1)
+        every += time_rounds(lambda: decorrelate_all(observations), 1)
+        seconds, furthest = time_plainly(observations)
+        plain.append(seconds * tests)
+    peer = Beside("as many tests by SciPy in a loop", plain)
+    report.add(Figure(NAME, f"{name}: dependencies", "s", hierarchy, note=f"{dependencies} found"))
+    report.add(
+        Figure(
+            NAME,
+            f"{name}: all pairs decorrelated",
+            "s",
+            every,
+            peer=peer,
+            target=at_most(LIMIT_SECONDS),
+            note=f"SciPy's time from one aspect's; p differ by {furthest:.1e} at most",
+        )
+    )
+    wins = time_rounds(lambda: rate_wins(observations), rounds)
+    report.add(Figure(NAME, f"{name}: win rates", "s", wins))
+
+
+def measure(report: Report, *, quick: bool = False) -> None:
+    """DSTC9's size, and eleven times as much."""
+    rounds = 1 if quick else ROUNDS
+    report.say(f"  {SYSTEMS} systems × {ASPECTS} aspects × {RATERS} raters, {rounds} rounds")
+    for items in (200,) if quick else (200, 2200):
+        for discrete in (True, False):
+            measure_size(report, items, rounds, discrete=discrete)
 
 
 def main() -> None:
-    print(f"dependencies, {SYSTEMS} systems × {ASPECTS} aspects × {RATERS} raters, median of {ROUNDS} rounds")
-    for items in (200, 2200):
-        for discrete in (True, False):
-            measure(items, discrete=discrete)
+    run_alone(measure, __doc__)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,9 @@ templates, and may start the process that draws charts.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import re
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -32,10 +30,13 @@ import httpx
 from benchmarks.dashboard_browser import Painted, paint
 from benchmarks.dashboard_data import RATERS, Seeded, seed
 from benchmarks.dashboard_results import NEEDLE
+from benchmarks.machine import introduce
+from benchmarks.record import Figure, Report, at_most, finish, make_parser
 from tests.support.command import served
 
-RESULTS = 100_000
+RESULTS, QUICK_RESULTS = 100_000, 1000
 REQUESTS = 9
+NAME = "dashboard"
 SERVER_LIMIT_MS = 300.0
 PAINT_LIMIT_MS = 1500.0
 LIMIT_BYTES = 1_500_000
@@ -201,7 +202,7 @@ def find_result(client: httpx.Client, items: str, *, last: bool) -> str:
     return str(found[-1 if last else 0]).replace("&amp;", "&")
 
 
-def measure(full: Seeded, results: int, folder: Path, *, fresh: bool) -> tuple[list[Visits], list[Wait], str]:
+def visit_all(full: Seeded, results: int, folder: Path, *, fresh: bool) -> tuple[list[Visits], list[Wait], str]:
     """All pages, how long those took that are computed, and the service's memory at its peak."""
     settings = {"DATABASE_URL": full.url, "SAITEN_JUDGE": "lexical", "SAITEN_LOG_LEVEL": "warning"}
     with served(folder, **settings) as (url, process), open_client(url) as client:
@@ -245,56 +246,122 @@ def read_memory(pid: int) -> str:
     return f"{int(peak[1]) / 1024:,.0f} MB" if peak else "unknown"
 
 
-def show(found: Sequence[Visits]) -> None:
+def show(report: Report, found: Sequence[Visits]) -> None:
     """The table."""
-    print(f"  {'page':34}{'median':>8}{'max':>8}{'first':>8} ms{'wire':>8}{'paint':>9}{'wire':>8} kB   targets")
+    report.say(f"  {'page':34}{'median':>8}{'max':>8}{'first':>8} ms{'wire':>8}{'paint':>9}{'wire':>8} kB   targets")
     for each in found:
         if each.missing:
-            print(f"  {each.name:34}  not there")
+            report.say(f"  {each.name:34}  not there")
             continue
         painted = (
             f"{each.painted.paint_ms:6.0f} ms{each.painted.wire / 1000:8.1f}" if each.painted else f"{'-':>9}{'-':>8}"
         )
         times = f"{statistics.median(each.later):8.0f}{max(each.later):8.0f}{each.first:8.0f}"
         told = "missed: " + ", ".join(each.faults) if each.faults else "met"
-        print(f"  {each.name:34}{times}   {each.wire / 1000:8.1f}{painted}      {told}")
+        report.say(f"  {each.name:34}{times}   {each.wire / 1000:8.1f}{painted}      {told}")
 
 
-def show_waits(waits: Sequence[Wait]) -> None:
+def show_waits(report: Report, waits: Sequence[Wait]) -> None:
     """What computed pages took, and others meanwhile."""
     for wait in waits:
         pings = sorted(wait.pings)
         p99 = pings[min(len(pings) - 1, int(0.99 * len(pings)))]
-        print(
+        report.say(
             f"  {wait.name}: ready in {wait.seconds:.1f} s; meanwhile {len(pings)} GET /livez:"
             f" median {statistics.median(pings):.0f} ms, p99 {p99:.0f} ms, max {pings[-1]:.0f} ms"
         )
 
 
-def main(*arguments: str) -> None:
+def report_worst(report: Report, found: Sequence[Visits], waits: Sequence[Wait]) -> None:
+    """A figure each target, of the page that is farthest from it, and one a page that is computed first."""
+    there = [each for each in found if not each.missing]
+    slowest = max(there, key=lambda each: statistics.median(each.later))
+    report.add(
+        Figure(NAME, "the slowest page", "ms", slowest.later, target=at_most(SERVER_LIMIT_MS), note=slowest.name)
+    )
+    first = max(there, key=lambda each: each.first)
+    report.add(
+        Figure(
+            NAME,
+            "the slowest first visit",
+            "ms",
+            first.first,
+            target=at_most(SERVER_LIMIT_MS),
+            note=first.name,
+            once=True,
+        )
+    )
+    largest = max(there, key=lambda each: max(each.wire, each.painted.wire if each.painted else 0))
+    report.add(
+        Figure(
+            NAME,
+            "the largest page with its assets",
+            "kB",
+            max(largest.wire, largest.painted.wire if largest.painted else 0) / 1000,
+            target=at_most(LIMIT_BYTES / 1000),
+            note=largest.name,
+            once=True,
+        )
+    )
+    painted = [(each.name, each.painted.paint_ms) for each in there if each.painted]
+    if painted:
+        name, milliseconds = max(painted, key=lambda pair: pair[1])
+        report.add(
+            Figure(
+                NAME,
+                "the slowest first paint",
+                "ms",
+                milliseconds,
+                target=at_most(PAINT_LIMIT_MS),
+                note=f"{name}, the median of a few",
+                once=True,
+            )
+        )
+    for wait in waits:
+        report.add(Figure(NAME, f"{wait.name}, computed", "s", wait.seconds, note="once for two runs", once=True))
+
+
+def run(report: Report, results: int, keep: Path | None, *, fresh: bool) -> None:
+    """Seeds where it has to, visits all pages, reports."""
+    with tempfile.TemporaryDirectory(prefix="saiten-bench-") as name:
+        folder, started = Path(name), time.perf_counter()
+        file = keep.resolve() if keep else folder / "dashboard.db"
+        full = asyncio.run(seed(file, results))
+        report.say(
+            f"dashboard, two runs of {full.results:,} results in SQLite, {REQUESTS} visits a page after the first"
+        )
+        report.say(f"  database ready in {time.perf_counter() - started:.0f} s, {file.stat().st_size / 1e6:,.0f} MB")
+        found, waits, memory = visit_all(full, full.results, folder, fresh=fresh)
+    show(report, found)
+    show_waits(report, waits)
+    missed = [each.name for each in found if not each.missing and each.faults]
+    report.say(
+        f"  targets: server < {SERVER_LIMIT_MS:g} ms, first paint < {PAINT_LIMIT_MS:g} ms, < {LIMIT_BYTES / 1e6:g} MB"
+    )
+    report.say(f"  {'missed by ' + ', '.join(missed) if missed else 'all met'}; the service's memory at most {memory}")
+    report_worst(report, found, waits)
+
+
+def measure(report: Report, *, quick: bool = False) -> None:
+    """Everything but the visits of services just started."""
+    run(report, QUICK_RESULTS if quick else RESULTS, None, fresh=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--keep", "--database", type=Path, metavar="FILE", help="the database, made where it is not there"
     )
-    parser.add_argument("--results", type=int, default=RESULTS, help="results of each big run that is seeded")
+    parser.add_argument("--results", type=int, help=f"results of each big run that is seeded, {RESULTS:,} without")
     parser.add_argument("--fresh", action="store_true", help="take first visits of a service just started")
-    args = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="saiten-bench-") as name:
-        folder, started = Path(name), time.perf_counter()
-        file = args.keep.resolve() if args.keep else folder / "dashboard.db"
-        full = asyncio.run(seed(file, args.results))
-        print(f"dashboard, two runs of {full.results:,} results in SQLite, {REQUESTS} visits a page after the first")
-        print(f"  database ready in {time.perf_counter() - started:.0f} s, {file.stat().st_size / 1e6:,.0f} MB")
-        found, waits, memory = measure(full, full.results, folder, fresh=args.fresh)
-    show(found)
-    show_waits(waits)
-    missed = [each.name for each in found if not each.missing and each.faults]
-    print(
-        f"  targets: server < {SERVER_LIMIT_MS:g} ms, first paint < {PAINT_LIMIT_MS:g} ms, < {LIMIT_BYTES / 1e6:g} MB"
-    )
-    print(f"  {'missed by ' + ', '.join(missed) if missed else 'all met'}; the service's memory at most {memory}")
+    options = parser.parse_args(arguments)
+    report = Report()
+    report.say(introduce(report.machine))
+    results = options.results or (QUICK_RESULTS if options.quick else RESULTS)
+    run(report, results, options.keep, fresh=options.fresh)
+    finish(report, options)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

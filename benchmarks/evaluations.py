@@ -1,68 +1,55 @@
-"""Evaluations a second through the service over HTTP: fresh, cached, and by the lexical judge.
+"""Evaluations a second through the service over HTTP: fresh ones on SQLite, and on servers, and the lexical judge's.
 
-The judge is the fake endpoint of the tests, which answers at once: what is measured is Saiten's own work an item. It
-runs in this process and shares its core with the service, so the figures are a floor.
+    python -m benchmarks.evaluations
+
+The judge is a process of its own that answers at once, so what is measured is Saiten's work an item. Cached ones are in
+`benchmarks.hot`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import statistics
 import tempfile
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import httpx
+from benchmarks.batches import servers
+from benchmarks.fast_judge import fast_judge
+from benchmarks.hot_stage import Round, Target, call, saiten, say_round, write_bodies
+from benchmarks.record import Figure, Report, run_alone
 
-from tests.support.fake_openai import FakeOpenAI
-from tests.support.records import BODY
-from tests.support.serving import serving
-
-ITEMS = 400
-IN_FLIGHT = 32
+NAME = "evaluations"
 ROUNDS = 3
+TEXTS = 1000
 
 
-async def post_all(client: httpx.AsyncClient, bodies: list[dict[str, Any]]) -> float:
-    """Items a second."""
-    gate = asyncio.Semaphore(IN_FLIGHT)
-
-    async def post(body: dict[str, Any]) -> None:
-        async with gate:
-            (await client.post("/v1/evaluations", json=body)).raise_for_status()
-
-    started = time.perf_counter()
-    await asyncio.gather(*map(post, bodies))
-    return len(bodies) / (time.perf_counter() - started)
+@contextmanager
+def embedded() -> Iterator[dict[str, str]]:
+    """SQLite, and nobody else."""
+    yield {}
 
 
-def make_bodies(round_number: int) -> list[dict[str, Any]]:
-    """Items that no other round has."""
-    return [{**BODY, "response": f"おはよう、よく眠れた？（{round_number}-{item}）"} for item in range(ITEMS)]
+KINDS = (("fresh", True, embedded), ("fresh, Redis and PostgreSQL", True, servers), ("lexical", False, embedded))
+"""Name, whether the judge is the fast one, and where the service stands."""
 
 
-async def measure() -> dict[str, float]:
-    """The median of the rounds of each kind, in items a second."""
-    rates: dict[str, list[float]] = {"fresh": [], "cached": [], "lexical": []}
-    with tempfile.TemporaryDirectory() as folder:
-        async with FakeOpenAI() as fake:
-            settings = {"openai_api_key": "k", "openai_base_url": fake.base_url, "log_level": "error"}
-            async with serving(Path(folder), **settings) as client:
-                for number in range(ROUNDS):
-                    rates["fresh"].append(await post_all(client, make_bodies(number)))
-                    rates["cached"].append(await post_all(client, make_bodies(number)))
-        async with serving(Path(folder), judge="lexical", log_level="error") as client:
-            await post_all(client, make_bodies(0)[:1])
-            rates["lexical"] = [await post_all(client, make_bodies(number)) for number in range(ROUNDS)]
-    return {kind: statistics.median(found) for kind, found in rates.items()}
+def measure_fresh(target: Target, folder: Path, kind: str, *, rounds: int, texts: int) -> list[Round]:
+    """Rounds of texts that nobody has asked for, after a few that do not count."""
+    call(target, write_bodies(folder / "warm", range(60), f"{kind} warm"), 60, once=True)
+    parts = (range(number * texts, (number + 1) * texts) for number in range(rounds))
+    return [call(target, write_bodies(folder / "bodies", part, kind), 600, once=True) for part in parts]
 
 
-def main() -> None:
-    print(f"evaluations over HTTP, {ITEMS} items, {IN_FLIGHT} in flight, SQLite, median of {ROUNDS} rounds")
-    for kind, rate in asyncio.run(measure()).items():
-        print(f"  {kind:8} {rate:8.0f} items/s   {1000 / rate:6.2f} ms an item")
+def measure(report: Report, *, quick: bool = False) -> None:
+    rounds, texts = (1, 100) if quick else (ROUNDS, TEXTS)
+    for kind, judged, stage in KINDS:
+        with tempfile.TemporaryDirectory(prefix="saiten-evaluations-") as name, fast_judge() as judge, stage() as urls:
+            folder = Path(name)
+            with saiten(folder, judge.base_url if judged else None, **urls) as target:
+                found = measure_fresh(target, folder, kind, rounds=rounds, texts=texts)
+        rates = [one.rate for one in found]
+        report.add(Figure(NAME, kind, "requests/s", rates, better="higher", note=say_round("", found)))
 
 
 if __name__ == "__main__":
-    main()
+    run_alone(measure, __doc__)

@@ -102,7 +102,7 @@ def batch_is_erased(stage: Stage) -> None:
         files = sum(marker.encode() in path.read_bytes() for path in stage.made.folder.glob("saiten.db*"))
         with redis.Redis(port=stage.redis.port) as client:
             keys = sum(key.startswith(b"saiten:call:") or batch_id.encode() in key for key in client.keys("*"))
-        return files + keys + (marker in stage.made.log())
+        return int(files + keys + (marker in stage.made.log()))
 
     wait_until(lambda: stage.made.judge.stats()["in_flight"] == 0, 60, "nothing in flight")
     while traces() and time.monotonic() - started < 60:

@@ -11,7 +11,6 @@ single ratings by one level, as often as it takes to lower the mean by that much
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from app.analysis.gate import judge_gate
 from app.domain.comparison import GateReport, GateRule, PairingTest, Run, RunItem
+from benchmarks.record import Beside, Figure, Report, at_most, finish, make_parser
 
 SHARES: Mapping[str, Mapping[int, float]] = {
     "naturalness": {1: 0.1, 2: 0.3, 3: 0.6},
@@ -37,6 +37,9 @@ SHARES: Mapping[str, Mapping[int, float]] = {
 
 SCALES = {aspect: (float(min(levels)), float(max(levels))) for aspect, levels in SHARES.items()}
 SIGNATURE = "saiten:1|rubric:ja-dialogue@1|judge:simulated"
+ALPHA = 0.05
+RUNS, QUICK_RUNS = 1000, 20
+TIMED, ROUNDS = 20, 3
 RESAMPLES = 100
 """Verdicts do not depend on the bootstrap, and nobody reads these intervals."""
 
@@ -175,19 +178,64 @@ def make_run(name: str, ratings: Mapping[str, NDArray[np.int64]], responses: int
     return Run(name, items, len(items), {SIGNATURE: len(items)}, SCALES, tuple(ratings))
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    print(f"gate at alpha 0.05, {args.runs:,} simulated CI runs a row, six aspects; max_drop 0 but for minima")
-    print(f"{'scenario':48}{'items':>6}{'sd':>6}{'fail':>8}{'inconcl.':>10}{'pass':>8}{'ms/run':>8}")
+def measure(report: Report, *, quick: bool = False) -> None:
+    """The table, how often systems as good as before fail, and what one verdict takes."""
+    tabulate(report, runs=QUICK_RUNS if quick else RUNS, seed=0)
+    time_verdicts(report, rounds=1 if quick else ROUNDS)
+
+
+def tabulate(report: Report, runs: int, seed: int) -> None:
+    """A line each scenario; a figure each where a failure is a mistake."""
+    report.say(f"gate at alpha {ALPHA}, {runs:,} simulated CI runs a row, six aspects; max_drop 0 but for minima")
+    report.say(f"{'scenario':48}{'items':>6}{'sd':>6}{'fail':>8}{'inconcl.':>10}{'pass':>8}{'ms/run':>8}")
+    allowed = ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / runs)
+    mistakes: dict[str, float] = {}
     for scenario in SCENARIOS:
-        found = simulate(scenario, args.runs, args.seed)
+        found = simulate(scenario, runs, seed)
         shares = [found.verdicts[verdict] / found.runs for verdict in ("fail", "inconclusive", "pass")]
         told = f"{shares[0]:8.1%}{shares[1]:10.1%}{shares[2]:8.1%}"
-        print(f"{scenario.name:48}{scenario.items:6}{found.sd:6.2f}{told}{1000 * found.seconds / found.runs:8.1f}")
+        milliseconds = 1000 * found.seconds / found.runs
+        report.say(f"{scenario.name:48}{scenario.items:6}{found.sd:6.2f}{told}{milliseconds:8.1f}")
+        if not scenario.drops:
+            mistakes[f"{scenario.name}, {scenario.items} items"] = found.failed
+    worst = max(mistakes, key=mistakes.__getitem__)
+    report.add(
+        Figure(
+            "gate",
+            "as good as before, and failed: the worst scenario",
+            "share",
+            mistakes[worst],
+            limit=Beside("alpha", ALPHA),
+            target=at_most(round(allowed, 4)),
+            note=f"{worst}; three standard errors of {runs:,} runs above alpha",
+            once=True,
+        )
+    )
+
+
+def time_verdicts(report: Report, rounds: int) -> None:
+    """Milliseconds of one verdict of the first scenario: 200 items, six rules, paired."""
+    scenario = SCENARIOS[0]
+    runs = [list(draw(scenario, np.random.default_rng(number))) for number in range(TIMED)]
+    taken = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        for baseline, candidate in runs:
+            judge(scenario, baseline, candidate)
+        taken.append(1000 * (time.perf_counter() - started) / TIMED)
+    report.add(Figure("gate", f"a verdict, {scenario.items} items, six rules", "ms", taken))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--runs", type=int, help=f"{RUNS:,} without")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    report = Report()
+    tabulate(report, options.runs or (QUICK_RUNS if options.quick else RUNS), options.seed)
+    time_verdicts(report, rounds=1 if options.quick else ROUNDS)
+    finish(report, options)
 
 
 if __name__ == "__main__":

@@ -1,143 +1,303 @@
-"""Our pairs per second against bert-score's in one run, and how far each is from bert-score asked about a pair alone.
+"""Our pairs a second beside bert-score's on the same encoder, and beside the encoder's forward passes alone.
 
-    python -m benchmarks.relevance                       # a small encoder with random weights, Japanese by MeCab
+    python -m benchmarks.relevance                       # encoders with random weights, small and of BERT's size
+    python -m benchmarks.relevance --threads 1 --cpu-time   # on a machine that others use too
     python -m benchmarks.relevance --encoder FOLDER --layer 9 --pairs 500
 
-The pairs are Japanese of very different length, which is what dialogues are made of. Times are of comparing alone:
-both have the model loaded. Each is run `--repeats` times, in turns; the fastest counts.
+Both have the model loaded. A round measures one after the other; what ours keeps of texts is let go of between rounds.
+The limit is the model's best rate, passes of one length without any padding, on the tokens of the distinct texts: no
+tokenizer, no matching. F1 is held against bert-score asked about the pair alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import random
+import importlib.util
+import itertools
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
+from app.adapters.bertscore.batching import CPU_TOKENS
+from app.adapters.bertscore.encoding import LoadedEncoder
+from app.adapters.bertscore.loading import EncoderChoice, load_encoder
 from app.adapters.bertscore_encoder import BertScoreEncoder
+from app.adapters.huggingface.loading import quiet_transformers
+from benchmarks.record import Beside, Figure, Report, Target, at_least, at_most, finish, make_parser
+from benchmarks.relevance_encoders import BASE, SAVERS, SMALL, Size
+from benchmarks.relevance_texts import Pair, write_pairs
 
-OPENINGS = ["そうですか、", "ええ、", "なるほど。", "うーん、", "いいですね！", ""]
-MIDDLES = [
-    "昨日の夕方から雨が続いていて",
-    "駅前にできた店のカレーが思ったより辛くて",
-    "弟が犬を飼いたいと言いだして",
-    "来週の旅行の準備がまだ何もできていなくて",
-    "このごろ朝早く目が覚めるので",
-]
-THINGS = [
-    "猫", "弟の手紙", "朝ごはん", "雨の日", "図書館", "新しい靴", "夏祭り", "焼き魚", "隣の犬", "古い写真", "山登り",
-    "庭の花", "終電", "眼鏡", "日曜の市場", "海辺の町", "紅茶", "祖母の話", "自転車", "月",
-]  # fmt: skip
-ANSWERS = [
-    "が好きです。",
-    "のことですか？",
-    "を忘れていました。",
-    "は久しぶりですね。",
-    "ならあります。",
-    "も気になります。",
-]
-ENDINGS = [
-    "困っています。",
-    "少し迷っているんです。",
-    "楽しみにしています。",
-    "どう思いますか？",
-    "散歩に行ってきました。",
-]
+NAME = "relevance"
+ROUNDS = 3
+LIMIT_PASSES = 3
+CLOSE_ENOUGH = 1e-5
+
+Way = Callable[["Bench", list[Pair]], Awaitable[list[float]]]
 
 
-def write_pairs(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """Two thirds short answers, the rest one to six clauses: 5 to about 150 characters, as in talk."""
-    choose = random.Random(seed)
+class SkippingClock:
+    """Monotonic seconds that can be made to jump, so that nothing is kept from one round to the next."""
 
-    def write() -> str:
-        if choose.random() < 2 / 3:
-            return choose.choice(OPENINGS) + choose.choice(THINGS) + choose.choice(ANSWERS)
-        clauses = (choose.choice(MIDDLES) for _ in range(choose.randint(1, 6)))
-        return choose.choice(OPENINGS) + "、".join(clauses) + "、" + choose.choice(ENDINGS)
+    def __init__(self) -> None:
+        self.skipped = 0.0
 
-    return [(write(), write()) for _ in range(count)]
+    def __call__(self) -> float:
+        return time.monotonic() + self.skipped
+
+    def skip(self) -> None:
+        self.skipped += 3600.0
 
 
-def save_encoder(folder: Path, hidden_size: int, layers: int) -> Path:
-    """BERT with MeCab and a character vocabulary, random weights: as slow as a trained one of its size."""
-    import torch
-    from transformers import BertConfig, BertJapaneseTokenizer, BertModel
+@dataclass
+class Bench:
+    """One encoder, loaded by both. `read_clock` tells seconds: of the wall, or of the process's CPU."""
 
-    folder.mkdir(parents=True)
-    characters = sorted(set("".join([*OPENINGS, *MIDDLES, *THINGS, *ANSWERS, *ENDINGS])))
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters, *(f"##{one}" for one in characters)]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=hidden_size,
-        num_hidden_layers=layers,
-        num_attention_heads=hidden_size // 32,
-        intermediate_size=4 * hidden_size,
-        initializer_range=0.2,
+    folder: str
+    layer: int
+    language: str
+    threads: int
+    device: str
+    read_clock: Callable[[], float]
+    clock: SkippingClock = field(default_factory=SkippingClock)
+    loaded: list[LoadedEncoder] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        import torch
+        from bert_score import BERTScorer
+
+        torch.set_num_threads(self.threads)
+        self.theirs = BERTScorer(model_type=self.folder, num_layers=self.layer, device=self.device)
+        self.ours = BertScoreEncoder(
+            encoder=self.folder,
+            layers={self.folder: self.layer},
+            device=self.device,
+            threads=self.threads,
+            timeout_seconds=None,
+            load=self._load,
+        )
+
+    def _load(self, choice: EncoderChoice) -> LoadedEncoder:
+        self.loaded.append(load_encoder(choice, clock=self.clock))
+        return self.loaded[-1]
+
+    def ask_theirs(self, pairs: Sequence[Pair]) -> list[float]:
+        """What bert-score says in one run."""
+        found = self.theirs.score([response for _, response in pairs], [last for last, _ in pairs])
+        return [float(value) for value in found[2]]
+
+    def find_limit(self, pairs: Sequence[Pair]) -> float:
+        """Seconds of the forward passes at their best rate."""
+        import torch
+
+        encoder = self.loaded[0]
+        distinct = {encoder._tokenizing.read(text).ids for pair in pairs for text in pair}
+        tokens = sum(map(len, distinct))
+        length = max(1, round(tokens / len(distinct)))
+        ids = torch.full((max(1, CPU_TOKENS // length), length), 5, device=self.device)
+        with torch.inference_mode():
+            seconds = min(self._time(partial(self._pass_once, encoder._model, ids)) for _ in range(LIMIT_PASSES))
+        return float(seconds * tokens / ids.numel())
+
+    def _pass_once(self, model: Any, ids: Any) -> None:
+        model(ids, attention_mask=ids.new_ones(ids.shape))[0].sum().item()
+
+    def _time(self, work: Callable[[], None]) -> float:
+        started = self.read_clock()
+        work()
+        return self.read_clock() - started
+
+
+async def ask_at_once(bench: Bench, pairs: list[Pair]) -> list[float]:
+    """Ours, all pairs in one call."""
+    return [one.f1 for one in await bench.ours.compare(bench.language, pairs)]
+
+
+async def ask_together(bench: Bench, pairs: list[Pair]) -> list[float]:
+    """Ours, each pair a call of its own, all waiting at the same time: as single evaluations come."""
+    answers = await asyncio.gather(*(bench.ours.compare(bench.language, [pair]) for pair in pairs))
+    return [one.f1 for answer in answers for one in answer]
+
+
+async def ask_by_context(bench: Bench, pairs: list[Pair]) -> list[float]:
+    """Ours, each context's candidates a call, all waiting at the same time."""
+    answers = await asyncio.gather(*(bench.ours.compare(bench.language, ten) for ten in split(pairs)))
+    return [one.f1 for answer in answers for one in answer]
+
+
+async def ask_one_by_one(bench: Bench, pairs: list[Pair]) -> list[float]:
+    """Ours, a call at a time."""
+    return [(await bench.ours.compare(bench.language, [pair]))[0].f1 for pair in pairs]
+
+
+async def ask_theirs_at_once(bench: Bench, pairs: list[Pair]) -> list[float]:
+    """bert-score, all pairs in one call."""
+    return bench.ask_theirs(pairs)
+
+
+async def ask_theirs_by_context(bench: Bench, pairs: list[Pair]) -> list[float]:
+    """bert-score, a call a context."""
+    return [value for ten in split(pairs) for value in bench.ask_theirs(ten)]
+
+
+async def ask_theirs_one_by_one(bench: Bench, pairs: list[Pair]) -> list[float]:
+    """bert-score, a call a pair."""
+    return [value for pair in pairs for value in bench.ask_theirs([pair])]
+
+
+def split(pairs: list[Pair]) -> list[list[Pair]]:
+    """The candidates of each context."""
+    return [list(group) for _, group in itertools.groupby(pairs, key=itemgetter(0))]
+
+
+@dataclass(frozen=True)
+class Task:
+    """`candidates` of a context follow each other."""
+
+    name: str
+    pairs: int
+    candidates: int = 1
+    ask: Way = ask_at_once
+    ask_theirs: Way = ask_theirs_at_once
+    target: Target | None = None
+
+
+def list_tasks(language: str, size: Size | None, count: int) -> list[Task]:
+    """What is measured on an encoder of the language; `count` pairs, fewer where bert-score is asked for each."""
+    few = max(8, count // 4)
+    if language == "en":
+        return [Task("English, one call", count, target=at_least(1.05, of="peer"))]
+    if size == BASE:
+        return [
+            Task("Japanese, one call", count, target=at_least(3, of="peer")),
+            Task("ten candidates a context, one call", count, 10, target=at_least(4, of="peer")),
+            Task("ten candidates a context, a call each", few, 10, ask_by_context, ask_theirs_by_context),
+            Task("single evaluations at the same time", few, 1, ask_together, ask_theirs_one_by_one),
+        ]
+    growing = [Task(f"Japanese, one call of {pairs}", pairs) for pairs in (count // 16, count // 4) if pairs > 1]
+    return [
+        *growing,
+        Task(f"Japanese, one call of {count}", count, target=at_least(3, of="peer")),
+        Task("ten candidates a context, one call", count, 10, target=at_least(4, of="peer")),
+        Task("ten candidates a context, a call each", few, 10, ask_by_context, ask_theirs_by_context),
+        Task("single evaluations at the same time", few, 1, ask_together, ask_theirs_one_by_one),
+        Task("ten candidates a context, one by one", few, 10, ask_one_by_one, ask_theirs_one_by_one),
+    ]
+
+
+async def measure_task(report: Report, bench: Bench, task: Task, label: str, rounds: int) -> float:
+    """Adds the task's figure. The largest difference from the pair alone, of as many as bert-score is asked for so."""
+    rates: dict[str, list[float]] = {"ours": [], "peer": [], "limit": []}
+    gap = 0.0
+    for seed in range(rounds):
+        pairs = write_pairs(bench.language, task.pairs, candidates=task.candidates, seed=seed)
+        found: dict[str, list[float]] = {}
+        for side, ask in (("ours", task.ask), ("peer", task.ask_theirs)):
+            bench.clock.skip()
+            started = bench.read_clock()
+            found[side] = await ask(bench, pairs)
+            rates[side].append(task.pairs / (bench.read_clock() - started))
+        rates["limit"].append(task.pairs / bench.find_limit(pairs))
+        alone = [bench.ask_theirs([pair])[0] for pair in pairs[:16]]
+        gap = max(gap, *(abs(ours - one) for ours, one in zip(found["ours"], alone, strict=False)))
+    report.add(
+        Figure(
+            NAME,
+            f"{task.name} ({label})",
+            "pairs/s",
+            rates["ours"],
+            peer=Beside("bert-score", rates["peer"]),
+            limit=Beside("forward passes alone", rates["limit"]),
+            target=task.target,
+            better="higher",
+        )
     )
-    BertModel(config).save_pretrained(folder)
-    BertJapaneseTokenizer(
-        str(folder / "vocab.txt"),
-        word_tokenizer_type="mecab",
-        mecab_kwargs={"mecab_dic": "unidic_lite"},
-        model_max_length=512,
-    ).save_pretrained(folder)
-    return folder
+    return gap
 
 
-async def compare(encoder: str, layer: int, pairs: list[tuple[str, str]], args: argparse.Namespace) -> None:
-    """Prints the table."""
-    import torch
-    from bert_score import BERTScorer
-
-    torch.set_num_threads(args.threads)
-    ours = BertScoreEncoder(encoder=encoder, layers={encoder: layer}, device=args.device, threads=args.threads)
-    theirs = BERTScorer(model_type=encoder, num_layers=layer, device=args.device, nthreads=args.threads)
-    last_utterances, responses = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    await ours.compare("ja", pairs[:1])
-    theirs.score(responses[:1], last_utterances[:1])
-    own_seconds, their_seconds = [], []
-    for _ in range(args.repeats):
-        started = time.perf_counter()
-        found = [one.f1 for one in await ours.compare("ja", pairs)]
-        own_seconds.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        at_once = theirs.score(responses, last_utterances)[2].tolist()
-        their_seconds.append(time.perf_counter() - started)
-    alone = [theirs.score([response], [last])[2].item() for last, response in pairs[: args.alone]]
-    own_rate, their_rate = len(pairs) / min(own_seconds), len(pairs) / min(their_seconds)
-    print(f"encoder         {await ours.identify('ja')}")
-    print(f"pairs           {len(pairs)} Japanese, {args.threads} threads, {args.device}")
-    print(f"ours            {own_rate:8.0f} pairs/s   max |ΔF1| to alone {_find_largest_gap(found, alone):.1e}")
-    print(f"bert-score      {their_rate:8.0f} pairs/s   max |ΔF1| to alone {_find_largest_gap(at_once, alone):.1e}")
-    print(f"ratio           {own_rate / their_rate:8.2f}")
-    await ours.close()
+async def measure_encoder(report: Report, bench: Bench, tasks: Sequence[Task], label: str, rounds: int) -> None:
+    """All tasks on one encoder, and how far its scores are from those of the pair alone."""
+    warm = write_pairs(bench.language, 4, seed=-1)
+    await bench.ours.compare(bench.language, warm)
+    bench.ask_theirs(warm)
+    gaps = [await measure_task(report, bench, task, label, rounds) for task in tasks]
+    report.add(Figure(NAME, f"largest |ΔF1| to the pair alone ({label})", "", max(gaps), target=at_most(CLOSE_ENOUGH)))
+    await bench.ours.close()
 
 
-def _find_largest_gap(values: list[float], alone: list[float]) -> float:
-    return max(abs(value - one) for value, one in zip(values, alone, strict=False))
+@dataclass(frozen=True)
+class Conditions:
+    """`pairs` and `threads` None take what suits the encoder and the machine."""
+
+    quick: bool = False
+    pairs: int | None = None
+    threads: int | None = None
+    device: str = "cpu"
+    cpu_time: bool = False
+
+    @property
+    def rounds(self) -> int:
+        return 1 if self.quick else ROUNDS
+
+    def prepare(self, folder: str, layer: int, language: str) -> Bench:
+        """Both sides loaded."""
+        import torch
+
+        read_clock = time.process_time if self.cpu_time else time.perf_counter
+        return Bench(folder, layer, language, self.threads or torch.get_num_threads(), self.device, read_clock)
+
+
+def measure(report: Report, *, quick: bool = False) -> None:
+    """What `make bench` has of it."""
+    measure_sizes(report, Conditions(quick=quick))
+
+
+def measure_sizes(report: Report, conditions: Conditions) -> None:
+    """Three encoders: a small Japanese and a small English one, and a Japanese one of BERT's size."""
+    if missing := [package for package in ("bert_score", "fugashi") if importlib.util.find_spec(package) is None]:
+        report.skip(NAME, "similarities", f"{', '.join(missing)} is not installed")
+        return
+    sizes = [(language, SMALL, conditions.pairs or (64 if conditions.quick else 512)) for language in SAVERS]
+    if not conditions.quick:
+        sizes.append(("ja", BASE, conditions.pairs or 192))
+    for language, size, count in sizes:
+        with tempfile.TemporaryDirectory() as place, quiet_transformers():
+            folder = SAVERS[language](Path(place) / f"random-{language}", size)
+            bench = conditions.prepare(str(folder), size.layers, language)
+            tasks = list_tasks(language, size, count)
+            asyncio.run(measure_encoder(report, bench, tasks, f"{size}, {bench.threads} threads", conditions.rounds))
 
 
 def main() -> None:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--encoder", help="Hugging Face name or local folder")
+    parser = make_parser(__doc__)
+    parser.add_argument(
+        "--encoder", help="Hugging Face name or local folder of a Japanese encoder, in place of random ones"
+    )
     parser.add_argument("--layer", type=int, help="layer of that encoder")
-    parser.add_argument("--hidden-size", type=int, default=256, help="of the random encoder")
-    parser.add_argument("--pairs", type=int, default=512)
-    parser.add_argument("--alone", type=int, default=128, help="how many pairs are also asked about alone")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--pairs", type=int, help="default: 512, and 192 for the encoder of BERT's size")
+    parser.add_argument("--threads", type=int, help="PyTorch's; default: as it chooses")
     parser.add_argument("--device", default="cpu")
-    args = parser.parse_args()
-    if args.encoder and args.layer is None:
+    parser.add_argument("--cpu-time", action="store_true", help="seconds of the process's CPU in place of the wall's")
+    options = parser.parse_args()
+    if options.encoder and options.layer is None:
         parser.error("--encoder needs --layer")
-    with tempfile.TemporaryDirectory() as place:
-        folder = args.encoder or str(save_encoder(Path(place) / "random-mecab", args.hidden_size, layers=4))
-        asyncio.run(compare(folder, args.layer or 4, write_pairs(args.pairs), args))
+    from benchmarks.machine import introduce
+
+    report = Report()
+    report.say(introduce(report.machine))
+    conditions = Conditions(options.quick, options.pairs, options.threads, options.device, options.cpu_time)
+    if options.encoder:
+        bench = conditions.prepare(options.encoder, options.layer, "ja")
+        tasks = list_tasks("ja", None, options.pairs or 512)
+        asyncio.run(measure_encoder(report, bench, tasks, Path(options.encoder).name, conditions.rounds))
+    else:
+        measure_sizes(report, conditions)
+    finish(report, options)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+import signal
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -18,6 +22,37 @@ from app.adapters.sql.engine import migrate, open_engine
 from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+FAULTS = Path(__file__).resolve().parent / "faults"
+
+# A deadline is a timed test: a machine with much else to do would fail one here and there.
+settings.register_profile("saiten", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("saiten")
+
+# A shell without job control has what it runs in the background ignore interruptions, and the processes that tests
+# interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spreads the fault tests, each of which mostly waits for processes, evenly among all others: in one piece they
+    would fall to one process of `pytest -n`, and the others would wait for it."""
+    items[:] = spread(
+        [item for item in items if FAULTS in item.path.parents],
+        [item for item in items if FAULTS not in item.path.parents],
+    )
+
+
+def spread(few: Sequence[pytest.Item], many: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """All of them, each in its order: `few` only where a module of `many` ends, whose fixtures serve all its tests."""
+    found: list[pytest.Item] = []
+    placed = 0
+    for _, module in groupby(many, key=lambda item: item.path):
+        found += module
+        due = (len(found) - placed) * len(few) // len(many)
+        found += few[placed:due]
+        placed = due
+    return [*found, *few[placed:]]
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +70,27 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if known or (name.startswith("SAITEN_") and not name.startswith("SAITEN_TEST_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What this test logs, without what an earlier one left to the garbage collector."""
+    caplog.handler.addFilter(is_of_now)
+    yield caplog
+    caplog.handler.removeFilter(is_of_now)
+
+
+def is_of_now(record: logging.LogRecord) -> bool:
+    """False for asyncio's complaint of a connection to PostgreSQL that was given up while it was made.
+
+    A task that is cancelled inside asyncpg's `create_connection`, as when a service stops or a loop ends, leaves the
+    future by which asyncpg awaits the server's word on TLS. Nobody can get at it, it fails with the socket, and asyncio
+    tells so whenever the collector finds it: some test later, in whose records it has no place. Nothing else is left
+    out; what a test's own code leaves unretrieved still shows.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    lost = isinstance(error, ConnectionError) and str(error) == "unexpected connection_lost() call"
+    return not (lost and record.name == "asyncio" and record.msg.startswith("Future exception was never retrieved"))
 
 
 @pytest.fixture(scope="session")

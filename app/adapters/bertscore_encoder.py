@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
 
-from app.adapters.bertscore.loading import ENCODER, EncoderChoice, choose_default, load_encoder
+from app.adapters.bertscore.loading import ENCODER, EncoderChoice, Precision, choose_default, load_encoder
 from app.adapters.bertscore.sharing import PairComparer, SharedEncoder
 from app.adapters.huggingface.worker import Worker
 from app.ports import EncoderUnavailable, Similarity
@@ -22,8 +22,9 @@ class BertScoreEncoder:
         encoder: the same for any other language; None takes bert-score's default for the language.
         layers: by name or folder as given above; else bert-score's choice for that name, else the last hidden layer.
         device: as PyTorch names it; None takes CUDA where there is one.
-        threads: PyTorch's threads, process-wide; None leaves them alone.
-        max_batch_tokens: tokens of one forward pass, padding included.
+        precision: of weights and forward passes; in "bfloat16" similarities are no longer those of bert-score.
+        threads: PyTorch's threads, process-wide; None takes PyTorch's number, but no more than the cgroup has cores.
+        max_batch_tokens: tokens of one forward pass, padding included; None takes what suits the device.
         max_run_pairs: how many waiting pairs are taken together.
         timeout_seconds: how long a request waits, for loading and for others' texts too; None waits for ever. A load
             that outlasts it goes on, and serves later requests.
@@ -39,8 +40,9 @@ class BertScoreEncoder:
         encoder: str | None = None,
         layers: Mapping[str, int] | None = None,
         device: str | None = None,
+        precision: Precision = "float32",
         threads: int | None = None,
-        max_batch_tokens: int = 4096,
+        max_batch_tokens: int | None = None,
         max_run_pairs: int = 256,
         timeout_seconds: float | None = 60.0,
         retry_after_seconds: float = 60.0,
@@ -52,6 +54,7 @@ class BertScoreEncoder:
         self._encoder = encoder
         self._layers = dict(layers or {})
         self._device = device
+        self._precision = precision
         self._threads = threads
         self._max_batch_tokens = max_batch_tokens
         self._max_run_pairs = max_run_pairs
@@ -112,6 +115,7 @@ class BertScoreEncoder:
             threads=self._threads,
             max_batch_tokens=self._max_batch_tokens,
             hub_timeout_seconds=self._hub_timeout_seconds,
+            precision=self._precision,
         )
         return SharedEncoder(
             partial(self._load_alone, choice),

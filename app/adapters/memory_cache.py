@@ -17,10 +17,13 @@ class MemoryCallCache:
         self._held_bytes = 0
         self._values: OrderedDict[str, bytes] = OrderedDict()
 
-    async def get(self, key: str) -> bytes | None:
+    def peek(self, key: str) -> bytes | None:
         if key in self._values:
             self._values.move_to_end(key)
         return self._values.get(key)
+
+    async def get(self, key: str) -> bytes | None:
+        return self.peek(key)
 
     async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
         kept = await self.get(key)
@@ -49,6 +52,9 @@ class MemoryCallCache:
 
 class NoCallCache:
     """Forgets everything at once."""
+
+    def peek(self, key: str) -> bytes | None:
+        return None
 
     async def get(self, key: str) -> bytes | None:
         return None

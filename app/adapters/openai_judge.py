@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from app.adapters.openai.address import check_key, find_address
 from app.adapters.openai.answers import Answer, Poll, summarize
-from app.adapters.openai.endpoint import OpenAIEndpoint
+from app.adapters.openai.first_use import FirstUse
 from app.adapters.openai.forecast import Forecast
 from app.adapters.openai.parameters import Question, bound_reply
 from app.adapters.openai.prefixes import Prefixes
 from app.adapters.openai.prices import Prices
+from app.adapters.openai.readings import Readings, read_reply
 from app.adapters.openai.reply import Reply
-from app.call_cache import CachedCalls
-from app.concurrency import run_together
+from app.call_cache import Accept, CachedCalls, Make
+from app.concurrency import run_together, within
 from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered
 from app.domain.prompt import enclose, group_aspects
 from app.domain.rubric import Aspect
-from app.domain.verdict import Reading, rate_nothing, read_verdict
+from app.domain.verdict import Reading
 from app.flow.control import FlowControl, open_local_flow
 from app.flow.state import Bounds
 from app.ports import Estimate, Judgement, JudgingTask, Lane
 from app.provider_ports import PROVIDER_BATCH_SHARE, DeferredCall, KeptReplies, Unanswered
 
+if TYPE_CHECKING:
+    from app.adapters.openai.endpoint import OpenAIEndpoint
+
 DEFAULT_MODEL = "gpt-6-luna"
 KIND = "openai"
 GRACE_SECONDS = 1.0
-NO_COMPLETION = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
 
 
 class OpenAIJudge:
@@ -40,7 +46,8 @@ class OpenAIJudge:
 
     `base_url` None is OpenAI's own. `flow` decides when a call may go, and is not closed with the judge; without one,
     `concurrency` bounds the calls in flight. `max_attempts` and `deadline_seconds` bound the tries of one call,
-    `timeout_seconds` one try.
+    `timeout_seconds` one try. What speaks to the endpoint is loaded by the first call. Raises SettingsInvalid where no
+    header can carry the key.
     """
 
     def __init__(
@@ -61,17 +68,26 @@ class OpenAIJudge:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._endpoint = OpenAIEndpoint(
-            api_key=api_key,
-            base_url=base_url,
-            timeout_seconds=timeout_seconds,
-            deadline_seconds=deadline_seconds,
-            max_attempts=max_attempts,
-            backoff_seconds=backoff_seconds,
-            flow=flow or open_local_flow(Bounds(concurrency), clock=clock, sleep=sleep),
-            largest_reply_bytes=bound_reply(max_output_tokens),
-            sleep=sleep,
-        )
+        self._address = find_address(base_url)
+        key, url = check_key(api_key), self._address.url
+        control = flow or open_local_flow(Bounds(concurrency), clock=clock, sleep=sleep)
+
+        def make() -> OpenAIEndpoint:
+            from app.adapters.openai.endpoint import OpenAIEndpoint
+
+            return OpenAIEndpoint(
+                api_key=key,
+                url=url,
+                timeout_seconds=timeout_seconds,
+                deadline_seconds=deadline_seconds,
+                max_attempts=max_attempts,
+                backoff_seconds=backoff_seconds,
+                flow=control,
+                largest_reply_bytes=bound_reply(max_output_tokens),
+                sleep=sleep,
+            )
+
+        self._endpoint = FirstUse(make)
         self._calls = calls
         self._deadline_seconds = deadline_seconds
         self._prices = prices
@@ -80,6 +96,7 @@ class OpenAIJudge:
         self._replies: KeptReplies | None = None
         self._unanswered: Unanswered = "live"
         self._prefixes = Prefixes()
+        self._readings = Readings()
         self._forecast = Forecast(self._prefixes, prices, max_output_tokens=max_output_tokens)
 
     @property
@@ -93,7 +110,7 @@ class OpenAIJudge:
     async def judge(self, task: JudgingTask) -> Judgement:
         """Every aspect's verdict. Raises the `Judge…` errors; an aspect that no reply validly rates is unrated."""
         polls: list[Poll] = await run_together(*(self._poll(one, task.lane) for one in self._prepare(task)))
-        return summarize(polls, task, kind=KIND, endpoint=self._endpoint.kind, prices=self._prices)
+        return summarize(polls, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
 
     def estimate(self, task: JudgingTask) -> Estimate:
         """What `judge` would take where every first reply is valid. Raises LanguageNotSupported."""
@@ -122,18 +139,22 @@ class OpenAIJudge:
         """One question about all aspects, or one about each where the rubric asks independently; each once a sample."""
         user = enclose(task.dialogue, task.references, task.language)
         questions = [self._prepare_question(task, aspects, user) for aspects in group_aspects(task.rubric)]
+        if task.options.samples == 1:
+            return questions
         return [replace(question, sample=sample) for question in questions for sample in range(task.options.samples)]
 
     def _prepare_question(self, task: JudgingTask, aspects: tuple[Aspect, ...], user: str) -> Question:
         prefixes = self._prefixes.find(task, aspects)
+        model = task.options.model or self._model
         return Question(
-            model=task.options.model or self._model,
+            model=model,
             aspects=aspects,
             language=task.language,
             options=task.options,
             structured=prefixes.structured.before(user),
             text=prefixes.text.before(user),
             max_output_tokens=self._max_output_tokens,
+            marked=self._address.keeps_marked(model),
         )
 
     async def _poll(self, question: Question, lane: Lane) -> Poll:
@@ -147,66 +168,66 @@ class OpenAIJudge:
             return Poll((first,))
 
     async def _ask(self, question: Question, lane: Lane) -> Answer:
-        key = question.key(self._endpoint.url)
+        key = question.key(self._address.url)
         kept = await self._replies.find(key) if self._replies else None
         read: dict[bytes, tuple[Reply, Reading]] = {}
+        fresh: dict[bytes, Reply] = {}
 
         async def call() -> bytes:
-            # Through the cache like a live one: whoever asks the same again, here or later, has it for nothing.
-            return kept.entry if kept else await self._call(question, key, lane)
+            if kept:
+                # Through the cache like a live one: whoever asks the same again, here or later, has it for nothing.
+                return kept.entry
+            reply = await self._call(question, key, lane)
+            entry = reply.model_dump_json().encode()
+            fresh[entry] = reply
+            return entry
 
         def accept(entry: bytes) -> bool:
-            reply = parse_entry(entry, key)
+            reply = fresh.get(entry) or parse_entry(entry, key)
             if reply is None:
                 return False
-            read[entry] = reply, read_reply(reply, question)
+            read[entry] = reply, self._readings.read(reply, question)
             return read[entry][1].complete
 
-        try:
-            # The call may be under way for a batch, which waits longer than anybody who asks for one answer.
-            async with asyncio.timeout(None if lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
-                entry, hit = await self._calls.fetch("judge", key, call, accept)
-        except TimeoutError:
-            raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
+        hit = True
+        entry = self._calls.recall("judge", key, accept)
+        if entry is None:
+            entry, hit = await self._obtain(key, call, accept, lane)
         if entry not in read:
             # Another caller's call, which that caller accepted.
             reply = Reply.model_validate_json(entry)
-            read[entry] = reply, read_reply(reply, question)
+            read[entry] = reply, self._readings.read(reply, question)
         if kept is None:
             return Answer(question, *read[entry], hit)
         # What the cache held when the batch was sent was not bought, though the cache may have lost it since.
         return Answer(question, *read[entry], hit or not kept.bought, PROVIDER_BATCH_SHARE)
 
-    async def _call(self, question: Question, key: str, lane: Lane) -> bytes:
+    async def _obtain(self, key: str, call: Make, accept: Accept, lane: Lane) -> tuple[bytes, bool]:
+        """The entry from a cache that is to be waited for, or from a call; and whether nobody was called."""
+        try:
+            # The call may be under way for a batch, which waits longer than anybody who asks for one answer.
+            async with within(math.inf if lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
+                return await self._calls.obtain("judge", key, call, accept)
+        except TimeoutError:
+            raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
+
+    async def _call(self, question: Question, key: str, lane: Lane) -> Reply:
         """A live call, where there may be one."""
         if self._replies and self._unanswered == "fail":
             raise ProviderBatchUnanswered("the provider's batch left this call out, and it is not to be made live")
-        return (await self._endpoint.ask(question, key, lane)).model_dump_json().encode()
+        endpoint = self._endpoint.made or await self._endpoint.get()
+        return await endpoint.ask(question, key, lane)
 
     def _defer(self, question: Question, conceded: tuple[str, ...], cost_usd: float | None) -> DeferredCall:
-        key = question.key(self._endpoint.url)
+        key = question.key(self._address.url)
         return DeferredCall(
             key=key,
-            body=question.body(conceded),
+            # Unmarked: what the provider's batch mode makes of marks is not published.
+            body=replace(question, marked=False).body(conceded),
             parameters=question.parameters(conceded),
             accept=partial(is_sound, question, key),
             cost_usd=cost_usd,
         )
-
-
-def read_reply(reply: Reply, question: Question) -> Reading:
-    """What a reply says of the aspects it was asked about."""
-    if not reply.completion:
-        return rate_nothing(question.aspects, "unparseable", NO_COMPLETION)
-    return read_verdict(
-        reply.content,
-        aspects=question.aspects,
-        language=question.language,
-        structured=reply.structured,
-        explain=question.options.explain,
-        finish_reason=reply.finish_reason,
-        refusal=reply.refusal,
-    )
 
 
 def is_sound(question: Question, key: str, entry: bytes) -> bool:

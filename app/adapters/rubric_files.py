@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def check_rubric(path: Path) -> list[Fault]:
 def examine(path: Path) -> tuple[Rubric | None, list[Fault]]:
     """The rubric with its faults; where there is no rubric there is at least one fault."""
     try:
-        document = Document(read_text(path))
+        document = read_document(read_text(path))
     except Unreadable as refused:
         return None, [refused.fault]
     try:
@@ -99,6 +100,15 @@ def examine(path: Path) -> tuple[Rubric | None, list[Fault]]:
         errors = [details for details in error.errors(include_url=False) if not is_echo(details)]
         return None, in_order(document.faults + [place(document, details) for details in errors])
     return rubric, in_order(document.faults + name_faults(document, rubric, path))
+
+
+@lru_cache(maxsize=16)
+def read_document(text: str) -> Document:
+    """The YAML document, which is not to be changed; raises Unreadable.
+
+    The last ones are kept: a service reads its rubrics when it checks what it was given, and again when it starts.
+    """
+    return Document(text)
 
 
 def place(document: Document, error: ErrorDetails) -> Fault:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import TypeVar
+
 from app.adapters.register.japanese import JapaneseRegister
 from app.adapters.register.korean import read_korean
 from app.adapters.register.scripts import LanguageReading, read_scripts
@@ -12,8 +17,13 @@ from app.domain.speech import Register, agreed_register, own_utterances
 MOST_UTTERANCES = 8
 """Latest own utterances that the response is compared with."""
 
+MOST_RECENT = 4096
+"""Earlier utterances whose register is remembered, and dialogues of which it is remembered what strikes."""
+
 WHOLLY = 0.95
 """Share of a language from which on it says nothing more."""
+
+Told = TypeVar("Told")
 
 LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text in Latin script"}
 
@@ -21,17 +31,28 @@ LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text
 class SpeechChecks:
     """Fills `app.ports.SpeechCheck` by scripts, a tagger (Japanese) and spelled endings (Korean).
 
-    Nothing is loaded before the first Japanese register is read. Any number of threads may check.
+    Nothing is loaded before the first Japanese register is read. Any number of threads may check. Equal dialogues come
+    again (a test set that is scored with every build), so what was found is remembered by digest; no text is kept.
     """
 
     def __init__(self) -> None:
         self._japanese = JapaneseRegister()
+        self._known = OrderedDict[bytes, Register]()
+        self._found = OrderedDict[bytes, tuple[Warned, ...]]()
 
     def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
         """`language-mismatch`, or else `register-shift` or `register-mixed`; nothing where nothing is wrong, and in
         languages other than ja, ko and en."""
         if language not in {"ja", "ko", "en"}:
             return ()
+        key = digest_of([language, dialogue.response, *texts_of(dialogue)])
+        found = self._found.get(key)
+        if found is None:
+            found = self._check(dialogue, language)
+            remember(self._found, key, found)
+        return found
+
+    def _check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
         reading = read_scripts(dialogue.response)
         if reading.language not in {language, "none"}:
             return (warn_of_language(reading, language),)
@@ -43,8 +64,38 @@ class SpeechChecks:
         now = read_register(dialogue.response, language, self._japanese)
         if now is Register.NONE:
             return ()
-        before = agreed_register(read_register(text, language, self._japanese) for text in earlier)
+        before = agreed_register(self._recall(text, language) for text in earlier)
         return () if before in {Register.NONE, now} else (warn_of_register(before, now),)
+
+    def _recall(self, text: str, language: str) -> Register:
+        """The register of an earlier utterance. Contexts come again and again, so the last `MOST_RECENT` are known, by
+        digest: no text is kept. What two threads do at once is at worst done twice."""
+        key = digest_of([language, text])
+        known = self._known.get(key)
+        if known is None:
+            known = read_register(text, language, self._japanese)
+            remember(self._known, key, known)
+        return known
+
+
+def texts_of(dialogue: Dialogue) -> Iterator[str]:
+    """Speakers and texts of the context, in order."""
+    for said in dialogue.context:
+        yield said.speaker
+        yield said.text
+
+
+def digest_of(texts: Sequence[str]) -> bytes:
+    """16 bytes that these texts alone have: their lengths say where one ends."""
+    lengths = ",".join(map(str, map(len, texts)))
+    return blake2b(f"{lengths}\0{''.join(texts)}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def remember(known: OrderedDict[bytes, Told], key: bytes, told: Told) -> None:
+    """Keeps it, for as long as it is among the last."""
+    known[key] = told
+    while len(known) > MOST_RECENT:
+        known.popitem(last=False)
 
 
 def read_language(text: str) -> str:

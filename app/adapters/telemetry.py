@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from app.domain.errors import SaitenError
 from app.domain.evaluation import Usage
 from app.log_context import about
-from app.ports import FlowFigures, Outcome
+from app.ports import FlowFigures, Outcome, Span
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 FIELDS = (
     "request_id",
+    "trace_id",
+    "span_id",
     "method",
     "path",
     "status",
@@ -38,6 +41,9 @@ FIELDS = (
 )
 """What a record may carry beside its message: Saiten's own ids and figures."""
 
+ENCODER = json.JSONEncoder(ensure_ascii=False)
+"""Made once: `json.dumps` would make one for each record."""
+
 PLAIN_ERRORS = (AttributeError, ImportError, NameError, RecursionError, TypeError)
 """Errors that speak of the program alone."""
 
@@ -54,58 +60,111 @@ FLOW: tuple[tuple[str, str, Callable[[FlowFigures], float]], ...] = (
 """Gauges of flow control, which is asked when they are read: a second that passes changes them too."""
 
 
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+"""What a request's method is counted as; every other, which a caller may make up, is `OTHER`."""
+
+Metric = TypeVar("Metric", Counter, Histogram)
+
+VERDICTS = ("pass", "fail", "inconclusive")
+CHECKS = ("steady", "moved", "recorded")
+
+
+class Series(dict[tuple[object, ...], Metric]):
+    """A metric's series by their labels' values, in the order of their names.
+
+    Remembered, since a request counts a dozen times: the client makes texts of them and takes a lock at each look.
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        super().__init__()
+        self._metric: Metric = metric
+
+    def __missing__(self, values: tuple[object, ...]) -> Metric:
+        found: Metric = self._metric.labels(*values)
+        self[values] = found
+        return found
+
+
+class NoSpan:
+    """A step of no trace."""
+
+    def note(self, **ids: str | int | bool) -> None: ...
+
+
+def open_no_span(name: str, **ids: str | int | bool) -> AbstractContextManager[Span]:
+    """What `span` is where traces are off."""
+    return nullcontext(NoSpan())
+
+
 class PrometheusTelemetry:
-    """Fills `ports.Telemetry`. The registry is passed in, so that each service and each test has its own."""
+    """Fills `ports.Telemetry`. The registry is passed in, so that each service and each test has its own; so is what
+    opens a step of a trace."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        open_span: Callable[..., AbstractContextManager[Span]] = open_no_span,
+    ) -> None:
         self.registry = registry
-        self._cache = Counter(
-            "saiten_call_cache", "Outside calls by cache outcome", ["call", "outcome"], registry=registry
-        )
-        self._calls = Counter("saiten_judge_calls", "Judge calls made", ["judge"], registry=registry)
-        self._tokens = Counter("saiten_judge_tokens", "Judge tokens spent", ["judge", "kind"], registry=registry)
-        self._cost = Counter(
-            "saiten_judge_cost_usd", "Judge cost where the price is known", ["judge"], registry=registry
-        )
-        self._judging = Histogram(
-            "saiten_judgement_seconds", "Time of a judgement", ["judge"], buckets=SECONDS, registry=registry
-        )
-        self._evaluations = Counter("saiten_evaluations", "Evaluations made", ["rubric", "status"], registry=registry)
-        self._evaluating = Histogram(
-            "saiten_evaluation_seconds", "Time of an evaluation", ["rubric"], buckets=SECONDS, registry=registry
-        )
-        self._warnings = Counter("saiten_warnings", "Warnings given", ["code"], registry=registry)
+        self._open_span = open_span
+        count, gauge = partial(self._count, registry), partial(Gauge, registry=registry)
+        time = partial(self._time, registry)
+        self._cache = count("saiten_call_cache", "Outside calls by cache outcome", "call", "outcome")
+        self._calls = count("saiten_judge_calls", "Judge calls made", "judge")
+        self._tokens = count("saiten_judge_tokens", "Judge tokens spent", "judge", "kind")
+        self._cost = count("saiten_judge_cost_usd", "Judge cost where the price is known", "judge")
+        self._judging = time("saiten_judgement_seconds", "Time of a judgement", "judge")
+        self._evaluations = count("saiten_evaluations", "Evaluations made", "rubric", "status")
+        self._evaluating = time("saiten_evaluation_seconds", "Time of an evaluation", "rubric")
+        self._warnings = count("saiten_warnings", "Warnings given", "code")
 
-        self._items = Counter(
-            "saiten_batch_items", "Candidates of batches with a result", ["status", "code"], registry=registry
-        )
-        self._backlog = Gauge("saiten_batch_backlog_items", "Candidates of batches without a result", registry=registry)
-        self._oldest = Gauge(
-            "saiten_batch_backlog_age_seconds", "Age of the oldest unfinished batch", registry=registry
-        )
-        self._depth = Gauge("saiten_queue_jobs", "Jobs that wait on the queue", registry=registry)
-        self._chunks = Gauge("saiten_worker_chunks", "Chunks that this process works on", registry=registry)
+        self._items = count("saiten_batch_items", "Candidates of batches with a result", "status", "code")
+        self._backlog = gauge("saiten_batch_backlog_items", "Candidates of batches without a result")
+        self._oldest = gauge("saiten_batch_backlog_age_seconds", "Age of the oldest unfinished batch")
+        self._depth = gauge("saiten_queue_jobs", "Jobs that wait on the queue")
+        self._chunks = gauge("saiten_worker_chunks", "Chunks that this process works on")
+        self._paused = gauge("saiten_batches_paused", "Batches that are paused", ["reason"])
+        self._unmeasured = Counter("saiten_encoder_failures", "Similarities that could not be had", registry=registry)
+        self._requests = count("saiten_http_requests", "Requests answered", "route", "method", "status")
+        self._answering = time("saiten_http_request_seconds", "Time of a request", "route")
+        self._limited = count("saiten_limited_requests", "Requests turned away", "limit")
+        self._gates = count("saiten_gates", "Gates answered", "verdict")
+        self._checks = count("saiten_judge_checks", "Judges held against the anchors", "verdict")
+        self._suspected = count("saiten_suspected_dialogues", "Dialogues that look like an attack, by policy", "policy")
+        # Prometheus sees no increase in a series' first value: where there are few, they stand at 0 from the start.
+        for verdict in VERDICTS:
+            self._gates[verdict,]
+        for verdict in CHECKS:
+            self._checks[verdict,]
+
+    @staticmethod
+    def _count(registry: CollectorRegistry, name: str, about: str, *labels: str) -> Series[Counter]:
+        return Series(Counter(name, about, labels, registry=registry))
+
+    @staticmethod
+    def _time(registry: CollectorRegistry, name: str, about: str, label: str) -> Series[Histogram]:
+        return Series(Histogram(name, about, [label], buckets=SECONDS, registry=registry))
 
     def cache(self, call: str, outcome: Outcome) -> None:
-        self._cache.labels(call, outcome).inc()
+        self._cache[call, outcome].inc()
 
     def judged(self, kind: str, usage: Usage, seconds: float) -> None:
-        self._calls.labels(kind).inc(usage.judge_calls)
-        self._tokens.labels(kind, "prompt").inc(usage.prompt_tokens)
-        self._tokens.labels(kind, "cached").inc(usage.cached_tokens)
-        self._tokens.labels(kind, "completion").inc(usage.completion_tokens)
-        self._cost.labels(kind).inc(usage.cost_usd or 0.0)
-        self._judging.labels(kind).observe(seconds)
+        add(self._calls[kind,], usage.judge_calls)
+        add(self._tokens[kind, "prompt"], usage.prompt_tokens)
+        add(self._tokens[kind, "cached"], usage.cached_tokens)
+        add(self._tokens[kind, "completion"], usage.completion_tokens)
+        add(self._cost[kind,], usage.cost_usd or 0.0)
+        self._judging[kind,].observe(seconds)
 
     def evaluated(self, rubric: str, status: str, seconds: float) -> None:
-        self._evaluations.labels(rubric, status).inc()
-        self._evaluating.labels(rubric).observe(seconds)
+        self._evaluations[rubric, status].inc()
+        self._evaluating[rubric,].observe(seconds)
 
     def warned(self, code: str) -> None:
-        self._warnings.labels(code).inc()
+        self._warnings[code,].inc()
 
     def batch_item(self, status: str, code: str) -> None:
-        self._items.labels(status, code).inc()
+        self._items[status, code].inc()
 
     def backlog(self, candidates: int, oldest_seconds: float, jobs: int) -> None:
         self._backlog.set(candidates)
@@ -115,9 +174,43 @@ class PrometheusTelemetry:
     def holding(self, chunks: int) -> None:
         self._chunks.set(chunks)
 
+    def paused(self, batches: Mapping[str, int]) -> None:
+        # Reasons that nothing is paused for any more are gone, not at their last value.
+        self._paused.clear()
+        for reason, count in batches.items():
+            self._paused.labels(reason).set(count)
+
+    def encoder_failed(self) -> None:
+        self._unmeasured.inc()
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        self._requests[route, method if method in METHODS else "OTHER", status].inc()
+        self._answering[route,].observe(seconds)
+
+    def limited(self, limit: str) -> None:
+        self._limited[limit,].inc()
+
+    def gated(self, verdict: str) -> None:
+        self._gates[verdict,].inc()
+
+    def checked(self, verdict: str) -> None:
+        self._checks[verdict,].inc()
+
+    def dealt_with(self, policy: str) -> None:
+        self._suspected[policy,].inc()
+
+    def span(self, name: str, **ids: str | int | bool) -> AbstractContextManager[Span]:
+        return self._open_span(name, **ids)
+
     def flow(self, look: Callable[[], FlowFigures]) -> None:
         for name, told, read in FLOW:
             Gauge(name, told, registry=self.registry).set_function(partial(figure_of, look, read))
+
+
+def add(counter: Counter, amount: float) -> None:
+    """Adds to a counter; nothing, as what the cache had has cost, takes no lock."""
+    if amount:
+        counter.inc(amount)
 
 
 def figure_of(look: Callable[[], FlowFigures], read: Callable[[FlowFigures], float]) -> float:
@@ -135,11 +228,15 @@ class JSONFormatter(logging.Formatter):
             "logger": record.name,
             "message": message_of(record),
         }
-        known = {**about.get(), **vars(record)}
-        entry |= {name: known[name] for name in FIELDS if name in known}
+        own, ids = vars(record), about.get()
+        for name in FIELDS:
+            if name in own:
+                entry[name] = own[name]
+            elif name in ids:
+                entry[name] = ids[name]
         if record.exc_info and record.exc_info[1] is not None:
             entry["traceback"] = write_traceback(record.exc_info[1])
-        return json.dumps(entry, ensure_ascii=False)
+        return ENCODER.encode(entry)
 
 
 def message_of(record: logging.LogRecord) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from app.analysis.observations import Floats, Integers, Mask, Observations
+from app.analysis.observations import Floats, Integers, Observations
 from app.analysis.raters import Agreement, compare_raters, krippendorff_alpha, named_ratings
-from app.analysis.statistics import FEWEST, count, obstacle, pearson, refuse_wide, settle
+from app.analysis.statistics import FEWEST, count, obstacle, pearson, rank_places, refuse_wide, settle
 from app.domain.reports import AgreementReport, AspectAgreement, Correlations, Matrix
 
 
@@ -99,7 +99,7 @@ def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
                 undefined.setdefault(a, {})[b] = reason
                 by_rank[a][b] = by_rank[b][a] = by_value[a][b] = by_value[b][a] = None
                 continue
-            ranks = rank_among(places[a], both), rank_among(places[b], both)
+            ranks = rank_places(places[a][both]), rank_places(places[b][both])
             by_rank[a][b] = by_rank[b][a] = float(pearson(*ranks))
             by_value[a][b] = by_value[b][a] = float(pearson(x, y))
     return Correlations(
@@ -113,12 +113,3 @@ def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
 def number_values(column: Floats) -> Integers:
     """Each value's place among the different ones, from 0, shape (n,); NaN comes last."""
     return np.unique(column, return_inverse=True)[1].astype(np.int64)
-
-
-def rank_among(places: Integers, chosen: Mask) -> Floats:
-    """The mid-ranks, from 1, of the chosen alone, shape (chosen,): all were sorted once, and no pair sorts again."""
-    held = places[chosen]
-    counts = np.bincount(held)
-    # Ties take the places from the end of what is smaller to their own end, and share their mean.
-    middle: Floats = np.cumsum(counts) - (counts - 1) / 2
-    return middle[held]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from app.analysis.correlation import values_by_unit
+from app.analysis.hints import hint
 from app.analysis.observations import Floats, Integers, Observations
-from app.analysis.reading import hint
 from app.analysis.resampling import (
     Counts,
     ResampledRanks,

@@ -11,7 +11,16 @@ from app.analysis.differences import level
 from app.analysis.gate import name_of
 from app.analysis.gate_plan import BLENDED, explain_unknown, find_scale
 from app.analysis.observations import Floats, Integers
-from app.analysis.pairing import Columns, Key, MeasureKey, find_shared_ids, list_measures, pair_up, tabulate
+from app.analysis.pairing import (
+    Columns,
+    Key,
+    MeasureKey,
+    are_comparable,
+    find_shared_ids,
+    list_measures,
+    pair_up,
+    tabulate,
+)
 from app.domain.comparison import Run, RunItem
 from app.domain.comparison_view import Changes, ItemChange, ItemSide, NoChanges, ResponsePlace
 from app.domain.errors import UnknownAspect
@@ -51,7 +60,8 @@ def find_changes(baseline: Run, candidate: Run, measure: str | None = None, *, m
     best = {**baseline.best, **candidate.best}
     shared_ids = find_shared_ids(baseline, candidate)
     columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
-    pairing, *rows = pair_up(*columns, asked="auto", numbered=baseline.numbered or candidate.numbered)
+    numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
+    pairing, *rows = pair_up(*columns, asked="auto", numbered=numbered, comparable=comparable)
     told = Changes(
         measure=measure,
         unit="share" if chosen is None else "points",

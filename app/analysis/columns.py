@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from app.analysis.observations import NO_RATER, Floats, Integers, Observations
-from app.domain.lines import MOST_FAULTS
+from app.domain.lines import MOST_FAULTS, InvalidLines
 from app.domain.validation import clip
 
 NOTHING = array("d", [float("nan")])
@@ -36,6 +37,14 @@ class Column:
                 self._values.extend(NOTHING * (row - len(self._values)))
             self._values.append(value)
 
+    def put_all(self, row: int, values: Floats, line: int, lines: int) -> None:
+        """Sets the values, shape (n,), of the rows from that one on, NaN for none. `lines` of theirs name the column,
+        at least one of them, and `line` is the last of all."""
+        self._last = line
+        self.lines += lines
+        self._values.extend(NOTHING * (row - len(self._values)))
+        self._values.frombytes(np.ascontiguousarray(values).tobytes())
+
     def filled(self, rows: int) -> Floats:
         """The values of that many rows, shape (rows,). The column must not grow afterwards: the memory is shared."""
         self._values.extend(NOTHING * (rows - len(self._values)))
@@ -60,10 +69,16 @@ class Faults(NamedTuple):
 
 def repetitions(read: Observations, noun: str) -> Faults:
     """Lines that rate an aspect of an item for which the same rater, or again nobody in particular, did before."""
-    key = read.unit * (len(read.raters) + 1) + read.rater + 1
+    key = read.unit * (len(read.raters) + 1)
+    key += read.rater
+    key += 1
+    if are_different(key):
+        return Faults(0, [])
     found: list[Pairs] = []
     for aspect, column in read.ratings.items():
         rows = np.flatnonzero(~np.isnan(column))
+        if are_different(key[rows]):
+            continue
         rows = rows[np.argsort(key[rows], kind="stable")]
         again = np.flatnonzero(key[rows][1:] == key[rows][:-1]) + 1
         found.append((f"rates {clip(aspect)!r} again", f"after {noun}", rows[again], rows[again - 1]))
@@ -77,6 +92,8 @@ def contradictions(read: Observations, noun: str) -> Faults:
         columns["its similarity"] = read.similarity
     found: list[Pairs] = []
     for what, column in columns.items():
+        if agree_within(read.unit, read.units, column):
+            continue
         rows = np.flatnonzero(~np.isnan(column))
         first = np.zeros(read.units, dtype=np.int64)
         # The last of several values put in one place stays, so that from the back it is the first row.
@@ -84,6 +101,30 @@ def contradictions(read: Observations, noun: str) -> Faults:
         rows = rows[column[rows] != column[first[read.unit[rows]]]]
         found.append((f"{what} is another", f"than on {noun}", rows, first[read.unit[rows]]))
     return described(read, found)
+
+
+def check_rows(read: Observations, noun: str, faults: Sequence[tuple[int, str]] = (), total: int = 0) -> None:
+    """Raises InvalidLines for these faults, of `total`, and for what only whole columns show to be wrong."""
+    late = [repetitions(read, noun), contradictions(read, noun)]
+    total += sum(found.total for found in late)
+    if total:
+        raise InvalidLines([*faults, *(fault for found in late for fault in found.first)], total, noun)
+
+
+def are_different(keys: Integers) -> bool:
+    """Whether no two of the keys, shape (n,), are equal."""
+    ascending = np.sort(keys)
+    return not bool((ascending[1:] == ascending[:-1]).any())
+
+
+def agree_within(group: Integers, groups: int, column: Floats) -> bool:
+    """Whether all values of each group are equal; shapes (n,), `group` numbers from 0, and NaN is no value."""
+    held = ~np.isnan(column)
+    whole = bool(held.all())
+    group, column = (group, column) if whole else (group[held], column[held])
+    one = np.empty(groups)
+    one[group] = column
+    return bool((one[group] == column).all())
 
 
 def described(read: Observations, found: list[Pairs]) -> Faults:

@@ -13,6 +13,7 @@ from app.analysis.measure import align, describe, drop_missing, weigh
 from app.analysis.pairing import (
     Columns,
     MeasureKey,
+    are_comparable,
     find_shared_ids,
     list_measures,
     pair_up,
@@ -43,7 +44,8 @@ def compare(
     shared_ids = find_shared_ids(baseline, candidate)
     best = {**baseline.best, **candidate.best}
     left, right = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
-    pairing, *rows = pair_up(left, right, asked=test, numbered=baseline.numbered or candidate.numbered)
+    numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
+    pairing, *rows = pair_up(left, right, asked=test, numbered=numbered, comparable=comparable)
     paired = pairing.test == "paired"
     sides = {
         key: align(left, right, key, (rows[0], rows[1])) if paired else drop_missing(left, right, key)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from app.analysis.hints import hint
 from app.analysis.observations import Floats, Integers, Observations
-from app.analysis.reading import hint
 from app.analysis.statistics import count, obstacle, pearson
 from app.domain.composites import transform
 from app.domain.errors import UnknownAspect

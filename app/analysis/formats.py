@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from app.analysis.observations import Observations
+import numpy as np
+
+from app.analysis.blocks import MOST_LINES, Block, Values, cut_lines, read_block
+from app.analysis.observations import Floats, Observations
 from app.analysis.reading import ObservationReader, Unfit
 from app.domain.lines import InvalidLines
 from app.domain.strict_json import (
@@ -24,6 +28,9 @@ MARK = b"\xef\xbb\xbf"
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 NAMES = ("system", "item", "rater")
 MOST_COLUMNS = 500
+
+MOST_NUMBERS = 10_000
+"""Spellings of numbers that are kept: ratings have few, measured scores as many as there are cells."""
 
 MOST_LINE = 2**20
 """Bytes of a line, that is of one record: no rater says more of an item."""
@@ -60,6 +67,16 @@ class JSONLines:
             return
         self._reader.add(record, self._number)
 
+    def add_all(self, lines: Sequence[bytes]) -> None:
+        """Takes the next lines: all at once where they are plain, which takes a quarter of the time."""
+        if max(map(len, lines)) <= MOST_LINE:
+            block = read_block(lines, self._number + 1, self._reader.scores_field)
+            if block is not None and self._reader.take(block):
+                self._number += len(lines)
+                return
+        for line in lines:
+            self.add(line)
+
     def _parse(self, line: bytes) -> Any:
         if line.startswith(MARK):
             raise Unfit(BYTE_ORDER_MARK)
@@ -81,8 +98,8 @@ class JSONLines:
 def read_ndjson(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     """The observations of lines of JSON; raises InvalidLines."""
     feed = JSONLines(reader)
-    for line in lines:
-        feed.add(line)
+    for some in cut_lines(lines):
+        feed.add_all(some)
     return reader.finish()
 
 
@@ -104,48 +121,92 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an aspect. An empty cell is no
     value, an empty row no record. A row is numbered by its first line.
     """
-    rows = csv.reader(decoded(lines, reader), strict=True)
-    columns: list[Set] | None = None
-    start = 1
-    while True:
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            # What follows a broken quotation cannot be told apart into cells.
-            reader.refuse(start, f"is not valid CSV: {error}")
-            break
-        if row is None:
-            break
-        if any(row):
-            if columns is None:
-                columns = header(row, reader, start)
-            else:
-                add_row(row, columns, reader, start)
-        start = rows.line_num + 1
+    text = Decoded(lines)
+    table = Table(reader)
+    broken = table.add_lines(text)
+    for number, what in [*text.faults, *broken]:
+        reader.refuse(number, what)
     return reader.finish()
 
 
-def decoded(lines: Iterable[bytes], reader: ObservationReader) -> Iterator[str]:
-    """The lines as text, up to the first that is not UTF-8, where none after it will be either, or that is too long."""
-    for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_LINE:
-            reader.refuse(number, LONG_LINE)
-            return
-        try:
-            yield (line.removeprefix(MARK) if number == 1 else line).decode("utf-8")
-        except UnicodeDecodeError as error:
-            reader.refuse(number, f"is not UTF-8 (byte {error.start + 1}): save the table as “CSV UTF-8”")
-            return
+class Decoded:
+    """The lines as text, up to the first that is not UTF-8, where none after it will be either, or that is too long.
+
+    `faults` holds what is wrong with that one, once it was come to.
+    """
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines = lines
+        self.faults: list[tuple[int, str]] = []
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines, start=1):
+            if len(line) > MOST_LINE:
+                self.faults.append((number, LONG_LINE))
+                return
+            try:
+                yield (line.removeprefix(MARK) if number == 1 else line).decode("utf-8")
+            except UnicodeDecodeError as error:
+                told = f"is not UTF-8 (byte {error.start + 1}): save the table as “CSV UTF-8”"
+                self.faults.append((number, told))
+                return
 
 
-def header(row: list[str], reader: ObservationReader, line: int) -> list[Set]:
-    """What to do with each cell of the rows below; raises InvalidLines, since no row can be read without it."""
+class Table:
+    """Feeds a reader with the rows of a table, the first of which names the columns."""
+
+    def __init__(self, reader: ObservationReader) -> None:
+        self._reader = reader
+        self._places: list[Place] = []
+        self._columns: list[Set] = []
+        self._numbers = Numbers()
+
+    def add_lines(self, lines: Iterable[str]) -> list[tuple[int, str]]:
+        """Takes all lines in, or those before one that makes it no table any more, and says which that is and why."""
+        rows = csv.reader(lines, strict=True)
+        broken: list[tuple[int, str]] = []
+        waiting: list[tuple[int, list[str]]] = []
+        start = 1
+        while True:
+            try:
+                row = next(rows, None)
+            except csv.Error as error:
+                # What follows a broken quotation cannot be told apart into cells.
+                broken.append((start, f"is not valid CSV: {error}"))
+                break
+            if row is None:
+                break
+            if any(row):
+                waiting.append((start, row))
+            start = rows.line_num + 1
+            if not self._columns or len(waiting) == MOST_LINES:
+                self._add_all(waiting)
+                waiting = []
+        self._add_all(waiting)
+        return broken
+
+    def _add_all(self, rows: Sequence[tuple[int, list[str]]]) -> None:
+        """Takes the rows in: all at once where they are plain, which takes a third of the time."""
+        if not rows:
+            return
+        if not self._columns:
+            self._places = header(rows[0][1], self._reader, rows[0][0])
+            self._columns = [setter_of(*place) for place in self._places]
+            return
+        block = read_rows(rows, self._places, self._reader.scores_field, self._numbers)
+        if block is None or not self._reader.take(block):
+            for line, row in rows:
+                add_row(row, self._columns, self._reader, line)
+
+
+def header(row: list[str], reader: ObservationReader, line: int) -> list[Place]:
+    """Where each cell of the rows below goes; raises InvalidLines, since no row can be read without it."""
     if len(row) > MOST_COLUMNS:
         raise InvalidLines([(line, f"the header has {len(row)} columns, and {MOST_COLUMNS} may be")], noun=reader.noun)
     names = [cell.strip() for cell in row]
     faults = list(header_faults(names, reader))
     seen: dict[Place, str] = {}
-    columns: list[Set] = []
+    columns: list[Place] = []
     for number, name in enumerate(names, start=1):
         try:
             place = place_of(name, reader)
@@ -154,7 +215,7 @@ def header(row: list[str], reader: ObservationReader, line: int) -> list[Set]:
             continue
         if seen.setdefault(place, name) != name:
             faults.append(f"the header has {clip(seen[place])!r} and {clip(name)!r}, which are the same")
-        columns.append(setter_of(*place))
+        columns.append(place)
     if faults:
         raise InvalidLines([(line, what) for what in faults], noun=reader.noun)
     return columns
@@ -233,6 +294,53 @@ def add_row(row: list[str], columns: list[Set], reader: ObservationReader, line:
     elif not record["ratings"]:
         del record["ratings"]
     reader.add(record, line)
+
+
+class Numbers(dict[str, float]):
+    """Cells with their numbers, as far as they are kept; NaN for an empty one. Raises Unfit as `number_of` does."""
+
+    def __init__(self) -> None:
+        super().__init__({"": math.nan})
+
+    def __missing__(self, cell: str) -> float:
+        number = number_of(cell, "a cell")
+        if len(self) < MOST_NUMBERS:
+            self[cell] = number
+        return number
+
+
+def read_rows(
+    rows: Sequence[tuple[int, list[str]]], places: Sequence[Place], scores_field: str, numbers: Numbers
+) -> Block | None:
+    """The rows, each with its line, as a block; None where they are not all plain."""
+    if scores_field == "ratings" or any(len(row) != len(places) for _, row in rows):
+        return None
+    names: dict[str, list[str]] = {}
+    values: dict[str, dict[str, Floats]] = {"ratings": {}, scores_field: {}}
+    similarity = None
+    try:
+        for (field, aspect), cells in zip(places, zip(*(row for _, row in rows), strict=True), strict=True):
+            texts = [*map(str.strip, cells)]
+            if aspect is not None:
+                values[field][aspect] = np.array([*map(numbers.__getitem__, texts)])
+            elif field == "similarity":
+                similarity = np.array([*map(numbers.__getitem__, texts)])
+            else:
+                names[field] = texts
+    except Unfit:
+        return None
+    if not all(names["item"]):
+        return None
+    nobody = [None] * len(rows)
+    return Block(
+        lines=[line for line, _ in rows],
+        items=names["item"],
+        systems=names.get("system", nobody),
+        raters=names.get("rater", nobody),
+        ratings=Values(values["ratings"], dict.fromkeys(values["ratings"], len(rows))),
+        scores=Values(values[scores_field], dict.fromkeys(values[scores_field], len(rows))),
+        similarity=None if similarity is None or np.isnan(similarity).all() else similarity,
+    )
 
 
 def number_of(cell: str, name: str) -> float:

@@ -84,6 +84,12 @@ def judge_gate(
     )
 
 
+def judge_again(report: GateReport, check: JudgeCheck) -> GateReport:
+    """What `judge_gate` would have said of the same runs, had it known this check; the report knows of none."""
+    reasons = [*tell_judge(check), *report.reasons]
+    return report.model_copy(update={"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=rank))})
+
+
 def remark_on(comparison: Comparison | None) -> str:
     """What makes pairs less than they seem."""
     if comparison is None or not comparison.pairing.contexts_differ:

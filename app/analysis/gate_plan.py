@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from app.analysis.hints import hint
 from app.analysis.pairing import MeasureKey, list_measures
-from app.analysis.reading import hint
 from app.domain.comparison import GateRule, Run
 from app.domain.errors import InvalidRequest, UnknownAspect
 

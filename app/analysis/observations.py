@@ -15,6 +15,9 @@ Mask = NDArray[np.bool_]
 
 NO_RATER = -1
 
+SPARSE = 8
+"""So many times the number of rows keys may run to, for a table by key to be worth its memory."""
+
 
 @dataclass(frozen=True)
 class Observations:
@@ -47,9 +50,7 @@ class Observations:
     @cached_property
     def unit(self) -> Integers:
         """The row's unit, that is one system's item: numbers from 0 in order of (system, item); shape (n,)."""
-        keys = self.system * max(1, len(self.items)) + self.item
-        found: Integers = np.unique(keys, return_inverse=True)[1].astype(np.int64)
-        return found
+        return number_keys(self.system * max(1, len(self.items)) + self.item)
 
     @cached_property
     def units(self) -> int:
@@ -80,6 +81,22 @@ class Observations:
     def means(self, column: Floats) -> Floats:
         """The mean of the column's values of each unit, shape (units,); NaN for a unit without any."""
         return average_groups(column, self.unit, self.units)
+
+
+def number_keys(keys: Integers) -> Integers:
+    """Each key's place among the different ones, from 0, shape (n,). Keys are not negative. Where they are numbered
+    like that already they are handed back as they are."""
+    most = int(keys.max()) + 1 if len(keys) else 0
+    if most > SPARSE * len(keys):
+        return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    # Nothing is sorted: of ten million keys that takes three times as long, and twice the memory.
+    held = np.zeros(most, dtype=np.bool_)
+    held[keys] = True
+    if held.all():
+        return keys
+    numbers: Integers = np.cumsum(held)
+    numbers -= 1
+    return numbers[keys]
 
 
 def average_groups(values: Floats, group: Integers, groups: int) -> Floats:

@@ -23,6 +23,8 @@ MeasureKey = tuple[Kind, str]
 
 KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended")
 
+INCOMPARABLE = "contexts cannot be compared, for texts of a run were hashed or dropped"
+
 LEAST_SHARE = 0.5
 """Of the smaller run's items, how many must find a partner for `auto` to pair."""
 
@@ -56,6 +58,11 @@ def list_measures(*runs: Run) -> list[MeasureKey]:
     """What the runs have values of: aspects, composites, blended aspects, each in order of appearance."""
     found = dict.fromkeys(measure for run in runs for measure in run.columns)
     return sorted(found, key=lambda measure: KINDS.index(measure[0]))
+
+
+def are_comparable(baseline: Run, candidate: Run) -> bool:
+    """Whether the contexts of both runs are told by the same kind of digest."""
+    return baseline.texts == candidate.texts and baseline.texts != "drop"
 
 
 def find_shared_ids(*runs: Run) -> frozenset[str]:
@@ -108,23 +115,25 @@ def fold(ratings: Floats, best: float) -> Floats:
 
 
 def pair_up(
-    baseline: Columns, candidate: Columns, *, asked: ChosenTest, numbered: bool
+    baseline: Columns, candidate: Columns, *, asked: ChosenTest, numbered: bool, comparable: bool = True
 ) -> tuple[Pairing, Integers, Integers]:
     """The pairing, and the pairs' rows in both runs, each of shape (pairs,).
 
-    Where `numbered`, an item's number alone says little: a pair has the same context too. Raises InvalidRequest where
-    pairs are asked for and there are none.
+    Where `numbered`, an item's number alone says little: a pair has the same context too. `comparable`: contexts of the
+    two runs tell whether they are the same. Raises InvalidRequest where pairs are asked for and there are none.
     """
     places = {key: row for row, key in enumerate(candidate.keys)}
     found = [(row, places[key]) for row, key in enumerate(baseline.keys) if key in places]
     contexts = [(baseline.contexts[left], candidate.contexts[right]) for left, right in found]
     if numbered:
-        same = [one is not None and one == other for one, other in contexts]
+        same = [comparable and one is not None and one == other for one, other in contexts]
         found = [pair for pair, kept in zip(found, same, strict=True) if kept]
         differing = 0
     else:
-        differing = sum(one is not None and other is not None and one != other for one, other in contexts)
-    test, reason = choose(asked, len(found), min(len(baseline.keys), len(candidate.keys)), numbered=numbered)
+        known = [(one, other) for one, other in contexts if comparable and one is not None and other is not None]
+        differing = sum(one != other for one, other in known)
+    items = min(len(baseline.keys), len(candidate.keys))
+    test, reason = choose(asked, len(found), items, numbered=numbered, comparable=comparable)
     pairing = Pairing(
         test=test,
         pairs=len(found),
@@ -141,13 +150,17 @@ def pair_up(
     return pairing, rows[:, 0], rows[:, 1]
 
 
-def choose(asked: ChosenTest, pairs: int, items: int, *, numbered: bool) -> tuple[PairingTest, str]:
+def choose(
+    asked: ChosenTest, pairs: int, items: int, *, numbered: bool, comparable: bool = True
+) -> tuple[PairingTest, str]:
     """Paired or not, and why in one sentence. `items` are the smaller run's."""
     found = (
         f"{pairs:,} of the smaller run's {count(items, 'item')} {'is' if pairs == 1 else 'are'} in the other run too"
     )
     if numbered:
         found += ", by number and context"
+    if not comparable:
+        found += f"; {INCOMPARABLE}"
     if asked == "unpaired":
         return "unpaired", f"unpaired, as asked for; {found}"
     if asked == "paired":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.analysis.observations import NO_RATER, Floats, Integers, Mask, Observations
+from app.analysis.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
 from app.analysis.statistics import FEWEST, pearson_within, rank, rank_within, settle
 
 
@@ -45,6 +45,8 @@ def named_ratings(observations: Observations, aspect: str, units: Mask | None = 
     kept = ~np.isnan(column) & (observations.rater != NO_RATER)
     if units is not None:
         kept &= units[observations.unit]
+    if kept.all():
+        return Rated(observations.unit, observations.rater, column)
     return Rated(observations.unit[kept], observations.rater[kept], column[kept])
 
 
@@ -54,36 +56,50 @@ def compare_raters(rated: Rated) -> Agreement:
     Raters with fewer than three such items, or on which they or the others never vary, have no correlation and are left
     out of the averages.
     """
-    raters, rater = np.unique(rated.rater, return_inverse=True)
-    if len(raters) < 2:
-        return Agreement(len(raters), 0, None, None, "fewer than two raters are named")
-    units = int(rated.unit.max()) + 1
-    count = np.bincount(rated.unit, minlength=units)[rated.unit]
-    shared = count >= 2
+    rater = number_keys(rated.rater)
+    raters = int(rater.max(initial=-1)) + 1
+    if raters < 2:
+        return Agreement(raters, 0, None, None, "fewer than two raters are named")
+    count = np.bincount(rated.unit)
+    shared = count[rated.unit] >= 2
     if not shared.any():
-        return Agreement(len(raters), 0, None, None, "no two named raters rated the same item", few=len(raters))
-    rater, own = rater[shared], rated.values[shared]
-    total, size = (add_others(rated.unit, column)[shared] for column in (rated.values, np.abs(rated.values)))
-    others = settle(total / (count[shared] - 1), size / (count[shared] - 1))
-    pearson = pearson_within(rater, len(raters), own, others)
-    spearman = pearson_within(rater, len(raters), rank_within(rater, own), rank_within(rater, others))
+        return Agreement(raters, 0, None, None, "no two named raters rated the same item", few=raters)
+    rows = slice(None) if shared.all() else shared
+    rater, own = rater[rows], rated.values[rows]
+    others = settled_others(rated, count, rows)
+    pearson = pearson_within(rater, raters, own, others)
+    spearman = pearson_within(rater, raters, rank_within(rater, own), rank_within(rater, others))
     known = ~np.isnan(pearson)
-    few = int((np.bincount(rater, minlength=len(raters)) < FEWEST).sum())
-    left = {"few": few, "constant": len(raters) - few - int(known.sum())}
+    few = int((np.bincount(rater, minlength=raters) < FEWEST).sum())
+    left = {"few": few, "constant": raters - few - int(known.sum())}
     if not known.any():
         reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
-        return Agreement(len(raters), 0, None, None, reason, **left)
+        return Agreement(raters, 0, None, None, reason, **left)
     return Agreement(
-        len(raters), int(known.sum()), float(spearman[known].mean()), float(pearson[known].mean()), reason=None, **left
+        raters, int(known.sum()), float(spearman[known].mean()), float(pearson[known].mean()), reason=None, **left
     )
 
 
-def add_others(unit: Integers, values: Floats) -> Floats:
-    """The sum of all other values of each value's unit, shapes (n,).
+def settled_others(rated: Rated, count: Integers, rows: Mask | slice) -> Floats:
+    """The mean of the other ratings of their unit, settled, of those rows; shape (rows,). None of them is alone.
+
+    `count`, of shape (units,), is how many ratings each unit has.
+    """
+    order = np.argsort(rated.unit, kind="stable")
+    total = add_others(rated.unit, rated.values, order)[rows]
+    # Where nothing is negative, the sum of the absolute values is the same.
+    size = add_others(rated.unit, np.abs(rated.values), order)[rows] if rated.values.min() < 0 else total
+    others = count[rated.unit[rows]] - 1
+    mean = total / others
+    return settle(mean, mean if size is total else size / others)
+
+
+def add_others(unit: Integers, values: Floats, order: Integers | None = None) -> Floats:
+    """The sum of all other values of each value's unit, shapes (n,); `order` is the stable one of the units, if known.
 
     Not by taking the value from the sum of all: beside one of 1e15 nothing would be left of the others.
     """
-    order = np.argsort(unit, kind="stable")
+    order = np.argsort(unit, kind="stable") if order is None else order
     grouped, ordered = unit[order], values[order]
     found = np.empty(len(values))
     found[order] = add_before(grouped, ordered) + add_before(grouped[::-1], ordered[::-1])[::-1]
@@ -116,7 +132,7 @@ def krippendorff_alpha(rated: Rated) -> float | str:
     pairable = np.bincount(unit)[unit] >= 2
     if not pairable.any():
         return "no item has ratings by two named raters"
-    unit, values = np.unique(unit[pairable], return_inverse=True)[1], values[pairable]
+    unit, values = number_keys(unit[pairable]), values[pairable]
     if values.min() == values.max():
         return "all ratings of items with two raters or more are equal"
     places = rank(values)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from app.analysis.columns import Column, Faults, contradictions, integers, repetitions
-from app.analysis.observations import NO_RATER, Observations
+from app.analysis.blocks import Block, Values
+from app.analysis.columns import Column, check_rows
+from app.analysis.hints import hint
+from app.analysis.observations import Floats, Observations
+from app.analysis.rows import Rows
 from app.domain.lines import MOST_FAULTS, InvalidLines
 from app.domain.strict_json import SURROGATES
 from app.domain.validation import clip
 
-Values = Mapping[str, float | None]
+Given = Mapping[str, float | None]
+Scales = Mapping[str, tuple[float, float]]
 
 LARGEST = 1e15
 """Values lie within ±LARGEST: nobody rates beyond, and the squares of such values can still be summed."""
@@ -28,17 +31,23 @@ MOST_CELLS = 100_000_000
 MOST_ROWS = 2_000_000
 """Ratings by one rater of one item, each letter of labels being one."""
 
-MOST_NAME = 128
-"""Characters of a system, an item, a rater or an aspect that a caller names: reports repeat it in every pair."""
-
 MOST_FIELDS = 64
 """Of a record without ratings, looked at for a misspelt name."""
 
 MOST_REFUSED = 1_000
 """Faults after which nothing more is read: whoever made them has one cause to mend."""
 
-NEAR = 0.75
-"""From which likeness on a name is taken for another, misspelt: "factuality" is 0.7 like "acceptability"."""
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many rows may be read, and how many cells, that is rows by columns."""
+
+    rows: int
+    cells: int
+
+
+FILE_BOUNDS = Bounds(rows=20_000_000, cells=300_000_000)
+"""Of a file that its owner reads on a machine of their own: 2.4 GB."""
 
 
 class Unfit(ValueError):
@@ -64,7 +73,7 @@ class ObservationReader:
     from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, no other may stand in a
     record; where not, an aspect that one record of three or more names, and no other, is taken for a slip of the pen.
     `scales` hold the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults. Where
-    `name_characters` is given, no name may be longer.
+    `name_characters` is given, no name may be longer. `bounds` are MOST_ROWS and MOST_CELLS where none are given.
     """
 
     def __init__(
@@ -74,9 +83,10 @@ class ObservationReader:
         label_aspect: str = "label",
         scores_field: str = "scores",
         aspects: Sequence[str] | None = None,
-        scales: Mapping[str, tuple[float, float]] | None = None,
+        scales: Scales | None = None,
         noun: str = "line",
         name_characters: int | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self.labels = labels
         self.scores_field = scores_field
@@ -85,14 +95,9 @@ class ObservationReader:
         self._label_aspect = label_aspect
         self._aspects = aspects
         self._scales = scales or {}
-        self._systems: dict[str, int] = {}
-        self._items: dict[str, int] = {}
-        self._raters: dict[str, int] = {}
-        self._system, self._item, self._rater, self._line = array("q"), array("q"), array("q"), array("q")
-        self._ratings: dict[str, Column] = {}
-        self._scores: dict[str, Column] = {}
-        self._both = self._ratings, self._scores
-        self._similarity = Column()
+        self._bounds = bounds or Bounds(MOST_ROWS, MOST_CELLS)
+        self._rows = Rows()
+        self._ratings, self._scores = self._both = self._rows.ratings, self._rows.scores
         self._records = 0
         self._first = 0
         self._faults: list[tuple[int, str]] = []
@@ -110,6 +115,32 @@ class ObservationReader:
         else:
             return
         self.refuse(line, what)
+
+    def take(self, block: Block) -> bool:
+        """Takes a block of records all at once where `add` would take each of them, and no aspect for the first time.
+        Else nothing is taken, and each record is to be added."""
+        rows = len(self._rows) + len(block.items)
+        fits = (
+            self.labels is None
+            and find_excess(rows, self._rows.columns, self._bounds) is None
+            and self._has_short_names(block)
+            and is_fit(block.ratings, self._ratings, self._scales)
+            and is_fit(block.scores, self._scores, {})
+            and (block.similarity is None or is_within(block.similarity, -LARGEST, LARGEST))
+        )
+        if fits:
+            self._records += len(block.items)
+            self._first = self._first or block.lines[0]
+            self._rows.extend(block)
+        return fits
+
+    def _has_short_names(self, block: Block) -> bool:
+        """Whether no name of the block is too long."""
+        most = self._name_characters
+        if most is None:
+            return True
+        names = {*block.items, *block.systems, *block.raters}
+        return all(name is None or len(name) <= most for name in names)
 
     def refuse(self, line: int, what: str) -> None:
         """Notes a fault, for `finish` to raise; of too many raises GivenUp at once."""
@@ -133,17 +164,14 @@ class ObservationReader:
         if not self._total:
             self._refuse_nothing()
         lonely = list(self._lonely())
-        read = self._columns()
-        late = [Faults(len(lonely), lonely), repetitions(read, self.noun), contradictions(read, self.noun)]
-        total = self._total + sum(faults.total for faults in late)
-        if total:
-            raise InvalidLines(self._faults + [fault for faults in late for fault in faults.first], total, self.noun)
+        read = self._rows.observations(self._aspects)
+        check_rows(read, self.noun, [*self._faults, *lonely], self._total + len(lonely))
         return read
 
     def _refuse_nothing(self) -> None:
         if not self._records:
             self.refuse(1, "there is no record")
-        elif not any(self._both) and not self._similarity.lines:
+        elif not any(self._both) and not self._rows.similarity.lines:
             self.refuse(self._first, f"neither this {self.noun} nor any other has ratings or scores")
 
     def _take(self, record: Any, line: int) -> None:
@@ -158,46 +186,20 @@ class ObservationReader:
         if similarity is not None:
             check_number(similarity, "similarity")
         given = [*self._ratings_of(record, similarity is not None or bool(scores)), *self._labels_of(record)]
-        self._refuse_more(len(self._line) + len(given), line)
+        self._refuse_more(len(self._rows) + len(given), line)
         self._records += 1
         self._first = self._first or line
-        unit = self._systems.setdefault(system, len(self._systems)), self._items.setdefault(item, len(self._items))
+        unit = self._rows.number(system, item)
         for rater, ratings in given:
-            self._append(unit, rater, ratings, scores=scores, similarity=similarity, line=line)
+            self._rows.append(unit, rater, ratings, scores=scores, similarity=similarity, line=line)
 
     def _refuse_more(self, rows: int, line: int) -> None:
         """Raises InvalidLines where there would be too many rows, or values: no later line would make them fewer."""
-        what = None
-        if rows > MOST_ROWS:
-            what = f"is one more than the {MOST_ROWS:,} ratings, each by one rater of one item, that are taken"
-        elif rows * (len(self._ratings) + len(self._scores) + 5) > MOST_CELLS:
-            what = f"makes more than {MOST_CELLS:,} values of all that was read, a gap counting as one"
+        what = find_excess(rows, self._rows.columns, self._bounds)
         if what is not None:
             raise InvalidLines([*self._faults, (line, what)], self._total + 1, self.noun)
 
-    def _append(
-        self,
-        unit: tuple[int, int],
-        rater: str | None,
-        ratings: Values,
-        *,
-        scores: Values,
-        similarity: float | None,
-        line: int,
-    ) -> None:
-        row = len(self._line)
-        self._system.append(unit[0])
-        self._item.append(unit[1])
-        self._rater.append(NO_RATER if rater is None else self._raters.setdefault(rater, len(self._raters)))
-        self._line.append(line)
-        for aspect, value in ratings.items():
-            self._ratings[aspect].put(row, value, line)
-        for aspect, value in scores.items():
-            self._scores[aspect].put(row, value, line)
-        if similarity is not None:
-            self._similarity.put(row, similarity, line)
-
-    def _ratings_of(self, record: dict[str, Any], has_more: bool) -> Iterator[tuple[str | None, Values]]:
+    def _ratings_of(self, record: dict[str, Any], has_more: bool) -> Iterator[tuple[str | None, Given]]:
         """The rater (None where none is named) with the ratings; nothing where labels stand in their place.
 
         A record without that field has something to say only where it `has_more`: scores or a similarity. Ratings that
@@ -215,7 +217,7 @@ class ObservationReader:
         self._check(ratings, self._ratings, self._scales)
         yield rater, ratings
 
-    def _labels_of(self, record: dict[str, Any]) -> Iterator[tuple[str, Values]]:
+    def _labels_of(self, record: dict[str, Any]) -> Iterator[tuple[str, Given]]:
         """Position and rating of each letter."""
         if self.labels is None or "labels" not in record:
             return
@@ -231,7 +233,7 @@ class ObservationReader:
             self._check_value(self._label_aspect, self.labels[letter], self._scales)
             yield str(position), {self._label_aspect: self.labels[letter]}
 
-    def _scores_of(self, record: dict[str, Any]) -> Values:
+    def _scores_of(self, record: dict[str, Any]) -> Given:
         scores = record.get(self.scores_field)
         if scores is None:
             return {}
@@ -240,9 +242,7 @@ class ObservationReader:
         self._check(scores, self._scores, {})
         return scores
 
-    def _check(
-        self, values: dict[str, Any], columns: dict[str, Column], scales: Mapping[str, tuple[float, float]]
-    ) -> None:
+    def _check(self, values: dict[str, Any], columns: dict[str, Column], scales: Scales) -> None:
         """Raises Unfit for a value that is none; makes the columns that are not there yet."""
         for aspect, value in values.items():
             if aspect not in columns:
@@ -263,7 +263,7 @@ class ObservationReader:
             raise Unfit(f"its {what} {clip(text)!r} has more than {self._name_characters} characters")
         return refuse_surrogate(text)
 
-    def _check_value(self, aspect: str, value: Any, scales: Mapping[str, tuple[float, float]]) -> None:
+    def _check_value(self, aspect: str, value: Any, scales: Scales) -> None:
         """Raises Unfit for what is no number, or off the aspect's scale."""
         check_number(value, aspect)
         if aspect in scales and not scales[aspect][0] <= value <= scales[aspect][1]:
@@ -286,22 +286,29 @@ class ObservationReader:
                     if near or not self._total:
                         yield column.first, f"unknown aspect {clip(aspect)!r}: no other {self.noun} has it{near}"
 
-    def _columns(self) -> Observations:
-        rows = len(self._line)
-        place = {aspect: number for number, aspect in enumerate(self._aspects or ())}
-        in_order = sorted(self._ratings, key=lambda aspect: place.get(aspect, 0))
-        return Observations(
-            systems=tuple(self._systems),
-            items=tuple(self._items),
-            raters=tuple(self._raters),
-            system=integers(self._system),
-            item=integers(self._item),
-            rater=integers(self._rater),
-            ratings={aspect: self._ratings[aspect].filled(rows) for aspect in in_order},
-            scores={aspect: column.filled(rows) for aspect, column in self._scores.items()},
-            similarity=self._similarity.filled(rows) if self._similarity.lines else None,
-            lines=integers(self._line),
-        )
+
+def find_excess(rows: int, columns: int, bounds: Bounds) -> str | None:
+    """In what the last of so many rows is too much."""
+    if rows > bounds.rows:
+        return f"is one more than the {bounds.rows:,} ratings, each by one rater of one item, that are taken"
+    if rows * columns > bounds.cells:
+        return f"makes more than {bounds.cells:,} values of all that was read, a gap counting as one"
+    return None
+
+
+def is_fit(values: Values, columns: Mapping[str, Column], scales: Scales) -> bool:
+    """Whether each of the values has its column already, and lies on its scale."""
+    if not columns.keys() >= values.columns.keys():
+        return False
+    return all(
+        is_within(column, -LARGEST, LARGEST) and (name not in scales or is_within(column, *scales[name]))
+        for name, column in values.columns.items()
+    )
+
+
+def is_within(column: Floats, low: float, high: float) -> bool:
+    """Whether no value of the column is below or above; NaN is neither."""
+    return not bool(((column < low) | (column > high)).any())
 
 
 def open_column(columns: dict[str, Column], aspect: str) -> None:
@@ -344,12 +351,3 @@ def check_number(value: Any, name: str) -> None:
         raise Unfit(f"{clip(name)!r} is not a number")
     if not -LARGEST <= value <= LARGEST:
         raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
-
-
-def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
-    """The known name that is nearest, as a question; nothing where none is near, or for what is too long for a name: a
-    search takes the square of the length."""
-    if len(name) > MOST_NAME:
-        return ""
-    near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME], n=1, cutoff=cutoff)
-    return f"; did you mean {clip(near[0])!r}?" if near else ""

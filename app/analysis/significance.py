@@ -192,6 +192,8 @@ def join_ties(values: Floats, size: Floats) -> Floats:
     rounding must tie: a test by ranks takes a difference of 1e-16 for as good as one of 1.
     """
     joined = values.copy()
+    if are_far_apart(values, size):
+        return joined
     rated = np.flatnonzero(~np.isnan(values))
     order = rated[np.argsort(values[rated], kind="stable")]
     if len(order) == 0:
@@ -201,3 +203,13 @@ def join_ties(values: Floats, size: Floats) -> Floats:
     begins = np.concatenate([[True], apart])
     joined[order] = ascending[begins][np.cumsum(begins) - 1]
     return joined
+
+
+def are_far_apart(values: Floats, size: Floats) -> bool:
+    """Whether no rounding of anything as large as the largest `size` could part two different values; NaN is none.
+
+    Sorted alone the values take a fifth of the time that it takes to sort them with what belongs to each.
+    """
+    gaps = np.diff(np.sort(values))
+    gaps = gaps[gaps > 0]  # NaN, which comes last, is none
+    return bool(len(gaps) == 0 or gaps.min() > ROUNDING * np.nanmax(size))

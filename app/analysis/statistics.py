@@ -18,6 +18,9 @@ Statistic = Literal["spearman", "pearson"]
 FEWEST = 3
 """Values of which a correlation says something: that of any two pairs is 1 or −1."""
 
+FREQUENT = 4
+"""So often each value must be there on average for counting to be faster than sorting."""
+
 MOST_SQUARE = 400_000_000
 """Items by the square of the number of aspects, up to which each aspect is held against each other."""
 
@@ -82,8 +85,20 @@ def deviations(values: Floats) -> tuple[Floats, Mask]:
 
 def rank(values: Floats) -> Floats:
     """Mid-ranks from 1 along the last axis."""
+    if values.ndim == 1:
+        distinct = np.unique(values)
+        if FREQUENT * len(distinct) <= len(values):
+            return rank_places(np.searchsorted(distinct, values))
     ranks: Floats = rankdata(values, axis=-1)
     return ranks
+
+
+def rank_places(places: Integers) -> Floats:
+    """The mid-ranks, from 1, of values of which each one's place among the different ones is given; shapes (n,)."""
+    counts = np.bincount(places)
+    # Ties take the places from the end of what is smaller to their own end, and share their mean.
+    middle: Floats = np.cumsum(counts) - (counts - 1) / 2
+    return middle[places]
 
 
 def spearman(x: Floats, y: Floats) -> Floats:
@@ -101,6 +116,10 @@ STATISTICS: dict[Statistic, Callable[[Floats, Floats], Floats]] = {"spearman": s
 
 def rank_within(group: Integers, values: Floats) -> Floats:
     """Each value's mid-rank, from 1, among those of its group; shapes (n,)."""
+    distinct = np.unique(values)
+    count = int(group.max(initial=-1)) + 1
+    if FREQUENT * count * len(distinct) <= len(values):
+        return rank_counted(group, count, values, distinct)
     order = np.lexsort((values, group))
     groups, ordered = group[order], values[order]
     new_group = np.concatenate([[True], groups[1:] != groups[:-1]])
@@ -113,6 +132,16 @@ def rank_within(group: Integers, values: Floats) -> Floats:
     begins = np.flatnonzero(new_group)[np.cumsum(new_group) - 1]
     ranks = np.empty(len(order))
     ranks[order] = middle[run] - begins
+    return ranks
+
+
+def rank_counted(group: Integers, groups: int, values: Floats, distinct: Floats) -> Floats:
+    """The same of values that are often equal, by counting them: `distinct` are the different ones in order."""
+    width = len(distinct)
+    place = np.searchsorted(distinct, values) + group * width
+    counts = np.bincount(place, minlength=groups * width).reshape(groups, width)
+    middle = np.cumsum(counts, axis=1) - (counts - 1) / 2
+    ranks: Floats = middle.reshape(-1)[place]
     return ranks
 
 

@@ -64,7 +64,9 @@ async def admit(intake: Intake, instruments: Instruments) -> float | None:
         if report.unit_cost_usd is None:
             detail = "the price of the judge's model is not known, so no budget can be kept: add it to SAITEN_PRICES"
             raise InvalidRequest(detail, pointer="/budget_usd")
-        return TRIES * report.unit_cost_usd
+        # Whatever looks like an attack is judged a second time, and which that is nobody knows yet.
+        looks = 2 if options.integrity == "judge-twice" else 1
+        return looks * TRIES * report.unit_cost_usd
     if items_matter(options, instruments.rubrics.get(options.rubric)):
         await estimate(intake, instruments)
         return None

@@ -14,6 +14,7 @@ from app.batches.ledger import Hold, Ledger
 from app.batches.patience import Patience
 from app.batches.provider_run import ProviderRun
 from app.domain.batch import Candidate, Entry, Failure
+from app.flow.errand import errand
 from app.pipeline import Instruments
 from app.ports import Telemetry
 
@@ -30,7 +31,8 @@ REFUSED = "judge-refused-request"
 class Floor:
     """Where candidates are worked on: what all chunks of a worker share.
 
-    `places` bounds the candidates in hand; `alone` lets one suspect at a time be tried again.
+    `places` bounds the candidates whose outcome is not known yet, `outbox` those that only wait for their commit: were
+    they one, the judge would be left idle while results are written. `alone` lets one suspect at a time be tried again.
     """
 
     owner: str
@@ -40,6 +42,7 @@ class Floor:
     telemetry: Telemetry
     patience: Patience
     places: asyncio.Semaphore
+    outbox: asyncio.Semaphore
     alone: asyncio.Lock
     doubts: Doubts
     provider: ProviderRun | None = None
@@ -64,11 +67,17 @@ class ChunkRun:
         self._work = work
         self._hold = hold
         self._floor = floor
+        self._placed: set[asyncio.Task[None] | None] = set()
         self._error: BaseException | None = None
         self._allowance = Allowance(work.affordable, work.unit_usd)
 
     async def run(self) -> None:
         """Returns when every candidate that was begun has been delivered."""
+        # Where the account is refused meanwhile the rest of the chunk is, too: the batch will be paused.
+        with errand():
+            await self._run()
+
+    async def _run(self) -> None:
         work = self._work
         todo = work.todo[: work.affordable]
         fresh = [one for one in todo if work.tries.get(one[0].position, 0) == 0]
@@ -90,6 +99,7 @@ class ChunkRun:
                     break
                 task = asyncio.create_task(self._handle(entry, candidate))
                 self._hold.tasks.add(task)
+                self._placed.add(task)
                 task.add_done_callback(self._leave)
             if last:
                 self._feed()
@@ -101,7 +111,7 @@ class ChunkRun:
         self._fed.set()
 
     def _leave(self, task: asyncio.Task[None]) -> None:
-        self._floor.places.release()
+        self._give_place_back(task)
         self._hold.tasks.discard(task)
         # One that `Hold.lose` cancelled is no error.
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -123,8 +133,16 @@ class ChunkRun:
         finally:
             self._allowance.end(finished.usage.cost_usd if finished else 0.0)
         if finished is not None:
-            await self._floor.ledger.keep(finished)
+            async with self._floor.outbox:
+                self._give_place_back(asyncio.current_task())
+                await self._floor.ledger.keep(finished)
             self._count(finished)
+
+    def _give_place_back(self, task: asyncio.Task[None] | None) -> None:
+        """Once, however the task ends: one that is cancelled before it begins never runs."""
+        if task in self._placed:
+            self._placed.discard(task)
+            self._floor.places.release()
 
     async def _find(self, entry: Entry, candidate: Candidate) -> Finished | None:
         work, floor = self._work, self._floor
@@ -146,7 +164,12 @@ class ChunkRun:
         return finished
 
     async def _pause(self, reason: str, detail: str) -> None:
+        if self._hold.stopped:
+            # Another candidate has seen to it, and somebody may have resumed the batch since.
+            return
+        # In its other chunks here too: each of their candidates would ask in vain until a commit tells of the pause.
         self._hold.stop()
+        self._floor.ledger.stop_batch(self._work.job.batch)
         await self._floor.store.pause(self._work.job.batch, reason, detail)
 
     def _count(self, finished: Finished) -> None:

@@ -14,11 +14,12 @@ from app.batches.erasure import settle_erasures
 from app.batches.intake import Intake, store_batch, take_in
 from app.batches.ledger import enqueue
 from app.batches.provider_run import ProviderRun
+from app.batches.queue_limits import QueueLimits
 from app.batches.spool import Spool
 from app.batches.summaries import Summaries
 from app.domain.batch import Batch, BatchOptions, Counts, ItemResult
 from app.domain.dialogue import Limits
-from app.domain.errors import BatchFinished, InvalidRequest, NotFound, StoreError
+from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
 from app.domain.estimate import EstimateReport
 from app.domain.evaluation import Usage
 from app.domain.summary import Summary
@@ -35,7 +36,8 @@ class BatchDesk:
     """Everything that a caller does with batches, within the caller's project.
 
     Methods raise NotFound for a batch that is not in the project, InvalidRequest for one that cannot be scored as it
-    asks to be, and StoreError. `window` is how many chunks of a batch are queued at once.
+    asks to be, and StoreError. `window` is how many chunks of a batch are queued at once, and `queue_limits` say how
+    many candidates may wait.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class BatchDesk:
         new_id: Callable[[], str],
         window: int,
         provider: ProviderRun | None = None,
+        queue_limits: QueueLimits | None = None,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -57,6 +60,7 @@ class BatchDesk:
         self._new_id = new_id
         self._window = window
         self._provider = provider
+        self._queue_limits = queue_limits or QueueLimits()
         self._cache = cache
         self._summaries = Summaries(store, instruments.rubrics)
 
@@ -68,15 +72,24 @@ class BatchDesk:
         """What the batch would take. Nothing is stored, and nobody is called."""
         return await estimate(intake, self._instruments)
 
-    async def accept(self, project: str, intake: Intake, answer: Callable[[Batch], KeyedAnswer] | None) -> Batch:
+    async def accept(
+        self,
+        project: str,
+        intake: Intake,
+        answer: Callable[[Batch], KeyedAnswer] | None,
+        *,
+        api_key: str | None = None,
+    ) -> Batch:
         """The batch, stored: from here on it will run, whatever stops.
 
-        `answer` says what to keep under the caller's Idempotency-Key; it is kept in the same transaction.
+        `answer` says what to keep under the caller's Idempotency-Key; it is kept in the same transaction. `api_key` is
+        the id of the key that pays. Raises QueueLimitReached and Overloaded where too much waits already.
         """
         if intake.options.mode == "provider-batch" and self._provider is None:
             detail = f"the judge {self._instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
             raise InvalidRequest(detail, pointer="/mode")
         unit_cost_usd = await admit(intake, self._instruments)
+        await self._require_room(project, intake.candidates)
         # Made here rather than read back: a worker may be at it before the caller hears of it, and a replay says the
         # same as the first answer.
         batch = describe(self._new_id(), intake, self._instruments.now())
@@ -88,10 +101,20 @@ class BatchDesk:
             now=batch.created_at,
             unit_cost_usd=unit_cost_usd,
             answer=answer(batch) if answer else None,
+            api_key=api_key,
         )
         logger.info("batch accepted", extra={"batch_id": batch.id, "candidates": intake.candidates})
         await self._enqueue(batch.id)
         return batch
+
+    async def _require_room(self, project: str, candidates: int, *, resumed: bool = False) -> None:
+        if not self._queue_limits.hold:
+            return
+        try:
+            self._queue_limits.require_room(await self._store.waiting(project), candidates, resumed=resumed)
+        except LimitReached:
+            self._instruments.telemetry.limited("queue")
+            raise
 
     async def look(self, project: str, batch_id: str) -> Batch | None:
         """The batch as it is now; None where there is none, or none any more."""
@@ -114,7 +137,13 @@ class BatchDesk:
         return unfinished(found)
 
     async def resume(self, project: str, batch_id: str) -> Batch:
-        """The batch, no longer paused. Raises BatchFinished."""
+        """The batch, no longer paused, whoever paused it. Raises BatchFinished; QueueLimitReached and Overloaded where
+        what is left of it has no room among what waits."""
+        if self._queue_limits.hold:
+            before = unfinished(await self.find(project, batch_id))
+            # One that waits is counted already, and one with nothing left takes no room.
+            if before.status == "paused" and before.counts.queued:
+                await self._require_room(project, before.counts.queued, resumed=True)
         found = unfinished(present(await self._store.resume(project, batch_id)))
         await self._enqueue(batch_id)
         return found
@@ -131,8 +160,7 @@ class BatchDesk:
         reach, as soon as a sweep finds it there."""
         if self._provider is not None and await self._store.options(project, batch_id) is not None:
             await self._provider.forget(batch_id)
-        calls = await self._store.erase(project, batch_id)
-        if calls is None:
+        if not await self._store.erase(project, batch_id):
             raise missing()
         try:
             await settle_erasures(self._store, self._cache)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from math import fsum
 
 from app.batch_ports import BatchStore
+from app.batches.summaries import score_pages
+from app.batches.summary import tally_pages
 from app.case import blended_aspects
 from app.domain.batch import ItemResult
 from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult
@@ -20,13 +23,13 @@ ENGLISH = "english."
 
 @dataclass
 class Means:
-    """b by language path, as it is added up."""
+    """b by language path, as it is added up: eight bytes a candidate, for their sum is rounded only once."""
 
-    scores: dict[Path, list[float]] = field(default_factory=dict)
+    scores: dict[Path, array[float]] = field(default_factory=dict)
 
     def add(self, path: Path, relevance: RelevanceResult | None) -> None:
         if relevance is not None and relevance.score is not None:
-            self.scores.setdefault(path, []).append(relevance.score)
+            self.scores.setdefault(path, array("d")).append(relevance.score)
 
     def mean(self, path: Path) -> float | None:
         """b̄ of the path; None where no response has a similarity."""
@@ -35,9 +38,10 @@ class Means:
 
 
 async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> None:
-    """Puts b̄ and the blended values into every result, then completes the batch.
+    """Puts b̄ and the blended values into every result, completes the batch, and keeps what its results amount to.
 
-    Every value is made anew from c, b and b̄, so doing it twice, or going on after a crash, gives the same.
+    Every value is made anew from c, b and b̄, so doing it twice, or going on after a crash, gives the same. Figures that
+    were not kept are added up by who asks for them first.
     """
     project = await store.project_of(batch_id)
     options = await store.options(project, batch_id) if project is not None else None
@@ -55,6 +59,7 @@ async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> 
         ]
         await store.rewrite(batch_id, changed)
     await store.complete(batch_id)
+    await store.keep_tally(project, batch_id, await tally_pages(score_pages(store, project, batch_id)))
 
 
 async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[list[ItemResult]]:

@@ -64,6 +64,7 @@ class BatchEstimate:
         """What all candidates together would take."""
         bill = self._bill
         cost = bill.cost_usd
+        twice = self._options.integrity == "judge-twice"
         return EstimateReport(
             candidates=self._candidates,
             distinct_candidates=len(self._judged),
@@ -75,13 +76,19 @@ class BatchEstimate:
             cost_usd=cost,
             cost_usd_prefix_cached=bill.cost_usd_prefix_cached,
             cost_usd_provider_batch=None if cost is None else cost * PROVIDER_BATCH_SHARE,
+            second_look_calls=bill.second_calls if twice else 0,
+            second_look_cost_usd=bill.second_cost_usd if twice else 0.0,
             unit_cost_usd=bill.unit_cost_usd,
             assumptions=tuple(list_assumptions(self._options, bill)),
         )
 
 
 class Bill:
-    """The judge's part of an estimate. A cost is None from the first task on whose cost is not known."""
+    """The judge's part of an estimate. A cost is None from the first task on whose cost is not known.
+
+    `second_calls` and `second_cost_usd` are what a second look at every candidate would add: it is on one path, the
+    dearest here, and shows the judge no more than the first look did.
+    """
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -93,12 +100,16 @@ class Bill:
         self.cost_usd: float | None = 0.0
         self.cost_usd_prefix_cached: float | None = 0.0
         self.unit_cost_usd: float | None = 0.0
+        self.second_calls = 0
+        self.second_cost_usd: float | None = 0.0
 
     def add(self, tasks: Iterable[JudgingTask]) -> None:
         """Adds one candidate's tasks, one a language."""
         unit: float | None = 0.0
+        estimates = []
         for task in tasks:
             estimate = self._judge.estimate(task)
+            estimates.append(estimate)
             self.calls += estimate.calls
             self.prompt_tokens += estimate.prompt_tokens
             self.prefix_tokens += estimate.prefix_tokens
@@ -106,9 +117,17 @@ class Bill:
             cached = self._price_cached(task, estimate)
             self.cost_usd_prefix_cached = add_costs(self.cost_usd_prefix_cached, cached)
             unit = add_costs(unit, estimate.cost_usd)
+        self._add_second_look(estimates)
         self.cost_usd = add_costs(self.cost_usd, unit)
         known = self.unit_cost_usd is not None and unit is not None
         self.unit_cost_usd = max(self.unit_cost_usd or 0.0, unit or 0.0) if known else None
+
+    def _add_second_look(self, estimates: Iterable[Estimate]) -> None:
+        looks = list(estimates)
+        self.second_calls += max((look.calls for look in looks), default=0)
+        costs = [look.cost_usd for look in looks if look.cost_usd is not None]
+        known = len(costs) == len(looks)
+        self.second_cost_usd = add_costs(self.second_cost_usd, max(costs, default=0.0) if known else None)
 
     def _price_cached(self, task: JudgingTask, estimate: Estimate) -> float | None:
         """The cost with the prefix in the provider's prompt cache, into which a language's first sample puts it."""
@@ -199,5 +218,7 @@ def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
         yield "Every first reply is valid: a reply that is not costs one more call."
         if bill.cost_usd is None:
             yield "The price of the judge's model is not known, so no cost can be told."
+    if options.integrity == "judge-twice" and bill.calls:
+        yield "Which candidates look like an attack, and are judged a second time, is not known: that comes on top."
     if options.path != "source":
         yield "A text is translated once for each context that it is sent with; a translation has its source's tokens."

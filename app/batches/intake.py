@@ -102,13 +102,14 @@ async def store_batch(
     now: datetime,
     unit_cost_usd: float | None,
     answer: KeyedAnswer | None,
+    api_key: str | None = None,
 ) -> Batch:
     """Puts the batch into the store and accepts it; on any error, or where it is cancelled, nothing of it stays."""
     try:
         await store.begin(project, batch_id, intake.options, now)
         async for block in intake.blocks():
             await store.append(batch_id, block)
-        return await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer)
+        return await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
     except BaseException:
         # Where even that fails, the sweep discards what was never accepted; the first error is the one to be told.
         with suppress(StoreError):

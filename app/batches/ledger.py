@@ -19,7 +19,8 @@ LONGEST_WAIT_SECONDS = 3.0
 """Between two tries to reach a store that is away: recovery is promised within 30 s."""
 
 GATHER_SECONDS = 0.05
-"""How long a transaction waits for company: it costs milliseconds of CPU, whatever it holds."""
+"""How long a transaction waits for company: it costs milliseconds of CPU, whatever it holds. Where nothing else is in
+hand nobody is to come, and it does not wait: the last results of a batch."""
 
 MOST_AT_ONCE = 200
 """Results of one transaction."""
@@ -30,7 +31,8 @@ class Hold:
     """A leased chunk in this worker. `stopped`: begin nothing new. `lost`: it is another's now, or erased. `fed`: every
     candidate was begun; `tasks` are those in hand. `closed`: the lease goes back, with the last results or after them.
 
-    `touched` are the call cache's keys of every outside call that its candidates asked for.
+    `touched` are the call cache's keys of every outside call that its candidates asked for; `erased`: some of the
+    candidates are.
     """
 
     job: Job
@@ -38,6 +40,7 @@ class Hold:
     lost: bool = False
     fed: bool = False
     closed: bool = False
+    erased: bool = False
     touched: set[str] = field(default_factory=set)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -91,6 +94,7 @@ class Ledger:
         self._holds: dict[Job, Hold] = {}
         self._waiting: list[Delivery] = []
         self._arrived = asyncio.Event()
+        self._complete = asyncio.Event()
 
     @property
     def held(self) -> int:
@@ -112,6 +116,12 @@ class Ledger:
         for hold in self._holds.values():
             hold.stop()
 
+    def stop_batch(self, batch_id: str) -> None:
+        """The same in the chunks of one batch."""
+        for hold in self._holds.values():
+            if hold.job.batch == batch_id:
+                hold.stop()
+
     def cut_off_all(self) -> None:
         """What is in hand is not waited for any longer."""
         for hold in self._holds.values():
@@ -127,7 +137,7 @@ class Ledger:
             if not hold.lost and not hold.closed:
                 hold.closed = True
                 await self._deliver(Delivery(None, hold.job, asyncio.get_running_loop().create_future()))
-            if hold.lost:
+            if hold.lost or hold.erased:
                 await self._forget(hold)
         finally:
             # Once it is closed the chunk may come back, and then another hold has its place.
@@ -137,17 +147,29 @@ class Ledger:
     async def _deliver(self, delivery: Delivery) -> None:
         self._waiting.append(delivery)
         self._arrived.set()
+        if len(self._waiting) >= sum(len(hold.tasks) for hold in self._holds.values()):
+            self._complete.set()
         await delivery.committed
 
     async def run(self) -> None:
         """Commits whatever arrives, until cancelled."""
         while True:
             await self._arrived.wait()
-            await self._sleep(GATHER_SECONDS)
+            await self._gather()
             group, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
             if not self._waiting:
                 self._arrived.clear()
             await self._commit(group)
+
+    async def _gather(self) -> None:
+        """Waits for company, as long as there may be any."""
+        ends = [asyncio.ensure_future(self._sleep(GATHER_SECONDS)), asyncio.ensure_future(self._complete.wait())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+            self._complete.clear()
 
     async def renew(self) -> None:
         """Extends all leases; learns which were lost and which batches were stopped."""
@@ -188,11 +210,12 @@ class Ledger:
             wait_seconds = min(LONGEST_WAIT_SECONDS, 2 * wait_seconds)
 
     async def _forget(self, hold: Hold) -> None:
-        """Removes from the cache what lost work rests on, where its batch is erased: nothing else would."""
+        """Removes from the cache what the chunk's work rests on, where its batch or some of its candidates are erased:
+        nothing else knows of what was not kept. What others could still use goes too; they ask again."""
         if not hold.touched:
             return
         try:
-            if await self._store.project_of(hold.job.batch) is None:
+            if hold.erased or await self._store.project_of(hold.job.batch) is None:
                 await self._cache.forget(sorted(hold.touched))
         except StoreError as error:
             logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
@@ -201,6 +224,8 @@ class Ledger:
         for hold in holds:
             if hold.job in told.stopped:
                 hold.stop()
+            if hold.job in told.erased:
+                hold.erased = True
             if hold.job in told.lost:
                 logger.warning("a lease was lost", extra={"batch_id": hold.job.batch, "chunk": hold.job.chunk})
                 hold.lose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,7 +16,7 @@ from app.case import Case, open_case
 from app.concurrency import run_together
 from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.errors import InvalidRequest, TranslatorRefusedRequest, UpstreamError
-from app.domain.evaluation import Path
+from app.domain.redaction import ERASED
 from app.pipeline import Instruments
 from app.ports import CallCache, JudgingTask
 from app.provider_ports import (
@@ -27,6 +27,7 @@ from app.provider_ports import (
     Part,
     ProviderStore,
 )
+from app.second_look import look_again
 
 PAGE = 40
 """Candidates taken together: they are translated side by side, and what is found of them is kept in one transaction."""
@@ -224,26 +225,32 @@ class Planner:
         self, options: BatchOptions, entry: Entry, candidate: Candidate, conceded: tuple[str, ...]
     ) -> Asked:
         """The candidate's calls; none where it cannot be judged at all, which its own run is to tell."""
+        if candidate.response == ERASED:
+            return Asked(entry.position, [])
         rubric, request = self._instruments.rubrics.get(options.rubric), request_of(options, candidate)
         # Building prompts takes no outside time of its own: others get their turn here.
         await asyncio.sleep(0)
+        made: Iterable[str] = ()
         try:
             with collect_keys() as made:
                 case = await open_case(request, rubric, self._instruments.translator, batch=True)
-            calls = [call for path in case.dialogues for call in self._judge.defer(task_of(case, path), conceded)]
+            calls = [call for task in await tasks_of(case) for call in self._judge.defer(task, conceded)]
         except (InvalidRequest, TranslatorRefusedRequest):
-            return Asked(entry.position, [])
+            # One that is refused for its translation was translated all the same.
+            return Asked(entry.position, [], dict.fromkeys(made, 0))
         noted = dict.fromkeys(made, 0)
         if noted and case.translated is not None:
             noted[next(iter(noted))] = case.translated.billed_characters
         return Asked(entry.position, calls, noted)
 
 
-def task_of(case: Case, path: Path) -> JudgingTask:
-    """What the judge is to be asked on a path."""
-    return JudgingTask(
-        case.rubric, case.language(path), case.dialogues[path], case.request.judge, case.references, "batch"
-    )
+async def tasks_of(case: Case) -> list[JudgingTask]:
+    """Everything that the judge is to be asked: on each path, and without suspicious spans where that is wanted."""
+    tasks = [case.task(path, "batch") for path in case.dialogues]
+    if case.request.integrity == "judge-twice":
+        look = await look_again(case)
+        tasks += [look.task(case, "batch")] if look else []
+    return tasks
 
 
 def begin_part(batch_id: str, parts: Sequence[Part]) -> Part:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, BatchStore, Job, JobQueue, QueueUnavailable
 from app.batches.chunk import ChunkRun, Floor
@@ -61,7 +62,8 @@ def window_of(concurrency: int) -> int:
 class BatchWorker:
     """Works for the queue `queue` on the batches of `store`, as `owner`.
 
-    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane.
+    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane. `chores` run
+    beside the work until it ends; a chore that fails ends the worker.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class BatchWorker:
         concurrency: int,
         lease_seconds: float,
         provider: ProviderRun | None = None,
+        chores: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         stop_seconds: float = STOP_SECONDS,
         hand_back_seconds: float = HAND_BACK_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -84,6 +87,7 @@ class BatchWorker:
         self._queue = queue
         self._telemetry = telemetry
         self._provider = provider
+        self._chores = chores
         self._cache = cache
         self._lease_seconds = lease_seconds
         self._stop_seconds = stop_seconds
@@ -100,6 +104,7 @@ class BatchWorker:
             telemetry=telemetry,
             patience=Patience(sleep=sleep),
             places=asyncio.Semaphore(places),
+            outbox=asyncio.Semaphore(places),
             alone=asyncio.Lock(),
             doubts=Doubts(),
             provider=provider,
@@ -114,7 +119,7 @@ class BatchWorker:
         """
         self._stopping = False
         work = asyncio.create_task(self._queue.work(self._take, FEEDING))
-        parts = (self._ledger.run(), self._renew(), self._sweep(), self._tidy())
+        parts = (self._ledger.run(), self._renew(), self._sweep(), self._tidy(), *(chore() for chore in self._chores))
         loops = [asyncio.create_task(part) for part in parts]
         async with AsyncExitStack() as ending:
             # Done from the last to the first, each whatever comes of those before it.
@@ -182,7 +187,8 @@ class BatchWorker:
             elif job.chunk == COLLECT:
                 await self._collect(job.batch)
             else:
-                await ChunkRun(work, hold, self._floor, fed).run()
+                with self._telemetry.span("chunk", batch_id=job.batch, chunk=job.chunk, candidates=len(work.todo)):
+                    await ChunkRun(work, hold, self._floor, fed).run()
         finally:
             await self._ledger.close(hold)
             self._telemetry.holding(self._ledger.held)
@@ -246,3 +252,4 @@ class BatchWorker:
         with suppress(QueueUnavailable):
             jobs = await self._queue.depth()
         self._telemetry.backlog(candidates, oldest_seconds, jobs)
+        self._telemetry.paused(await self._store.paused())

@@ -7,8 +7,13 @@ import sys
 import click
 
 from app import __version__
+from app.cli.signals import leave_on_sigterm
 from app.cli.streams import OutputFailed, discard_output, open_streams, require_output
 from app.domain.errors import SaitenError
+from app.memory import without_collection
+
+SERVING = frozenset({"serve", "worker"})
+"""Commands that run until they are stopped."""
 
 EXIT_COULD_NOT_RUN = 3
 EXIT_INTERRUPTED = 128 + 2
@@ -23,9 +28,14 @@ COMMANDS = {
     "analyze": ("app.cli.analyze", "Ask what ratings and scores mean."),
     "ratings": ("app.cli.ratings", "Import and export human ratings."),
     "gate": ("app.cli.gate", "Pass or fail a build by its scores."),
+    "attack": ("app.cli.attack", "Tell how far attacks move the judge."),
     "export-finetune": ("app.cli.export_finetune", "Turn human ratings into chat JSONL for a judge of your own."),
     "rubric": ("app.cli.rubric", "Check, list and show rubrics."),
+    "policy": ("app.cli.policy", "Show and set what holds for a project's evaluations and texts."),
+    "erase": ("app.cli.erase", "Erase everything that bears certain metadata."),
     "keys": ("app.cli.keys", "Create, list and revoke API keys."),
+    "audit": ("app.cli.audit", "Show what administrators did."),
+    "database": ("app.cli.database", "Show the schema's revision, and take it back to an older one."),
     "demo": ("app.cli.demo", "Score bundled dialogues through a private service."),
 }
 
@@ -41,7 +51,10 @@ class LazyGroup(click.Group):
             return None
         from importlib import import_module
 
-        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        if cmd_name in SERVING:
+            leave_on_sigterm()  # before the import, which takes most of a second
+        with without_collection():
+            command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -54,7 +67,7 @@ class LazyGroup(click.Group):
 @click.pass_context
 def saiten(context: click.Context) -> None:
     """Saiten (採点 · 채점) scores what dialogue systems say in Japanese and Korean."""
-    if context.invoked_subcommand not in {"serve", "worker"}:
+    if context.invoked_subcommand not in SERVING:
         require_output()
 
 

@@ -10,7 +10,7 @@ from typing import IO
 
 from app.analysis.formats import MARK, read_array, read_csv, read_ndjson
 from app.analysis.observations import Observations
-from app.analysis.reading import GivenUp, ObservationReader
+from app.analysis.reading import FILE_BOUNDS, GivenUp, ObservationReader
 from app.cli.items import InvalidItems, shorten_faults
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.lines import InvalidLines
@@ -34,7 +34,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
     A byte order mark is passed over: editors put it there, and it says nothing.
     """
     name = "standard input" if path == "-" else path
-    reader = make_reader(request, rubrics)
+    reader = make_reader(request, rubrics, bounds=FILE_BOUNDS)
     opening: list[bytes] = []
     try:
         with opened(path, name) as file:

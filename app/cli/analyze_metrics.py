@@ -12,7 +12,7 @@ import click
 
 from app.adapters.telemetry import configure_logging
 from app.analysis.reference_metrics import summarise
-from app.cli.items import InvalidItems, read_bytes, shorten_faults, split
+from app.cli.items import InvalidItems, read_bytes, refuse_covered, shorten_faults, split
 from app.cli.metric_tables import print_report
 from app.cli.output import console, print_ndjson
 from app.cli.progress import open_progress
@@ -166,6 +166,7 @@ def read_metric_item(value: Any, limits: Limits) -> MetricItem:
     """One item; raises InvalidDocument."""
     if not isinstance(value, dict):
         raise InvalidDocument([("", AN_ITEM)])
+    refuse_covered(value)
     return validate(MetricItem, value, limits)
 
 

@@ -15,7 +15,7 @@ from app.analysis.formats import MARK
 from app.analysis.observations import Observations
 from app.analysis.reading import ObservationReader, Unfit, name_of
 from app.cli.analysis_input import guess, read
-from app.cli.items import InvalidItems, read_bytes, shorten_faults, split
+from app.cli.items import InvalidItems, read_bytes, refuse_covered, shorten_faults, split
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, UnknownRubric
 from app.domain.evaluation import EvaluationRequest
@@ -192,6 +192,7 @@ def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> Candidate:
     """One item; raises InvalidDocument, or Unfit for what is wrong with its id."""
     if not isinstance(value, dict):
         raise Unfit("an item is a JSON object with id, context and response")
+    refuse_covered(value)
     ids = {name_of(value, field) for field in ("id", "item")} - {None}
     fields = {name: given for name, given in value.items() if name not in {"id", "item"}}
     request = validate(EvaluationRequest, {"rubric": rubric.id, **fields}, limits)

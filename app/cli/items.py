@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,11 +13,17 @@ from pydantic import Field
 from app.domain.batch import BatchOptions, ItemId
 from app.domain.dialogue import Limits
 from app.domain.evaluation import EvaluationRequest
+from app.domain.model import pointer
 from app.domain.plain_text import printable
+from app.domain.redaction import is_covered
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 
 MOST_SHOWN = 5
+TEXTS = ("context", "question", "response", "reference")
+"""The fields of an item whose texts a policy may cover."""
+
+COVERED = "was dropped, hashed or erased: its project does not keep texts"
 
 
 class Item(EvaluationRequest):
@@ -53,6 +59,7 @@ def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Item
             faults.append(f"{where}: an item is a JSON object with context and response")
             continue
         try:
+            refuse_covered(value)
             requests.append(validate(Item, {**defaults, **value}, limits))
         except InvalidDocument as error:
             faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
@@ -61,6 +68,25 @@ def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Item
     if not requests:
         raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
     return requests
+
+
+def refuse_covered(value: Any) -> None:
+    """Raises InvalidDocument where a text of the item is what a policy left in its place: nothing can be said of it."""
+    if not isinstance(value, dict):
+        return
+    texts = list_texts({name: value[name] for name in TEXTS if name in value})
+    faults = [(pointer(where), COVERED) for where, text in texts if is_covered(text)]
+    if faults:
+        raise InvalidDocument(faults)
+
+
+def list_texts(value: Any, *where: str | int) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Every text in a JSON value, with its place."""
+    if isinstance(value, str):
+        yield where, value
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        yield from list_texts(part, *where, name)
 
 
 def holds_options(values: Sequence[tuple[str, Any]]) -> bool:

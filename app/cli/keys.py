@@ -10,6 +10,8 @@ import click
 
 from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.keys import SQLKeyring
+from app.cli.actor import cli_actor
+from app.cli.key_limits import read_requests, read_usd, requests_option, usd_option
 from app.cli.output import console
 from app.domain.errors import NotFound
 from app.ports import APIKey, Keyring, Scope
@@ -27,7 +29,7 @@ def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> st
 
 @click.group("keys")
 def command() -> None:
-    """Create, list and revoke API keys (in DATABASE_URL)."""
+    """Create, list, limit and revoke API keys (in DATABASE_URL)."""
 
 
 def with_keyring(work: Callable[[Keyring], Awaitable[Result]]) -> Result:
@@ -37,7 +39,7 @@ def with_keyring(work: Callable[[Keyring], Awaitable[Result]]) -> Result:
         engine = open_engine(read_settings().sqlalchemy_url)
         try:
             await migrate(engine)
-            return await work(SQLKeyring(engine))
+            return await work(SQLKeyring(engine, actor=cli_actor()))
         finally:
             await engine.dispose()
 
@@ -54,9 +56,14 @@ def with_keyring(work: Callable[[Keyring], Awaitable[Result]]) -> Result:
     show_default=True,
     help="Projects do not see each other's scores.",
 )
-def create(name: str, scope: str, project: str) -> None:
+@requests_option
+@usd_option
+def create(name: str, scope: str, project: str, requests_per_minute: float | None, usd_per_day: float | None) -> None:
     """Make a key and show it, this once."""
-    made, key = with_keyring(lambda keyring: keyring.create(name, project, cast(Scope, scope)))
+    requests, usd = read_requests(requests_per_minute), read_usd(usd_per_day)
+    made, key = with_keyring(
+        lambda keyring: keyring.create(name, project, cast(Scope, scope), requests_per_minute=requests, usd_per_day=usd)
+    )
     click.echo(
         f"{made.id}: scope {made.scope}, project {made.project}. It is not kept and cannot be shown again:", err=True
     )
@@ -69,11 +76,37 @@ def show() -> None:
     from rich.table import Table
 
     keys: list[APIKey] = with_keyring(lambda keyring: keyring.list())
-    table = Table("id", "name", "project", "scope", "created", "revoked")
+    table = Table("id", "name", "project", "scope", "requests/min", "USD/day", "created", "revoked")
+    table.columns[0].no_wrap = True  # it is to be copied
     for key in keys:
         revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "-"
-        table.add_row(key.id, key.name, key.project, key.scope, f"{key.created_at:%Y-%m-%d %H:%M}", revoked)
+        requests = "-" if key.requests_per_minute is None else str(key.requests_per_minute)
+        usd = "-" if key.usd_per_day is None else f"{key.usd_per_day:.6g}"
+        created = f"{key.created_at:%Y-%m-%d %H:%M}"
+        table.add_row(key.id, key.name, key.project, key.scope, requests, usd, created, revoked)
     console().print(table if keys else "no keys: the service answers on loopback only")
+
+
+@command.command("limit")
+@click.argument("key_id")
+@requests_option
+@usd_option
+def limit(key_id: str, requests_per_minute: float | None, usd_per_day: float | None) -> None:
+    """Change what a key may ask for and cost; what is not named stays. Holds at once, on every replica."""
+    if requests_per_minute is None and usd_per_day is None:
+        raise click.UsageError("name --requests-per-minute, --usd-per-day or both")
+
+    async def change(keyring: Keyring) -> bool:
+        key = next((key for key in await keyring.list() if key.id == key_id), None)
+        if key is None:
+            return False
+        requests = key.requests_per_minute if requests_per_minute is None else read_requests(requests_per_minute)
+        usd = key.usd_per_day if usd_per_day is None else read_usd(usd_per_day)
+        return await keyring.limit(key_id, requests_per_minute=requests, usd_per_day=usd)
+
+    if not with_keyring(change):
+        raise NotFound(f"there is no good key {key_id}; see `saiten keys list`")
+    click.echo(f"{key_id} has its limits", err=True)
 
 
 @command.command("revoke")

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from app import __version__
 from app.bootstrap import Service, open_service
+from app.cli.patience import is_final, open_transport
 from app.cli.scoring import READ_SECONDS, greet, read_answer
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.errors import SaitenError, SettingsInvalid, SignatureMismatch
@@ -70,8 +71,8 @@ async def calling(url: str) -> AsyncIterator[httpx.AsyncClient]:
     settings = read_settings()
     key = settings.api_key.get_secret_value() if settings.api_key else None
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    timeout = httpx.Timeout(10.0, read=READ_SECONDS)
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False) as client:
+    timeout, transport = httpx.Timeout(10.0, read=READ_SECONDS), open_transport()
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, transport=transport) as client:
         await greet(client, str(client.base_url.copy_with(userinfo=b"")).rstrip("/"))
         yield client
 
@@ -100,7 +101,7 @@ async def ask(
         else:
             if response.is_success:
                 return response
-            if last or response.status_code not in PASSING:
+            if last or response.status_code not in PASSING or is_final(response):
                 raise refusal(response)
             pause = max(pause, wished_pause(response))
         await sleep(pause)

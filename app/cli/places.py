@@ -16,6 +16,7 @@ import httpx
 from app.batch_ports import BatchFilter
 from app.batches.spool import Spool
 from app.bootstrap import Service, open_service, working
+from app.cli.actor import cli_actor
 from app.cli.items import InvalidItems
 from app.cli.meta_calls import PROJECT, ServiceRefused, ask, calling, post, refusal, understand
 from app.domain.analysis_request import GateRequest
@@ -26,6 +27,7 @@ from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument
+from app.governance.acting import acting_as
 from app.settings import read_settings
 
 
@@ -105,7 +107,8 @@ class Here:
         return await self.service.meta.gate(PROJECT, request)
 
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
-        return await self.service.meta.check_judge(PROJECT, request)
+        with acting_as(cli_actor()):
+            return await self.service.meta.check_judge(PROJECT, request)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Any
+from typing import Any, get_args
 
 import click
 from rich.progress import Progress
@@ -18,6 +18,7 @@ from app.cli.progress import open_progress
 from app.cli.scoring import Scorer, score_here, score_in_order, score_there
 from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
 from app.domain.plain_text import printable
+from app.domain.policy import Integrity
 from app.settings import read_settings
 
 EXIT_SOME_FAILED = 1
@@ -30,11 +31,22 @@ OF_THE_RUBRIC = {RubricNotSupported.code, UnknownRubric.code}
 @click.argument("file", metavar="FILE|-")
 @click.option("--rubric", metavar="ID", help="Rubric of items that name none (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of items that name none.")
+@click.option(
+    "--integrity",
+    type=click.Choice(get_args(Integrity)),
+    help="What becomes of items that look like an attack on the judge and name no policy.",
+)
 @click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
 def command(
-    file: str, rubric: str | None, path: str | None, url: str | None, concurrency: int, form: str | None
+    file: str,
+    rubric: str | None,
+    path: str | None,
+    integrity: Integrity | None,
+    url: str | None,
+    concurrency: int,
+    form: str | None,
 ) -> None:
     """Score every item of FILE: a JSON array, or one JSON object a line.
 
@@ -46,7 +58,8 @@ def command(
     """
     settings = read_settings()
     configure_logging("warning")
-    defaults = {name: value for name, value in {"rubric": rubric, "path": path}.items() if value is not None}
+    given = {"rubric": rubric, "path": path, "integrity": integrity}
+    defaults = {name: value for name, value in given.items() if value is not None}
     requests = read_items(file, defaults, settings.limits)
     key = settings.api_key.get_secret_value() if settings.api_key else None
     scorer = score_there(url, key) if url is not None else score_here(settings)

@@ -12,9 +12,12 @@ from typing import Any
 import httpx
 
 from app.bootstrap import open_service
+from app.call_cache import collect_keys
+from app.cli.patience import open_transport
 from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
 from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.governance.integrity import settle_for
 from app.pipeline import evaluate
 from app.settings import Settings, is_http_url
 
@@ -36,8 +39,10 @@ async def score_here(settings: Settings) -> AsyncIterator[Scorer]:
 
         async def score(request: EvaluationRequest) -> dict[str, Any]:
             try:
-                record = await evaluate(request, service.instruments)
-                await service.store.save("default", record)
+                asked = await settle_for("default", request, service.policies)
+                with collect_keys() as calls:
+                    record = await evaluate(asked, service.instruments)
+                await service.store.save("default", record, tuple(calls))
             except SaitenError as error:
                 return failed(request, error.code, error.detail)
             return (await service.reliabilities.mark("default", record.evaluation)).model_dump(mode="json")
@@ -51,8 +56,8 @@ async def score_there(url: str, key: str | None) -> AsyncIterator[Scorer]:
     if not is_http_url(url):
         raise SettingsInvalid(f"--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    timeout = httpx.Timeout(10.0, read=READ_SECONDS)
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False) as client:
+    timeout, transport = httpx.Timeout(10.0, read=READ_SECONDS), open_transport()
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, transport=transport) as client:
         name = str(client.base_url.copy_with(userinfo=b"")).rstrip("/")
         await greet(client, name)
 

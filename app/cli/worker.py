@@ -14,10 +14,11 @@ import click
 import uvicorn
 
 from app.adapters.telemetry import configure_logging
-from app.bootstrap import Service, announce, open_service
-from app.cli.serve import bind, resolve
+from app.bootstrap import Service, announce, open_service, warming
+from app.cli.listening import bind, resolve
 from app.domain.errors import SettingsInvalid
 from app.memory import tune_collection
+from app.openers import open_tracing
 from app.settings import Settings, read_settings
 from app.web.probes import create_probes
 
@@ -25,11 +26,11 @@ logger = logging.getLogger("saiten.batches")
 
 
 @click.command("worker")
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of /metrics, /livez and /readyz.")
+@click.option("--metrics-host", help="Address of /metrics, /livez and /readyz.  [default: 127.0.0.1]")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="Port for them; 0 takes a free one.  [default: none]"
 )
-def command(metrics_host: str, metrics_port: int | None) -> None:
+def command(metrics_host: str | None, metrics_port: int | None) -> None:
     """Score the batches that `saiten serve` takes, until stopped.
 
     Needs REDIS_URL and the same DATABASE_URL as the service. Without REDIS_URL the service does it in its own process.
@@ -39,7 +40,8 @@ def command(metrics_host: str, metrics_port: int | None) -> None:
         raise SettingsInvalid("workers find their jobs by REDIS_URL; without it `saiten serve` does the work itself")
     configure_logging(settings.log_level)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(run(settings, metrics_host, settings.worker_metrics_port if metrics_port is None else metrics_port))
+        port = settings.worker_metrics_port if metrics_port is None else metrics_port
+        runner.run(run(settings, settings.worker_metrics_host if metrics_host is None else metrics_host, port))
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
@@ -53,7 +55,7 @@ def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
 
 async def run(settings: Settings, host: str, port: int | None) -> None:
     """Works until SIGTERM or SIGINT, then hands back what is not done."""
-    async with open_service(settings) as service:
+    async with open_service(settings, open_tracing(settings)) as service, warming(settings):
         announce(service)
         listener = None if port is None else bind(resolve(host, port), port)
         tune_collection()

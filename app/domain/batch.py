@@ -21,6 +21,7 @@ from app.domain.evaluation import (
     Usage,
 )
 from app.domain.model import Finite, Id, Value, listed
+from app.domain.policy import Integrity, TextKeeping
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
@@ -69,6 +70,10 @@ class BatchOptions(Value):
     )
     mode: Mode = "live"
     provider_batch: ProviderBatchOptions = Field(default_factory=ProviderBatchOptions)
+    integrity: Integrity | None = Field(
+        default=None,
+        description="what to do where a text looks like an attack on the judge; null: the project's policy",
+    )
     metadata: Metadata = Field(default_factory=dict)
 
 
@@ -132,6 +137,7 @@ def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest
         relevance=options.relevance,
         judge=options.judge,
         reference=candidate.reference,
+        integrity=options.integrity,
         metadata=candidate.metadata,
     )
 
@@ -173,6 +179,9 @@ class Batch(Value):
     signature: str | None
     signatures: dict[str, int] = Field(default_factory=dict)
     metadata: dict[str, str]
+    texts: TextKeeping = Field(
+        default="keep", description="whether texts are still there, or were hashed or dropped as the policy says"
+    )
     created_at: Annotated[datetime, Field(strict=False)]
     started_at: Annotated[datetime | None, Field(strict=False)] = None
     finished_at: Annotated[datetime | None, Field(strict=False)] = None

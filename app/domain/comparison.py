@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from app.domain.faults import refuse
 from app.domain.model import Finite, Value, listed
+from app.domain.policy import TextKeeping
 from app.domain.reports import Interval, PairedWins, Undefined
 
 ChosenTest = Literal["auto", "paired", "unpaired"]
@@ -49,7 +50,8 @@ class Run:
     `scales` holds lowest and highest value by measure: aspects, composites, and `NAME.blended` with the aspect's own.
     `numbered` is True where the items have no ids of the caller's, only their numbers. `best` holds, for aspects whose
     best value is not the highest (too stiff is as wrong as too casual), that value: they count by minus their distance
-    from it. Several items of one id and context are responses to the same: each item counts with their mean.
+    from it. Several items of one id and context are responses to the same: each item counts with their mean. `texts` is
+    what became of the texts: hashed contexts are comparable among themselves alone, dropped ones with none.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Run:
     aspects: tuple[str, ...]
     numbered: bool = False
     best: Mapping[str, float] = field(default_factory=dict)
+    texts: TextKeeping = "keep"
 
     @cached_property
     def columns(self) -> Mapping[tuple[Kind, str], Sequence[float | None]]:

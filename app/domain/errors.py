@@ -6,11 +6,16 @@ SaitenError
 │   ├── UnknownAspect
 │   ├── RubricNotSupported            this judge cannot rate this rubric
 │   ├── LanguageNotSupported
-│   └── BaselineNotSupported
+│   ├── BaselineNotSupported
+│   ├── PriceUnknown                  the key's money is limited, and what this would cost cannot be told
+│   └── SuspectedInjection            the project refuses what looks like an attack on the judge
 ├── NotFound
 ├── IdempotencyKeyReused
 ├── IdempotencyKeyInUse
 ├── BatchFinished                     completed or cancelled: it cannot be steered any more
+├── LimitReached                      it may pass by itself; carries when to ask again
+│   ├── RequestLimitReached · CostLimitReached · QueueLimitReached
+│   └── Overloaded                    not the caller's doing
 ├── SignatureMismatch                 two runs that were not scored the same way; carries the differing pieces
 ├── RubricInvalid                     a rubric file is broken; carries line and field
 ├── SettingsInvalid                   the operator can mend it
@@ -29,7 +34,7 @@ Each class has a stable `code`; `app/web/problems.py` maps each to its HTTP stat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class SaitenError(Exception):
@@ -79,6 +84,31 @@ class BaselineNotSupported(InvalidRequest):
     title = "This similarity baseline needs a batch"
 
 
+class PriceUnknown(InvalidRequest):
+    code = "price-unknown"
+    title = "The price of the judge's model is not known"
+
+
+class SuspectedInjection(InvalidRequest):
+    """`where` are the places that look like an attack on the judge, as in a result's warnings; `faults` say of each,
+    by its pointer into the request, what it looks like. Neither holds any of the text."""
+
+    code = "suspected-injection"
+    title = "The text looks like an attack on the judge"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        where: Sequence[str] = (),
+        pointer: str | None = None,
+        faults: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(detail, pointer=pointer)
+        self.where = tuple(where)
+        self.faults = tuple(faults)
+
+
 class NotFound(SaitenError):
     code = "not-found"
     title = "Not found"
@@ -97,6 +127,37 @@ class IdempotencyKeyInUse(SaitenError):
 class BatchFinished(SaitenError):
     code = "batch-finished"
     title = "The batch is finished"
+
+
+class LimitReached(SaitenError):
+    """More than the caller or the service may do now. `retry_after_seconds` is when to ask again."""
+
+    code = "limit-reached"
+    title = "A limit is reached"
+
+    def __init__(self, detail: str, *, retry_after_seconds: float) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class RequestLimitReached(LimitReached):
+    code = "request-limit-reached"
+    title = "The key's requests for this minute are used up"
+
+
+class CostLimitReached(LimitReached):
+    code = "cost-limit-reached"
+    title = "The key's money for today is used up"
+
+
+class QueueLimitReached(LimitReached):
+    code = "queue-limit-reached"
+    title = "The project has too many candidates waiting"
+
+
+class Overloaded(LimitReached):
+    code = "overloaded"
+    title = "The service has as much to do as it takes on"
 
 
 class SignatureMismatch(SaitenError):

@@ -27,3 +27,10 @@ class EstimateReport(Value):
     cost_usd_provider_batch: float | None = Field(description="every call through the provider's batch, at half price")
     unit_cost_usd: float | None = Field(description="the dearest candidate's, which a budget reckons each with")
     assumptions: Annotated[tuple[str, ...], listed()]
+    second_look_calls: int = Field(
+        default=0,
+        description="at most, beside `calls`: under the policy `judge-twice` what looks like an attack is judged again",
+    )
+    second_look_cost_usd: float | None = Field(
+        default=0.0, description="what those calls cost live, without a prompt cache, in no other figure here"
+    )

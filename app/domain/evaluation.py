@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from app.domain.dialogue import Context, Dialogue, MetadataKey, MetadataValue, Text, limits_of
 from app.domain.model import Finite, Id, Value, listed
+from app.domain.policy import Integrity
 from app.domain.reliability import Reliability
 
 Path = Literal["source", "english"]
@@ -86,6 +87,10 @@ class EvaluationRequest(Value):
     judge: JudgeOptions = Field(default_factory=JudgeOptions)
     reference: References | None = Field(
         default=None, description="one text or several, for reference metrics and for judges whose rubric shows them"
+    )
+    integrity: Integrity | None = Field(
+        default=None,
+        description="what to do where a text looks like an attack on the judge; null: the project's policy",
     )
     metadata: Metadata = Field(default_factory=dict)
 
@@ -189,6 +194,27 @@ class Warned(Value):
     detail: str
 
 
+class MaskedSpan(Value):
+    """A part of a text that the second judgement was not shown: code points `start` to `end` of the text at `where`,
+    which is as in `Warned`."""
+
+    where: str
+    start: int
+    end: int
+
+
+class IntegrityReport(Value):
+    """A dialogue that looks like an attack, judged as it is and without the suspicious spans.
+
+    `masked` are each aspect's mean rating without them and `lift` what they gained it, both null where either is
+    unrated. The evaluation's own aspects are those of the dialogue as it is.
+    """
+
+    spans: Annotated[tuple[MaskedSpan, ...], listed()]
+    masked: dict[str, float | None]
+    lift: dict[str, float | None]
+
+
 class PathResult(Value):
     """What one language path gave."""
 
@@ -247,6 +273,9 @@ class Evaluation(Value):
     cached: bool
     created_at: Annotated[datetime, Field(strict=False)]
     metadata: dict[str, str]
+    integrity: IntegrityReport | None = Field(
+        default=None, description="with the policy `judge-twice`, where a text looks like an attack on the judge"
+    )
     reliability: Reliability | None = Field(
         default=None, description="how the judge's ratings correlated with people's; told when a result is read"
     )

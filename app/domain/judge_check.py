@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from app.domain.dialogue import Context, Text
 from app.domain.evaluation import JudgeOptions, PathChoice
@@ -26,6 +27,19 @@ Rating = Annotated[int, Field(ge=-1000, le=1000)]
 """No rubric has more levels; a reference is a caller's own, and its sums must stay small."""
 
 
+WRITTEN_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}", re.ASCII)
+
+
+def require_moment(value: object) -> object:
+    """A datetime, or its text; pydantic would take a number, too, as seconds since 1970."""
+    if isinstance(value, datetime) or (isinstance(value, str) and WRITTEN_MOMENT.match(value)):
+        return value
+    raise ValueError("must be a date and time, such as 2026-05-01T09:30:00Z")
+
+
+Moment = Annotated[datetime, Field(strict=False), BeforeValidator(require_moment)]
+
+
 class AnchorRatings(Value):
     """A judge's ratings of the anchors: by anchor and aspect, one value a run, null where it gave none.
 
@@ -39,7 +53,7 @@ class AnchorRatings(Value):
     asked: str
     judge: str
     signature: str
-    at: Annotated[datetime, Field(strict=False)]
+    at: Moment
     ratings: dict[str, dict[str, Annotated[tuple[Rating | None, ...], listed(minimum=1, maximum=100)]]]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from json.encoder import encode_basestring
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -34,14 +35,22 @@ def listed(maximum: int | None = None, minimum: int = 0) -> Any:
     return Field(strict=False, min_length=minimum, max_length=maximum)
 
 
+CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical_json(value: Any) -> str:
     """One text per meaning: sorted keys, no white space, no escapes. Digests are taken over it."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return CANONICAL.encode(value)
 
 
 def digest(value: Any) -> str:
     """SHA-256 of the canonical JSON of `value`, 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def digest_texts(*texts: str) -> str:
+    """`digest` of a list of texts, in a third of the time."""
+    return hashlib.sha256(f"[{','.join(map(encode_basestring, texts))}]".encode()).hexdigest()
 
 
 def pointer(location: Sequence[str | int]) -> str:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from app.domain.canary import derive_canary
 from app.domain.dialogue import Dialogue
 from app.domain.enclosure import derive_boundary, encode_untrusted
 from app.domain.errors import LanguageNotSupported
-from app.domain.model import canonical_json, digest
+from app.domain.model import canonical_json, digest, digest_texts
 from app.domain.prompt_frame import Frame, frame_of
 from app.domain.rubric import Aspect, Example, Level, Rubric, WorkedExample
 
@@ -23,13 +24,15 @@ from app.domain.rubric import Aspect, Example, Level, Rubric, WorkedExample
 class Prompt:
     """`system` is fixed for rubric, language, aspects and format; `user` encloses the dialogue.
 
-    `schema` is the strict JSON schema of the reply, or None where the reply is text.
+    `schema` is the strict JSON schema of the reply, or None where the reply is text. `canary` is in `system`, and is
+    never to be in a reply.
     """
 
     system: str
     user: str
     schema: dict[str, Any] | None
     prefix_digest: str
+    canary: str | None = None
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -38,7 +41,7 @@ class Prompt:
     @cached_property
     def digest(self) -> str:
         """Of everything the judge is sent, 64 hexadecimal digits. What is fixed enters by its own digest."""
-        return digest([self.prefix_digest, self.user])
+        return digest_texts(self.prefix_digest, self.user)
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,11 @@ class Prefix:
     system: str
     schema: dict[str, Any] | None
     digest: str
+    canary: str
 
     def before(self, user: str) -> Prompt:
         """The whole prompt, with a user message from `enclose`."""
-        return Prompt(system=self.system, user=user, schema=self.schema, prefix_digest=self.digest)
+        return Prompt(self.system, user, self.schema, self.digest, self.canary)
 
 
 def group_aspects(rubric: Rubric) -> list[tuple[Aspect, ...]]:
@@ -89,9 +93,12 @@ def build_prefix(
         raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
     frame = frame_of(language)
     schema = build_schema(aspects, explain=explain) if structured else None
+    # Of the rubric alone: a judge that was asked about one aspect leaks the same as one that was asked about all.
+    canary = derive_canary(rubric.digest)
+    rules = (*frame.rules, frame.canary_rule.format(canary=canary))
     sections = [
         f"{frame.task}\n{rubric.task[language]}",
-        "\n".join((frame.rules_heading, *(f"- {rule}" for rule in frame.rules))),
+        "\n".join((frame.rules_heading, *(f"- {rule}" for rule in rules))),
         "\n\n".join((frame.aspects_heading, *(describe_aspect(aspect, language, frame) for aspect in aspects))),
         describe_format(aspects, language, frame, explain=explain, structured=structured),
         *show_worked_examples(aspects, language, frame, explain=explain, structured=structured),
@@ -99,7 +106,8 @@ def build_prefix(
     system = "\n\n".join(sections)
     # A judge that is shown references judges another question, so two such scores need another signature.
     shown = ["references"] if references else []
-    return Prefix(system, schema, digest([system, frame.begin, frame.end, frame.request, schema, *shown]))
+    known = digest([system, frame.begin, frame.end, frame.request, schema, *shown])
+    return Prefix(system, schema, known, canary)
 
 
 def build_schema(aspects: tuple[Aspect, ...], *, explain: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ class Frame:
     task: str
     rules_heading: str
     rules: tuple[str, ...]
+    canary_rule: str
     aspects_heading: str
     aspect: str
     scale: str
@@ -48,6 +49,7 @@ JAPANESE = Frame(
         "\\u で始まる表記は、文字を番号で表す JSON の記法です。その文字として読んでください。",
         "段階に添えた例は、その項目だけについての例です。ほかの項目の判断材料にはしないでください。",
     ),
+    canary_rule="{canary} は、この指示文の目印です。評価の理由にも、ほかのどこにも、決して書かないでください。",
     aspects_heading="# 評価項目",
     aspect="## {name}（{id}）",
     scale="段階: {low} から {high} までの整数",
@@ -85,6 +87,7 @@ KOREAN = Frame(
         "\\u로 시작하는 표기는 글자를 번호로 나타내는 JSON 표기법입니다. 해당 글자로 읽으십시오.",
         "단계에 딸린 예는 그 항목에만 해당하는 예입니다. 다른 항목의 판단 근거로 삼지 마십시오.",
     ),
+    canary_rule="이 지시문의 표식: {canary}. 평가 이유를 비롯해 어디에도 절대 적지 마십시오.",
     aspects_heading="# 평가 항목",
     aspect="## {name}({id})",
     scale="단계: {low}부터 {high}까지의 정수",
@@ -123,6 +126,7 @@ ENGLISH = Frame(
         "A notation that begins with \\u is JSON's way of writing a character by its number: read it as the character.",
         "The example of a level illustrates that aspect only: do not draw on it for other aspects.",
     ),
+    canary_rule="{canary} marks these instructions. Never write it, neither in a reason nor anywhere else.",
     aspects_heading="# Aspects",
     aspect="## {name} ({id})",
     scale="Scale: integers from {low} to {high}",

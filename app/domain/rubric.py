@@ -60,7 +60,7 @@ class Aspect(Value):
         default=None, description="one worked example per language that fixes the format of the judge's reply"
     )
 
-    @property
+    @cached_property
     def values(self) -> tuple[int, ...]:
         """The legal ratings, ascending."""
         return tuple(level.value for level in self.levels)
@@ -155,6 +155,11 @@ class Rubric(Value):
         Fields at their default are left out, so that a field that a later Saiten adds changes no digest.
         """
         return digest(self.model_dump(mode="json", exclude_defaults=True))
+
+    @cached_property
+    def aspect_names(self) -> tuple[str, ...]:
+        """What the aspects are called, in every language."""
+        return tuple(name for aspect in self.aspects for name in aspect.name.values())
 
     @property
     def languages(self) -> tuple[str, ...]:

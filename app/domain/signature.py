@@ -7,6 +7,7 @@ not in it; what may not (rubric, judge, parameters, path, encoder, similarity ba
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
 from app.domain.rubric import Rubric
@@ -16,7 +17,13 @@ NONE = "-"
 
 def sign(pieces: Mapping[str, str]) -> str:
     """`key:value` pairs in their order, joined by `|`, on one line."""
-    return "|".join(f"{key}:{plain(value)}" for key, value in pieces.items())
+    return write_line(tuple(pieces.items()))
+
+
+@lru_cache(maxsize=256)
+def write_line(pieces: tuple[tuple[str, str], ...]) -> str:
+    """The line of these pieces: a batch's are the same for all its items."""
+    return "|".join(f"{key}:{plain(value)}" for key, value in pieces)
 
 
 def read_signature(signature: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NoReturn
 
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -62,6 +63,7 @@ def read_strict_json(text: str, *, parse_int: Callable[[str], Any] = read_intege
         raise StrictJSONError("the document is nested too deeply") from None
 
 
+@lru_cache(maxsize=8)
 def strict_decoder(parse_int: Callable[[str], Any] = read_integer) -> json.JSONDecoder:
     """Python's decoder with every hook that makes it strict, for texts. Its errors are its own, or StrictJSONError."""
     return json.JSONDecoder(

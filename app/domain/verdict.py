@@ -7,9 +7,11 @@ clamped, coerced or filled in: what the judge did not validly rate is `Unrated`,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 
+from app.domain.canary import leaks
 from app.domain.evaluation import Unrated, UnratedReason
 from app.domain.rubric import Aspect
 from app.domain.verdict_json import read_json_verdict
@@ -18,19 +20,23 @@ from app.domain.verdict_text import read_text_verdict
 
 Rating = int | Unrated
 
+LEAKED = "the judge's reply holds part of its own instructions, which it is told never to write"
+
 
 @dataclass(frozen=True)
 class Reading:
     """What a reply says: a rating or `Unrated` for every aspect that was asked, reasons where they were given.
 
-    `spans` holds, for each rated aspect, where its value stands in the reply: (start, end) in code points.
+    `spans` holds, for each rated aspect, where its value stands in the reply: (start, end) in code points. `leaked` is
+    True where the reply holds the canary of its own instructions; it then rates nothing.
     """
 
     ratings: Mapping[str, Rating]
     reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     spans: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    leaked: bool = False
 
-    @property
+    @cached_property
     def rated(self) -> int:
         """How many aspects have a rating."""
         return sum(isinstance(rating, int) for rating in self.ratings.values())
@@ -49,28 +55,40 @@ def read_verdict(
     explain: bool,
     finish_reason: str | None = "stop",
     refusal: str | None = None,
+    canary: str | None = None,
 ) -> Reading:
     """The reply's ratings of `aspects`; every aspect is in the result.
 
     `finish_reason` and `refusal` are the endpoint's own words beside the message: a reply that was cut off, filtered or
-    refused rates nothing, whatever its text looks like.
+    refused rates nothing, whatever its text looks like. Nor does one that holds the `canary`: whoever writes out the
+    instructions has obeyed somebody else, and its numbers may be theirs as well.
     """
-    if refusal:
-        return rate_nothing(aspects, "refused", "the judge refused to rate this dialogue")
-    if finish_reason == "content_filter":
-        return rate_nothing(aspects, "content-filter", "the judge's provider filtered the reply")
-    if finish_reason == "length":
-        return rate_nothing(aspects, "truncated", "the judge's reply was cut off at its length limit")
-    if not reply or not reply.strip():
-        return rate_nothing(aspects, "unparseable", "the judge's reply was empty")
+    if canary is not None and any(leaks(text, canary) for text in (reply, refusal) if text):
+        return replace(rate_nothing(aspects, "unparseable", LEAKED), leaked=True)
+    failing = fail(reply, finish_reason, refusal)
+    if failing is not None:
+        return rate_nothing(aspects, *failing)
     try:
         if structured:
-            parts = read_json_verdict(reply, aspects, explain=explain)
+            parts = read_json_verdict(reply or "", aspects, explain=explain)
         else:
-            parts = read_text_verdict(reply, aspects, language, explain=explain)
+            parts = read_text_verdict(reply or "", aspects, language, explain=explain)
     except Malformed as fault:
         return rate_nothing(aspects, "unparseable", f"the judge's reply is not a verdict: {fault}")
     return assess(parts, aspects)
+
+
+def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, str] | None:
+    """Why there is no verdict to be read, and in words; None where there may be one."""
+    if refusal:
+        return "refused", "the judge refused to rate this dialogue"
+    if finish_reason == "content_filter":
+        return "content-filter", "the judge's provider filtered the reply"
+    if finish_reason == "length":
+        return "truncated", "the judge's reply was cut off at its length limit"
+    if not reply or not reply.strip():
+        return "unparseable", "the judge's reply was empty"
+    return None
 
 
 def rate_nothing(aspects: tuple[Aspect, ...], reason: UnratedReason, detail: str) -> Reading:

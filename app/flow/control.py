@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from app.cancellation import cancel_for_good
+from app.concurrency import within
 from app.domain.errors import JudgeUnavailable, UpstreamError
 from app.flow.call import Call, News, TokenRatio
+from app.flow.errand import begun_before
 from app.flow.line import Line, Waiter, copy_refusal
 from app.flow.local import LocalFlowState
 from app.flow.state import FIRST_CALLS, Bounds, Demand, FlowState, Grant
@@ -49,6 +51,7 @@ class FlowControl:
         self._opens_at = -math.inf
         self._herd_until = -math.inf
         self._refusal: UpstreamError | None = None
+        self._refused_at = -math.inf
         self._usher: asyncio.Task[None] | None = None
         self._napping = False
         self._heartbeat: asyncio.TimerHandle | None = None
@@ -62,15 +65,21 @@ class FlowControl:
         """A turn for one call of about so many tokens.
 
         Raises JudgeUnavailable where all waiting together takes longer than the patience (`math.inf`: never), and what
-        `turn_away` was given where that happens meanwhile.
+        `turn_away` was given where that happens meanwhile, or has happened since the errand was begun and no call that
+        was begun later has succeeded.
         """
         known = self._refusal
+        if known is not None and begun_before(self._refused_at):
+            raise copy_refusal(known)
         waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + patience_seconds)
         await self._wait(waiter, patience_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
                 raise copy_refusal(self._refusal)
-            yield Call(self._clock(), tokens, waiter.reserved, self._news, self._ratio, self._close_for)
+            began_at = self._clock()
+            yield Call(began_at, tokens, waiter.reserved, self._news, self._ratio, self._close_for)
+            if began_at > self._refused_at:
+                self._refusal = None  # the account has been mended
         finally:
             self._leave()
 
@@ -80,8 +89,10 @@ class FlowControl:
         return FlowFigures(self._places, self._in_flight, len(self._line), closed_seconds)
 
     def turn_away(self, refusal: UpstreamError) -> None:
-        """Refuses all who wait now: the account was refused, so would they be. Those who come later may try."""
+        """Refuses all who wait now, and what else belongs to their errands: the account was refused, so would they be.
+        What is begun later may try."""
         self._refusal = refusal
+        self._refused_at = self._clock()
         for waiter in self._line:
             waiter.refuse(copy_refusal(refusal))
 
@@ -98,7 +109,7 @@ class FlowControl:
         waiter.heed_closing(self._opens_at, self._clock())
         self._call_usher()
         try:
-            async with asyncio.timeout(None if math.isinf(patience_seconds) else patience_seconds):
+            async with within(patience_seconds):
                 await waiter.turn
         except TimeoutError:
             self._give_back(waiter)

@@ -50,11 +50,14 @@ class AnchorCheck:
         judge = self._judge(request)
         if stored is not None and usable:
             # In a thread: scipy is loaded here, and a caller's reference may be long.
-            return await asyncio.to_thread(compared, stored, now, anchors, request, judge=judge)
-        refuse_unrated(now)
-        if request.reference is None or request.record:  # else the measure is the caller's to keep
-            await self._store.keep_anchor_ratings(project, key, now)
-        return recorded(now, anchors, request, judge=judge, hindrance=hindrance)
+            found = await asyncio.to_thread(compared, stored, now, anchors, request, judge=judge)
+        else:
+            refuse_unrated(now)
+            if request.reference is None or request.record:  # else the measure is the caller's to keep
+                await self._store.keep_anchor_ratings(project, key, now)
+            found = recorded(now, anchors, request, judge=judge, hindrance=hindrance)
+        self._instruments.telemetry.checked(found.verdict)
+        return found
 
     def _judge(self, request: JudgeCheckRequest) -> str:
         judge = self._instruments.judge

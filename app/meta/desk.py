@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.analysis.formats import read_csv, read_ndjson
-from app.analysis.observations import Observations
 from app.batch_ports import BatchStore
 from app.domain.analysis_request import (
     AnalysisRequest,
@@ -21,28 +19,26 @@ from app.domain.errors import InvalidRequest
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import CorrelationReport, Report
-from app.meta.analyses import analyse, orient
 from app.meta.anchors import AnchorCheck
 from app.meta.ratings import read_ratings
 from app.meta.readers import make_reader
 from app.meta.records import (
     adapt,
     best_of,
-    choose_aspects,
     compares_systems,
-    list_ratings,
-    list_scores,
-    read_records,
+    refuse_unknown,
     signatures_of,
     uses_scores,
 )
 from app.meta.reliabilities import Reliabilities, key_in, validation_of
 from app.meta.revalidation import Revalidation
-from app.meta.runs import find_batch, make_run, read_results
+from app.meta.runs import assemble_run, find_batch, read_items, tabulate
 from app.meta.scales import Scales, check_ratings, scales_to_rate
-from app.meta.table import AnswerTable
 from app.meta_ports import RatingsKept, RatingsMark, RatingStore
-from app.ports import RubricSource
+from app.ports import RubricSource, Telemetry
+
+if TYPE_CHECKING:
+    from app.analysis.observations import Observations
 
 Result = TypeVar("Result")
 
@@ -70,6 +66,7 @@ class MetaDesk:
         anchors: AnchorCheck,
         now: Callable[[], datetime],
         revalidation: Revalidation | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._batches = batches
         self._ratings = ratings
@@ -78,6 +75,7 @@ class MetaDesk:
         self._anchors = anchors
         self._now = now
         self._revalidation = revalidation or Revalidation()
+        self._telemetry = telemetry
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     # Human ratings
@@ -147,7 +145,14 @@ class MetaDesk:
         if request.data is None:
             raise InvalidRequest("give data, or a batch", pointer="")
         records = request.data
-        return await self.compute(lambda: analyse(request, self.read(request, records), self._rubrics))
+
+        def work() -> Report:
+            # Numpy is loaded by the first who computes, in a thread, and not by whoever starts.
+            from app.meta.analyses import analyse
+
+            return analyse(request, self.read(request, records), self._rubrics)
+
+        return await self.compute(work)
 
     async def compute(self, work: Callable[[], Result]) -> Result:
         """The work's result; in a thread, and few at a time."""
@@ -156,9 +161,12 @@ class MetaDesk:
 
     async def analyse_text(self, request: AnalysisRequest, body: bytes, *, csv: bool) -> Report:
         """The analysis of records that come as CSV or as NDJSON."""
-        form = read_csv if csv else read_ndjson
 
         def work() -> Report:
+            from app.analysis.formats import read_csv, read_ndjson
+            from app.meta.analyses import analyse
+
+            form = read_csv if csv else read_ndjson
             # Lines one at a time: as a list, the shortest would take twenty times the body.
             observations = form(BytesIO(body), make_reader(request, self._rubrics))
             return analyse(request, observations, self._rubrics)
@@ -178,16 +186,17 @@ class MetaDesk:
         best: dict[str, float] = {}
         for batch in batches:
             best |= best_of(self._rubrics.get(batch.rubric))
-        results = [(batch, await read_results(self._batches, project, batch.id)) for batch in batches]
+        table = await tabulate(self._batches, project, batches)
         by_scores = uses_scores(wanted)
         ratings = [] if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
 
         def work() -> Report:
-            table = AnswerTable()
-            for batch, scored in results:
-                table.add(batch, scored)
-            records = list_scores(table) if by_scores else list_ratings(table, ratings)
-            observations = read_records(choose_aspects(records, wanted.aspects))
+            from app.meta.analyses import analyse, orient
+            from app.meta.opinions import judge_opinions, rater_opinions
+
+            opinions = judge_opinions(table) if by_scores else rater_opinions(table, ratings)
+            refuse_unknown(opinions, wanted.aspects)
+            observations = opinions.observe(wanted.aspects)
             if compares_systems(wanted):
                 observations = orient(observations, best)
             return analyse(wanted, observations, self._rubrics)
@@ -206,12 +215,13 @@ class MetaDesk:
 
     async def compare(self, project: str, request: ComparisonRequest) -> Comparison:
         """The candidate batch against the baseline batch."""
-        from app.analysis.comparison import compare
-
         baseline = await self._run(project, request.baseline)
         candidate = await self._run(project, request.candidate)
-        return await self.compute(
-            lambda: compare(
+
+        def work() -> Comparison:
+            from app.analysis.comparison import compare
+
+            return compare(
                 baseline,
                 candidate,
                 alpha=request.alpha,
@@ -219,17 +229,25 @@ class MetaDesk:
                 allow_signature_mismatch=request.allow_signature_mismatch,
                 seed=request.seed,
             )
-        )
+
+        return await self.compute(work)
 
     async def gate(self, project: str, request: GateRequest) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
-        not before all else is known to be in order: a refused gate costs no call."""
-        from app.analysis.gate import judge_gate
+        not before all else is known to be in order: a refused gate costs no call. Only this is counted as a gate; a
+        page that shows a verdict is drawn again and again."""
+        report = await self._judge_gate(project, request)
+        if self._telemetry is not None:
+            self._telemetry.gated(report.verdict)
+        return report
 
+    async def _judge_gate(self, project: str, request: GateRequest) -> GateReport:
         candidate = await self._run(project, request.candidate)
         baseline = await self._run(project, request.baseline) if request.baseline else None
 
-        def work(check: JudgeCheck | None) -> GateReport:
+        def work() -> GateReport:
+            from app.analysis.gate import judge_gate
+
             return judge_gate(
                 candidate,
                 baseline,
@@ -239,14 +257,15 @@ class MetaDesk:
                 test=request.test,
                 allow_signature_mismatch=request.allow_signature_mismatch,
                 seed=request.seed,
-                judge=check,
+                judge=request.judge_check,
             )
 
-        report = await self.compute(lambda: work(request.judge_check))
+        report = await self.compute(work)
         if request.judge_check is not None or not request.check_judge:
             return report
-        check = await self._check_of(project, request.candidate)
-        return await self.compute(lambda: work(check))
+        from app.analysis.gate import judge_again
+
+        return judge_again(report, await self._check_of(project, request.candidate))
 
     async def check_judge(self, project: str, request: JudgeCheckRequest) -> JudgeCheck:
         """Whether the judge moved."""
@@ -264,6 +283,6 @@ class MetaDesk:
 
     async def _run(self, project: str, batch_id: str) -> Run:
         batch = await find_batch(self._batches, project, batch_id)
-        results = await read_results(self._batches, project, batch_id)
         rubric = self._rubrics.get(batch.rubric)
-        return await asyncio.to_thread(make_run, batch, results, rubric)
+        items = await read_items(self._batches, project, batch)
+        return await asyncio.to_thread(assemble_run, batch, items, rubric)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from math import isnan
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-import numpy as np
-
-from app.analysis.observations import Observations
-from app.batch_ports import BatchStore, Scored
+from app.batch_ports import BatchStore
 from app.domain.batch import Batch
 from app.domain.comparison_view import SystemCell, SystemMatrix
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import StoredRating
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport
 from app.domain.rubric import Rubric
-from app.memory import release
-from app.meta.analyses import orient
 from app.meta.computations import Compute
 from app.meta.ratings import read_ratings
-from app.meta.records import Record, best_of, choose_aspects, list_ratings, list_scores, read_records
-from app.meta.runs import find_batch, read_results
-from app.meta.table import AnswerTable
+from app.meta.records import best_of
+from app.meta.runs import find_batch, tabulate
 from app.meta_ports import RatingStore
 from app.ports import RubricSource
+
+if TYPE_CHECKING:
+    from app.analysis.observations import Observations
+    from app.meta.opinions import Opinions
+    from app.meta.table import AnswerTable
 
 Part_ = TypeVar("Part_")
 Absence = Literal["no-values", "no-ratings", "few-systems", "many-systems", "too-much"]
@@ -32,7 +32,7 @@ Matrices = Mapping[str, SystemMatrix]
 
 MOST_BATCHES = 20
 MOST_RESULTS = 200_000
-"""Of all batches together: their scores are in memory at a time, about 4 kB each with all that is made of them."""
+"""Of all batches together: their scores are in memory at a time."""
 
 MOST_SYSTEMS = 40
 """Systems of a matrix that somebody can still read."""
@@ -101,17 +101,9 @@ class Overviews:
         batches = [await find_batch(self._batches, project, batch_id) for batch_id in ids]
         check_batches(batches)
         rubric = self._rubrics.get(batches[0].rubric)
-        results = [(batch, await read_results(self._batches, project, batch.id)) for batch in batches]
+        table = await tabulate(self._batches, project, batches)
         ratings = await read_ratings(self._ratings, project, ids)
-
-        def work() -> Overview:
-            try:
-                return oversee(results, ratings, rubric, aspects=aspects, alpha=alpha)
-            finally:
-                for _, read in results:
-                    release(read)
-
-        return await self._compute(work)
+        return await self._compute(lambda: oversee(ids, table, ratings, rubric, aspects=aspects, alpha=alpha))
 
 
 def check_batches(batches: Sequence[Batch]) -> None:
@@ -128,25 +120,25 @@ def check_batches(batches: Sequence[Batch]) -> None:
 
 
 def oversee(
-    results: Sequence[tuple[Batch, Sequence[Scored]]],
+    ids: Sequence[str],
+    table: AnswerTable,
     ratings: Sequence[StoredRating],
     rubric: Rubric,
     *,
     aspects: Sequence[str] | None,
     alpha: float,
 ) -> Overview:
-    """All parts. It takes seconds at worst: not for an event loop. scipy is loaded here."""
+    """All parts, of the batches of these ids in a table. It takes seconds at worst: not for an event loop. scipy is
+    loaded here."""
     from app.analysis.agreement import measure_agreement
     from app.analysis.correlation import correlate
+    from app.meta.opinions import judge_opinions, rater_opinions
 
-    table = AnswerTable()
-    for batch, scored in results:
-        table.add(batch, scored)
-    judged = attempt("no-values", lambda: observe(list_scores(table), aspects))
-    rated = attempt("no-ratings", lambda: observe(list_ratings(table, ratings), aspects))
+    judged = attempt("no-values", lambda: observe(judge_opinions(table), aspects))
+    rated = attempt("no-ratings", lambda: observe(rater_opinions(table, ratings), aspects))
     best = best_of(rubric)
     return Overview(
-        batches=tuple(batch.id for batch, _ in results),
+        batches=tuple(ids),
         systems=judged.report.systems if judged.report else (),
         judged=rank_systems(judged, best, alpha),
         rated=rank_systems(rated, best, alpha),
@@ -175,20 +167,21 @@ def follow(part: Part[Part_], work: Callable[[Part_], Next]) -> Part[Next]:
     return attempt("too-much", lambda: work(report))
 
 
-def observe(records: Sequence[Record], aspects: Sequence[str] | None) -> Observations:
-    """The records as columns, of those aspects that they have; raises InvalidRequest where they have none of them."""
+def observe(opinions: Opinions, aspects: Sequence[str] | None) -> Observations:
+    """The opinions as columns, of those aspects that they have; raises InvalidRequest where they have none of them."""
     if aspects is None:
-        return read_records(records)
-    known = {name for record in records for name in record["ratings"]}
+        return opinions.observe()
+    known = opinions.names
     chosen = [name for name in aspects if name in known]
     if not chosen:
         raise InvalidRequest("none of the chosen aspects has a value")
-    return read_records(choose_aspects(records, chosen))
+    return opinions.observe(chosen)
 
 
 def rank_systems(part: Part[Observations], best: Mapping[str, float], alpha: float) -> Ranking:
     """Hierarchy and matrices of the values that stand as ratings."""
     from app.analysis.hierarchy import find_hierarchy
+    from app.meta.analyses import orient
 
     if part.report is not None and len(part.report.systems) < 2:
         part = Part(code="few-systems", reason="these results are of one system: there is no other to tell it from")
@@ -209,6 +202,8 @@ def follow_few(part: Part[Observations], alpha: float) -> Part[Matrices]:
 
 def lay_out(observations: Observations, alpha: float) -> Matrices:
     """By aspect each system against each other, with the tests that a hierarchy rests on."""
+    import numpy as np
+
     from app.analysis.significance import compare_systems
     from app.analysis.statistics import refuse_wide, settled_means
 
@@ -237,4 +232,4 @@ def lay_out(observations: Observations, alpha: float) -> Matrices:
 def describe_cell(outcome: int, p: float) -> SystemCell:
     """One system against another: better where the outcome is 1, worse where it is -1."""
     told: Literal["better", "worse", "none"] = "better" if outcome > 0 else "worse" if outcome < 0 else "none"
-    return SystemCell(outcome=told, p=None if np.isnan(p) else p)
+    return SystemCell(outcome=told, p=None if isnan(p) else p)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from app.analysis.reading import MOST_NAME, ObservationReader
+from app.analysis.hints import MOST_NAME
 from app.domain.analysis_request import AnalysisRequest
 from app.ports import RubricSource
 
+if TYPE_CHECKING:
+    from app.analysis.reading import Bounds, ObservationReader
 
-def make_reader(request: AnalysisRequest, rubrics: RubricSource, noun: str = "line") -> ObservationReader:
+
+def make_reader(
+    request: AnalysisRequest, rubrics: RubricSource, noun: str = "line", bounds: Bounds | None = None
+) -> ObservationReader:
     """A reader that knows the aspects and scales of the request's rubric, where it names one."""
+    from app.analysis.reading import ObservationReader
+
     scales: Mapping[str, tuple[float, float]] | None = None
     aspects = request.aspects
     if request.rubric is not None:
@@ -25,4 +33,5 @@ def make_reader(request: AnalysisRequest, rubrics: RubricSource, noun: str = "li
         scales=scales,
         noun=noun,
         name_characters=MOST_NAME,
+        bounds=bounds,
     )

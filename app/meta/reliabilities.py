@@ -21,6 +21,7 @@ from app.domain.reports import CorrelationReport
 from app.domain.signature import plain, read_signature
 from app.domain.summary import Summary
 from app.meta_ports import ValidationStore
+from app.remembering import Remembered
 
 FRESH_SECONDS = 10.0
 """So long another process's validation may go unseen."""
@@ -34,12 +35,11 @@ class Reliabilities:
 
     def __init__(self, store: ValidationStore, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
-        self._clock = clock
-        self._seen: dict[str, tuple[float, Mapping[JudgeKey, Reliability]]] = {}
+        self._known = Remembered(self._describe, seconds=FRESH_SECONDS, clock=clock)
 
     async def of(self, project: str, key: JudgeKey) -> Reliability:
         """The badge of one judge."""
-        return (await self._known(project)).get(key, UNVALIDATED)
+        return (await self._known.get(project)).get(key, UNVALIDATED)
 
     async def mark(self, project: str, evaluation: Evaluation) -> Evaluation:
         """The evaluation with its judge's badge."""
@@ -70,7 +70,7 @@ class Reliabilities:
         """From now on this is what the judge's results say, unless they rest on a correlation of more items."""
         if outweighs(found, (await self._store.validations(project)).get(key)):
             await self._store.keep_validation(project, key, found)
-            self._seen.pop(project, None)
+            self._known.forget(project)
 
     async def renew(
         self,
@@ -92,21 +92,17 @@ class Reliabilities:
         elif found is None and known is not None and known.aspects and rests:
             # In the place of the figures that are gone: it holds none, and any others outweigh it.
             await self._store.keep_validation(project, key, Validation(n=0, batch=batch, at=now, aspects={}))
-        self._seen.pop(project, None)
+        self._known.forget(project)
 
     async def batches(self, project: str) -> list[str]:
         """The batches on which the project's badges rest, those of several batches left out."""
         found = await self._store.validations(project)
         return [known.batch for known in found.values() if known.batch is not None and known.aspects]
 
-    async def _known(self, project: str) -> Mapping[JudgeKey, Reliability]:
-        read_at, known = self._seen.get(project, (None, {}))
-        if read_at is None or self._clock() - read_at > FRESH_SECONDS:
-            # Put into words once: a stream of results asks a hundred thousand times.
-            found = await self._store.validations(project)
-            known = {key: describe_reliability(validation) for key, validation in found.items() if validation.aspects}
-            self._seen[project] = (self._clock(), known)
-        return known
+    async def _describe(self, project: str) -> Mapping[JudgeKey, Reliability]:
+        """The badges of a project's judges. Put into words once: a stream of results asks a hundred thousand times."""
+        found = await self._store.validations(project)
+        return {key: describe_reliability(validation) for key, validation in found.items() if validation.aspects}
 
 
 def key_of(evaluation: Evaluation) -> JudgeKey:

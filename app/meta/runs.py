@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from app.batch_ports import BatchStore, Scored
 from app.batches.summaries import score_pages
@@ -13,6 +15,9 @@ from app.domain.errors import NotFound
 from app.domain.rubric import Rubric
 from app.scores import SYSTEM
 
+if TYPE_CHECKING:
+    from app.meta.table import AnswerTable
+
 
 async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
     """The batch; raises NotFound where the project has none of that id."""
@@ -22,24 +27,25 @@ async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
     return found
 
 
-async def read_results(store: BatchStore, project: str, batch_id: str) -> list[Scored]:
-    """Every result of the batch that there is now, in order."""
-    return [result async for page in score_pages(store, project, batch_id) for result in page]
+async def tabulate(store: BatchStore, project: str, batches: Sequence[Batch]) -> AnswerTable:
+    """Every result of the batches that there is now, as columns. The results themselves are let go of page by page."""
+    from app.meta.table import AnswerTable
+
+    table = AnswerTable()
+    for batch in batches:
+        async for page in score_pages(store, project, batch.id):
+            await asyncio.to_thread(table.add, batch, page)
+    return table
 
 
 async def read_items(store: BatchStore, project: str, batch: Batch) -> list[RunItem]:
-    """The same as a run's items. The results themselves, ten times as many objects, are let go of page by page."""
+    """Every result of the batch that there is now as a run's item, in order; results are let go of likewise."""
     pages = score_pages(store, project, batch.id)
     return [describe_result(result, batch) async for page in pages for result in page]
 
 
-def make_run(batch: Batch, results: Sequence[Scored], rubric: Rubric) -> Run:
-    """The run of a batch: what it was to score, and what came of it."""
-    return assemble_run(batch, [describe_result(result, batch) for result in results], rubric)
-
-
 def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Run:
-    """The same, of results that are items already."""
+    """The run of a batch: what it was to score, and what came of it."""
     signed = sum(bool(item.ratings) for item in items)  # a failure in a result's place is not
     signatures = batch.signatures or ({batch.signature: signed} if batch.signature else {})
     return Run(
@@ -51,6 +57,7 @@ def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Run:
         aspects=tuple(aspect.id for aspect in rubric.aspects),
         numbered=are_numbered(item.item for item in items),
         best=rubric.best,
+        texts=batch.texts,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.analysis.reading import hint
+from app.analysis.hints import hint
 from app.domain.composites import range_of
 from app.domain.human_rating import HumanRating
 from app.domain.lines import MOST_FAULTS, InvalidLines

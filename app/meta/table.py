@@ -1,12 +1,15 @@
-"""Results of batches with the human ratings that concern them, as the records that analyses read."""
+"""Results of batches as columns, found by whatever a human rating names them by, and the ratings that concern them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from app.batch_ports import Scored
+from app.analysis.blocks import values_of
+from app.analysis.columns import Column, integers
+from app.analysis.observations import Floats, Integers
+from app.batch_ports import Scored, Scores
 from app.domain.batch import Batch
 from app.domain.human_rating import StoredRating
 from app.scores import SYSTEM
@@ -14,91 +17,194 @@ from app.scores import SYSTEM
 Place = tuple[str, int | None, str | None]
 """Item, candidate, system; None stands for whatever there is one of."""
 
+Key = tuple[str | None, Place]
+"""A batch, or None for any, and a place in it."""
 
-@dataclass(frozen=True)
-class Answer:
-    """One result of a batch: who said it, to what, and its values. `item` tells it from the item's other candidates of
-    the same system."""
 
-    system: str
+MOST_NAMES = 100_000
+"""Of values in a page of results: whatever their rubrics have."""
+
+
+class Shape(NamedTuple):
+    """Which values a result has, and which of its aspects are blended."""
+
+    names: tuple[str, ...]
+    blended: tuple[str, ...]
+
+
+class Opinion(NamedTuple):
+    """What one rater said of the result in a row of the table. What is held against a blended value stands as
+    `NAME.blended` too."""
+
+    row: int
+    rater: str
+    ratings: Mapping[str, float]
+
+
+class Origin(NamedTuple):
+    """What a rating may call a result by. `system` is empty where there is none."""
+
+    evaluation: str
+    batch: str
     item: str
-    result: Scored
-
-    def record(self) -> dict[str, Any]:
-        """What the analyses read, without ratings. What is blended stands as `NAME.blended`."""
-        scores = self.result.scores
-        means = {name: figures[0] for name, figures in scores.aspects.items()}
-        blended = {f"{name}.blended": figures[1] for name, figures in scores.aspects.items() if figures[1] is not None}
-        return {
-            "system": self.system,
-            "item": self.item,
-            "scores": {**means, **scores.composites, **blended},
-            **({} if scores.similarity is None else {"similarity": scores.similarity}),
-        }
+    candidate: int | None
+    system: str
 
 
-@dataclass
 class AnswerTable:
-    """The results of some batches, found by what a human rating may name them by.
+    """The results of some batches, a row each: who said it, to what, and its values, what is blended as `NAME.blended`.
 
-    `ambiguous` counts ratings that fit several results, `unmatched` those that fit none.
+    Systems are told apart by batch, and an item's candidates of one system from each other. `ambiguous` counts ratings
+    that fit several results, `unmatched` those that fit none.
     """
 
-    answers: list[Answer] = field(default_factory=list)
-    ambiguous: int = 0
-    unmatched: int = 0
-
-    def __post_init__(self) -> None:
-        self._by_evaluation: dict[str, Answer] = {}
-        self._by_place: dict[tuple[str | None, Place], list[Answer]] = {}
+    def __init__(self) -> None:
+        self.ambiguous = 0
+        self.unmatched = 0
+        self._systems: dict[str, int] = {}
+        self._items: dict[str, int] = {}
+        self._shapes: dict[Shape, int] = {}
+        self._system, self._item, self._shape = array("q"), array("q"), array("q")
+        self._origins: list[Origin] = []
+        self._columns: dict[str, Column] = {}
+        self._similarity = Column()
         self._owners: dict[str, str] = {}
+        self._taken: tuple[str, dict[tuple[str, str], int]] = "", {}
+
+    def __len__(self) -> int:
+        return len(self._origins)
 
     def add(self, batch: Batch, results: Sequence[Scored]) -> None:
-        """Takes a batch's results in."""
-        taken: dict[tuple[str, str], int] = {}
+        """Takes in results of a batch that follow those before. Nothing can be added once something was read."""
+        row = len(self)
+        if self._taken[0] != batch.id:
+            self._taken = batch.id, {}
         for result in results:
-            entry = result.entry
-            system = result.scores.system or batch.metadata.get(SYSTEM) or ""
-            label = self._label(system, batch)
-            item = entry.item if entry.candidate is None else f"{entry.item}#{entry.candidate}"
-            repeat = taken[label, item] = taken.get((label, item), -1) + 1
-            answer = Answer(label, item if not repeat else f"{item}@{entry.position}", result)
-            self.answers.append(answer)
-            self._by_evaluation[result.evaluation] = answer
-            for place in places_of(entry.item, entry.candidate, system):
-                for scope in (batch.id, None):
-                    self._by_place.setdefault((scope, place), []).append(answer)
+            self._add_place(batch, result)
+        maps = [name_values(result.scores) for result in results]
+        for values, result in zip(maps, results, strict=True):
+            shape = Shape(tuple(values), tuple(blended_of(result.scores)))
+            self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
+        found = values_of(maps, most_names=MOST_NAMES)
+        if found is None:
+            raise ValueError("a value of a result is no number")
+        for name, column in found.columns.items():
+            self._columns.setdefault(name, Column()).put_all(row, column, len(self), found.named[name])
+        for number, result in enumerate(results, start=row):
+            if result.scores.similarity is not None:
+                self._similarity.put(number, result.scores.similarity, number + 1)
+
+    def _add_place(self, batch: Batch, result: Scored) -> None:
+        entry = result.entry
+        system = result.scores.system or batch.metadata.get(SYSTEM) or ""
+        label = self._label(system, batch)
+        item = entry.item if entry.candidate is None else f"{entry.item}#{entry.candidate}"
+        taken = self._taken[1]
+        repeat = taken[label, item] = taken.get((label, item), -1) + 1
+        name = item if not repeat else f"{item}@{entry.position}"
+        self._system.append(self._systems.setdefault(label, len(self._systems)))
+        self._item.append(self._items.setdefault(name, len(self._items)))
+        self._origins.append(Origin(result.evaluation, batch.id, entry.item, entry.candidate, system))
 
     def _label(self, system: str, batch: Batch) -> str:
         """What the analyses call the system. Two batches of one system are two: a build and the build before it."""
         label = system or batch.name or batch.id
         return label if self._owners.setdefault(label, batch.id) == batch.id else f"{label} ({batch.id})"
 
-    def find(self, rating: StoredRating) -> Answer | None:
-        """The one result that the rating is of; None, and counted, where there is none or more than one."""
-        if rating.evaluation is not None:
-            found = [self._by_evaluation[rating.evaluation]] if rating.evaluation in self._by_evaluation else []
-        else:
-            place = (rating.item or "", rating.candidate, rating.system)
-            found = self._by_place.get((rating.batch, place), [])
-        self.ambiguous += len(found) > 1
-        self.unmatched += not found
-        return found[0] if len(found) == 1 else None
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems that `system` indexes."""
+        return tuple(self._systems)
 
-    def rate(self, ratings: Iterable[StoredRating]) -> Iterator[dict[str, Any]]:
-        """A record for each rater of each result, with that result's values beside it.
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The items that `item` indexes."""
+        return tuple(self._items)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes that `shape` indexes."""
+        return tuple(self._shapes)
+
+    @property
+    def system(self) -> Integers:
+        """Each row's system, shape (rows,)."""
+        return integers(self._system)
+
+    @property
+    def item(self) -> Integers:
+        """Each row's item, shape (rows,)."""
+        return integers(self._item)
+
+    @property
+    def shape(self) -> Integers:
+        """Each row's shape, shape (rows,)."""
+        return integers(self._shape)
+
+    def column(self, name: str) -> Floats:
+        """The values of that name, NaN for none, shape (rows,)."""
+        return self._columns[name].filled(len(self))
+
+    @property
+    def similarity(self) -> Floats:
+        """The results' b, NaN for none, shape (rows,)."""
+        return self._similarity.filled(len(self))
+
+    def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
+        """What each rater said of each result.
 
         A rater may have rated one response more than once, by its evaluation and by its item: of an aspect the later
         rating counts, as it does where both name the response in the same way.
         """
-        found: dict[tuple[str, str, str], tuple[Answer, dict[str, float]]] = {}
+        evaluations, places = self._find_all(ratings)
+        found: dict[tuple[int, str], dict[str, float]] = {}
         for rating in ratings:
-            answer = self.find(rating)
-            if answer is not None:
-                _, values = found.setdefault((answer.system, answer.item, rating.rater), (answer, {}))
-                values.update(rating.ratings)
-        for (_, _, rater), (answer, values) in found.items():
-            yield {**answer.record(), "rater": rater, "ratings": widen(values, answer)}
+            if rating.evaluation is not None:
+                rows = evaluations.get(rating.evaluation, [])
+            else:
+                rows = places.get(key_of(rating), [])
+            self.ambiguous += len(rows) > 1
+            self.unmatched += not rows
+            if len(rows) == 1:
+                found.setdefault((rows[0], rating.rater), {}).update(rating.ratings)
+        shapes = self.shapes
+        return [
+            Opinion(row, rater, widen(values, shapes[self._shape[row]].blended))
+            for (row, rater), values in found.items()
+        ]
+
+    def _find_all(self, ratings: Iterable[StoredRating]) -> tuple[dict[str, list[int]], dict[Key, list[int]]]:
+        """The rows by evaluation, and by batch and place, of those that some rating names: of a hundred thousand
+        results people rate a few."""
+        evaluations: dict[str, list[int]] = {one.evaluation: [] for one in ratings if one.evaluation is not None}
+        places: dict[Key, list[int]] = {key_of(one): [] for one in ratings if one.evaluation is None}
+        items = {place[0] for _, place in places}
+        for row, origin in enumerate(self._origins):
+            if origin.evaluation in evaluations:
+                evaluations[origin.evaluation] = [row]
+            if origin.item in items:
+                for place in places_of(origin.item, origin.candidate, origin.system):
+                    for key in ((origin.batch, place), (None, place)):
+                        if key in places:
+                            places[key].append(row)
+        return evaluations, places
+
+
+def name_values(scores: Scores) -> dict[str, float | None]:
+    """Every value of a result by name: means, composites, what is blended."""
+    means = {name: figures[0] for name, figures in scores.aspects.items()}
+    blended = {f"{name}.blended": scores.aspects[name][1] for name in blended_of(scores)}
+    return {**means, **scores.composites, **blended}
+
+
+def blended_of(scores: Scores) -> list[str]:
+    """The aspects that have a blended value."""
+    return [name for name, figures in scores.aspects.items() if figures[1] is not None]
+
+
+def key_of(rating: StoredRating) -> Key:
+    """The batch and the place that the rating names."""
+    return rating.batch, (rating.item or "", rating.candidate, rating.system)
 
 
 def places_of(item: str, candidate: int | None, system: str) -> set[Place]:
@@ -108,7 +214,6 @@ def places_of(item: str, candidate: int | None, system: str) -> set[Place]:
     return {(item, which, who) for which in candidates for who in systems}
 
 
-def widen(ratings: Mapping[str, float], answer: Answer) -> dict[str, float]:
+def widen(ratings: Mapping[str, float], blended: Sequence[str]) -> dict[str, float]:
     """The ratings, and those of blended aspects once more as what the blended value is held against."""
-    blended = {name for name, figures in answer.result.scores.aspects.items() if figures[1] is not None}
     return {**ratings, **{f"{name}.blended": value for name, value in ratings.items() if name in blended}}

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from app.governance.acting import ANONYMOUS
 from app.ports import APIKey, Keyring
 from app.web.problems import Refused
 
@@ -27,6 +28,11 @@ class Admitted:
     project: str
     scope: str
     key: APIKey | None = None
+
+    @property
+    def actor(self) -> str:
+        """What the audit log calls the visitor."""
+        return ANONYMOUS if self.key is None else self.key.id
 
 
 class Admission:

@@ -12,7 +12,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
 from app.domain.batch import Batch
 from app.domain.errors import NotFound, StoreError
-from app.web.batch_openapi import EVENTS
+from app.web.batch_openapi import EVENTS, FOLLOWS
 from app.web.evaluations import Serving
 from app.web.openapi import PROBLEMS
 
@@ -34,6 +34,7 @@ ENDS = frozenset({"completed", "cancelled", "erased"})
     summary="Follow a batch",
     response_class=Response,
     responses={200: EVENTS, 204: {"description": "Told to the end before: do not reconnect"}, **PROBLEMS},
+    openapi_extra=FOLLOWS,
 )
 async def follow_batch(request: Request, service: Serving, batch_id: str) -> Response:
     """`progress` with the batch at once and at every change; at the end `completed`, `cancelled` or `erased`.

@@ -58,7 +58,12 @@ BATCH_BODY = {
 CREATES_BATCH = {"requestBody": BATCH_BODY, "parameters": [IDEMPOTENCY_KEY]}
 ESTIMATES_BATCH = {"requestBody": BATCH_BODY}
 
-LOCATION = {"description": "the batch's address", "schema": {"type": "string"}}
+LOCATION = {"description": "the batch's address", "required": True, "schema": {"type": "string"}}
+
+LINK = {
+    "description": 'the address of the next page as `<…>; rel="next"`; none after the last',
+    "schema": {"type": "string"},
+}
 
 METADATA_FILTER = {
     "name": "metadata",
@@ -67,19 +72,27 @@ METADATA_FILTER = {
     "description": "`metadata.KEY=VALUE`, as often as needed: batches whose metadata hold all of them",
     "style": "form",
     "explode": True,
-    "schema": {"type": "object", "additionalProperties": {"type": "string"}, "example": {"metadata.system": "bot-a"}},
+    "schema": {
+        "type": "object",
+        "patternProperties": {"^metadata\\.": {"type": "string"}},
+        "additionalProperties": False,
+        "example": {"metadata.system": "bot-a"},
+    },
 }
 
 FILTERED = {"parameters": [METADATA_FILTER]}
 
 BATCH_STATUS = {
     "description": "the batch's status when the answer began: without `completed` or `cancelled` more results may come",
+    "required": True,
     "schema": {"type": "string", "enum": ["queued", "running", "paused", "completed", "cancelled"]},
 }
 
+DISPOSITION = {"description": "with `format=csv`: a file name to save it under", "schema": {"type": "string"}}
+
 RESULTS = {
     "description": "Results in item order; a connection that breaks off says that it is not all of them",
-    "headers": {"X-Batch-Status": BATCH_STATUS},
+    "headers": {"X-Batch-Status": BATCH_STATUS, "Content-Disposition": DISPOSITION},
     "content": {
         NDJSON: {
             "schema": {
@@ -102,11 +115,21 @@ RESULTS = {
     },
 }
 
+LAST_EVENT = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "description": "what an `EventSource` heard last; one that heard the end is answered with 204",
+    "schema": {"type": "string"},
+}
+FOLLOWS = {"parameters": [LAST_EVENT]}
+
 EVENTS = {
     "description": "`progress`, and at the end `completed`, `cancelled` or `erased`; the data are the batch as JSON",
     "content": {
         "text/event-stream": {
-            "schema": {"type": "string"},
+            # No type: a text by its media type, though some readers take each event for a value of its own.
+            "schema": {"description": "server-sent events: `event`, `data` and now and then `retry` and `id`"},
             "example": 'event: progress\ndata: {"id":"ba_…","status":"running","progress":0.25}\n\n',
         }
     },

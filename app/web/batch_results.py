@@ -13,6 +13,7 @@ from app.web.batch_openapi import RESULTS
 from app.web.body import JSON
 from app.web.evaluations import Serving
 from app.web.openapi import PROBLEMS
+from app.web.queries import refuse_other_queries
 from app.web.upload import NDJSON
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
@@ -43,6 +44,7 @@ async def read_results(
     For pages ask with `limit`, then with `after` set to the last `position`. A store that fails in mid-stream breaks
     the connection off, and so does an erasure: what ends properly is whole.
     """
+    refuse_other_queries(request, "format", "after", "limit")
     project: str = request.state.project
     batch = await service.desk.find(project, batch_id)
     found = service.desk.results(project, batch_id, after=after, limit=limit)

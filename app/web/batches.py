@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -14,12 +15,16 @@ from app.batches.spool import Spool
 from app.domain.batch import Batch, BatchStatus
 from app.domain.errors import InvalidRequest
 from app.domain.model import pointer
-from app.web.batch_openapi import CREATES_BATCH, FILTERED, LOCATION
+from app.governance.integrity import settle_for
+from app.web.audit import note
+from app.web.batch_openapi import CREATES_BATCH, FILTERED, LINK, LOCATION
 from app.web.body import JSON
 from app.web.evaluations import Serving
 from app.web.idempotency import claimed, digest_of, key_of
+from app.web.limits import require_money, require_price
 from app.web.openapi import PROBLEMS
 from app.web.pages import link_next, read_cursor, write_cursor
+from app.web.queries import refuse_other_queries
 from app.web.upload import receive_batch
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
@@ -55,13 +60,23 @@ async def create_batch(request: Request, service: Serving) -> Response:
             response = replayed
             if response is None:
                 keep = None if key is None else partial(keep_under, key)
-                response = accepted(await service.desk.accept(request.state.project, intake, keep))
+                await require_money(request)
+                require_price(request, intake.options.rubric, intake.options.judge)
+                project, payer = request.state.project, request.state.key
+                intake = replace(intake, options=await settle_for(project, intake.options, service.policies))
+                api_key = None if payer is None else payer.id
+                response = accepted(await service.desk.accept(project, intake, keep, api_key=api_key))
     # A replay leads to the same batch: its address is made from the answer that was kept.
     response.headers["Location"] = f"/v1/batches/{json.loads(bytes(response.body))['id']}"
     return response
 
 
-@router.get("", summary="List batches", responses={200: {"model": BatchPage}, **PROBLEMS}, openapi_extra=FILTERED)
+@router.get(
+    "",
+    summary="List batches",
+    responses={200: {"model": BatchPage, "headers": {"Link": LINK}}, **PROBLEMS},
+    openapi_extra=FILTERED,
+)
 async def list_batches(
     request: Request,
     service: Serving,
@@ -76,6 +91,8 @@ async def list_batches(
 
     `next`, and the `Link` header, lead to the page after this one; batches that come in meanwhile shift nothing.
     """
+    known = ("name", "rubric", "status", "limit", "cursor")
+    refuse_other_queries(request, *known, beginning=METADATA)
     wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata(request))
     after = read_cursor(cursor)
     # One more than asked for tells whether there is a next page.
@@ -104,7 +121,8 @@ async def pause_batch(request: Request, service: Serving, batch_id: str) -> Resp
 async def resume_batch(request: Request, service: Serving, batch_id: str) -> Response:
     """Goes on with a paused batch where it stopped. One that is queued or running stays as it is.
 
-    409 `batch-finished` where it is completed or cancelled.
+    409 `batch-finished` where it is completed or cancelled; 429 `queue-limit-reached` or 503 `overloaded` where too
+    much waits already.
     """
     return answer(await service.desk.resume(request.state.project, batch_id))
 
@@ -125,6 +143,7 @@ async def erase_batch(request: Request, service: Serving, batch_id: str) -> None
     A result that comes in afterwards is refused. There is no way back.
     """
     await service.desk.erase(request.state.project, batch_id)
+    await note(request, service, "batch.erased", batch_id)
 
 
 def accepted(batch: Batch) -> Response:

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from app.domain.dialogue import Limits
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import Model, validate
+from app.web.bodies import Bodies
 from app.web.problems import Refused
 
 JSON = "application/json"
@@ -22,16 +23,24 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     """A FastAPI dependency that reads the body as `model`; it keeps the raw bytes as `request.state.body`."""
 
     async def read(request: Request) -> Model:
-        limits: Limits = request.app.state.limits
-        require_media_type(request.headers, JSON)
-        request.state.body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
-        return validate(model, decode(request.state.body), limits)
+        return await read_body(request, model)
 
     return read
 
 
+async def read_body(request: Request, model: type[Model]) -> Model:
+    """The body as `model`; its raw bytes stay as `request.state.body`. Raises Refused, InvalidDocument, Overloaded."""
+    limits: Limits = request.app.state.limits
+    require_media_type(request.headers, JSON)
+    request.state.body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
+    return validate(model, decode(request.state.body), limits)
+
+
 def require_media_type(headers: Mapping[str, str], *taken: str) -> str:
     """The body's media type; raises Refused (415) for anything but one of those `taken`, unencoded and in UTF-8."""
+    if headers.get("content-type") in taken and "content-encoding" not in headers:
+        # As nearly everybody sends it; reading it like a mail's takes longer than reading the body.
+        return headers["content-type"]
     message = Message()
     message["content-type"] = headers.get("content-type", "")
     # Without the header, `email` would call it text/plain.
@@ -53,15 +62,18 @@ def unsupported(detail: str) -> Refused:
 
 async def receive(request: Request, maximum: int, timeout_seconds: float) -> bytes:
     """The body; raises Refused: 413 as soon as it passes `maximum` bytes, 408 where it takes too long, 400 where it
-    breaks off."""
+    breaks off; and Overloaded where too many large ones are arriving."""
     refuse_declared(request.headers, maximum)
+    bodies: Bodies = request.app.state.bodies
     body = bytearray()
     try:
-        async with asyncio.timeout(timeout_seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > maximum:
-                    raise too_large(maximum)
+        with bodies.arriving() as hold:
+            async with asyncio.timeout(timeout_seconds):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > maximum:
+                        raise too_large(maximum)
+                    hold(len(body))
     except TimeoutError:
         raise too_slow(f"the body did not arrive within {timeout_seconds:g} s") from None
     except ClientDisconnect:

@@ -13,6 +13,7 @@ from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.web.analyses import may_write
 from app.web.body import JSON, body_of
 from app.web.evaluations import Serving
+from app.web.limits import evaluating, require_place, require_price
 from app.web.meta_openapi import CHECKS_JUDGE, COMPARES, GATES
 from app.web.openapi import PROBLEMS
 from app.web.problems import Refused
@@ -45,9 +46,15 @@ async def gate_batch(
 ) -> Response:
     """The verdict, with every reason. `check_judge` asks the judge for the anchors first; that needs a key that
     writes."""
-    if body.check_judge:
+    if not body.check_judge:
+        report = await service.meta.gate(request.state.project, body)
+    else:
         refuse_reader(request)
-    report = await service.meta.gate(request.state.project, body)
+        async with evaluating(request):
+            if body.judge_check is None:  # else the judge is not asked
+                rated = await service.desk.find(request.state.project, body.candidate)
+                require_price(request, rated.rubric, rated.judge, pointer="/check_judge")
+            report = await service.meta.gate(request.state.project, body)
     return Response(report.model_dump_json(), media_type=JSON)
 
 
@@ -56,12 +63,15 @@ async def gate_batch(
     summary="Check the judge for drift",
     responses={200: {"model": JudgeCheck}, **PROBLEMS},
     openapi_extra=CHECKS_JUDGE,
+    dependencies=[Depends(require_place)],
 )
 async def check_judge(
     request: Request, service: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
 ) -> Response:
     """Scores the rubric's frozen anchors, past every cache, and compares with the ratings that were stored."""
-    check = await service.meta.check_judge(request.state.project, body)
+    async with evaluating(request):
+        require_price(request, body.rubric, body.judge)
+        check = await service.meta.check_judge(request.state.project, body)
     return Response(check.model_dump_json(), media_type=JSON)
 
 

@@ -5,7 +5,8 @@ It works where no CDN can be reached, below any prefix and behind any proxy, and
 
 from __future__ import annotations
 
-from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.docs import get_swagger_ui_html
@@ -29,5 +30,9 @@ async def docs() -> Response:
 
 def mount_assets(application: FastAPI) -> None:
     """Swagger UI's script, style and icon."""
-    folder = files("fastapi_swagger") / "resources"
-    application.mount("/docs/assets", StaticFiles(directory=str(folder)), name="docs-assets")
+    # The package is not loaded: nothing of it is wanted but its files.
+    found = find_spec("fastapi_swagger")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("no module named 'fastapi_swagger'", name="fastapi_swagger")
+    folder = Path(found.origin).parent / "resources"
+    application.mount("/docs/assets", StaticFiles(directory=folder), name="docs-assets")

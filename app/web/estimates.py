@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request, Response
 
 from app.batches.spool import Spool
 from app.domain.estimate import EstimateReport
+from app.governance.integrity import settle_for
 from app.web.batch_openapi import ESTIMATES_BATCH
 from app.web.body import JSON
 from app.web.evaluations import Serving
@@ -27,5 +30,7 @@ async def create_estimate(request: Request, service: Serving) -> Response:
     Nothing is stored, and nobody is called.
     """
     async with Spool() as spool:
-        report = await service.desk.estimate(await receive_batch(request, service.desk, spool))
+        intake = await receive_batch(request, service.desk, spool)
+        options = await settle_for(request.state.project, intake.options, service.policies)
+        report = await service.desk.estimate(replace(intake, options=options))
     return Response(report.model_dump_json(), media_type=JSON)

@@ -8,20 +8,33 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from app.bootstrap import Service
+from app.call_cache import collect_keys
 from app.domain.errors import NotFound
-from app.domain.evaluation import Evaluation, EvaluationRequest
+from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest
+from app.domain.record_json import write_json
+from app.governance.integrity import settle_for
+from app.meta.reliabilities import key_of
 from app.pipeline import evaluate
-from app.web.body import body_of
+from app.web.body import read_body
 from app.web.idempotency import once
+from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import EXAMPLE, PROBLEMS, creates
+from app.web.queries import refuse_other_queries
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 
 Include = Literal["trace", "request"]
 
 
-def service_of(request: Request) -> Service:
-    """The service that this application serves."""
+class ReadEvaluation(Evaluation):
+    """An evaluation, with what `include` asks for beside it."""
+
+    trace: list[CallTrace] | None = None
+    request: EvaluationRequest | None = None
+
+
+async def service_of(request: Request) -> Service:
+    """The service that this application serves. Asynchronous, or FastAPI would ask a thread for it at each request."""
     service: Service = request.app.state.service
     return service
 
@@ -35,26 +48,35 @@ Serving = Annotated[Service, Depends(service_of)]
     responses={200: {"model": Evaluation}, **PROBLEMS},
     openapi_extra=creates(EvaluationRequest, EXAMPLE),
 )
-async def create_evaluation(
-    request: Request, service: Serving, body: Annotated[EvaluationRequest, Depends(body_of(EvaluationRequest))]
-) -> Response:
+async def create_evaluation(request: Request) -> Response:
     """Rates every aspect of the rubric, blends the relevance in, signs and stores the result."""
+    # No dependencies of FastAPI's: this is the one route of which their cost is felt, and `app.web.direct` calls it
+    # past them.
+    service = await service_of(request)
+    await require_place(request)
+    body = await read_body(request, EvaluationRequest)
 
     async def make() -> Response:
-        record = await evaluate(body, service.instruments)
+        async with evaluating(request):
+            require_price(request, body.rubric, body.judge)
+            asked = await settle_for(request.state.project, body, service.policies)
+            with collect_keys() as calls:
+                record = await evaluate(asked, service.instruments)
         project: str = request.state.project
-        await service.store.save(project, record)
-        evaluation = await service.reliabilities.mark(project, record.evaluation)
-        return Response(evaluation.model_dump_json(), media_type="application/json")
+        written = write_json(record)
+        await service.store.save(project, record, tuple(calls), written=written.record)
+        badge = await service.reliabilities.of(project, key_of(record.evaluation))
+        return Response(written.mark(badge), media_type="application/json")
 
     return await once(request, service.store, make)
 
 
-@router.get("/{evaluation_id}", summary="Read a score again", responses={200: {"model": Evaluation}, **PROBLEMS})
+@router.get("/{evaluation_id}", summary="Read a score again", responses={200: {"model": ReadEvaluation}, **PROBLEMS})
 async def read_evaluation(
     request: Request, service: Serving, evaluation_id: str, include: Annotated[list[Include] | None, Query()] = None
 ) -> Response:
     """The stored result; `include=trace` adds the judge's raw replies, `include=request` what was asked."""
+    refuse_other_queries(request, "include", repeated="include")
     project: str = request.state.project
     record = await service.store.find(project, evaluation_id)
     if record is None:

@@ -87,10 +87,17 @@ KEEPS_RATINGS = {
     "parameters": [IDEMPOTENCY_KEY],
 }
 
+KEPT = {
+    "description": "`added` and `replaced` of what was sent",
+    "content": {JSON: {"schema": {"type": "object", "additionalProperties": {"type": "integer"}}}},
+}
 RATINGS = {
-    "description": "`added` and `replaced` of what was sent, or one `StoredRating` a line",
-    "content": {
-        JSON: {"schema": {"type": "object", "additionalProperties": {"type": "integer"}}},
-        NDJSON: {"schema": {"type": "string"}},
+    "description": "one `StoredRating` a line",
+    "headers": {
+        "X-Next-Cursor": {
+            "description": "`cursor` of the next page; none on the last",
+            "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        }
     },
+    "content": {NDJSON: {"schema": {"type": "string"}}},
 }

@@ -6,16 +6,21 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Callable, Iterable, Mapping
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.domain.errors import SaitenError
+from app.adapters.telemetry import METHODS
+from app.domain.errors import NotFound, SaitenError
+from app.governance.acting import ANONYMOUS, acting_as
 from app.log_context import working_on
-from app.ports import APIKey
+from app.ports import APIKey, Telemetry
 from app.web.admission import Admission, Admitted, bearer_of, cookie_of
+from app.web.audit import note_refusal
 from app.web.dashboard.errors import show_status, wants_page
+from app.web.limits import count_request, describe_allowance
 from app.web.problems import Refused, answer_error, problem
 
 logger = logging.getLogger("saiten.web")
@@ -24,20 +29,33 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/")
 """POST that reads: the body holds the question."""
 
+OWN_ID = re.compile(r"[a-z]{2,3}_[0-9a-f]{12,40}|[0-9]{1,12}")
+"""What of an address the log may say: ids that Saiten made, and positions."""
+
 READING = frozenset({"GET", "HEAD"})
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+UNMATCHED = "unmatched"
+"""The route of a request that reached none: of unknown paths, of files, and of what is refused before (401, 429 …)."""
+
 MOST_HEADER_BYTES = 32 * 1024
 SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
 }
+RawHeader = tuple[bytes, bytes]
+RAW_SAFE_HEADERS: tuple[RawHeader, ...] = tuple(
+    (name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()
+)
 
 
 class RequestFrame:
-    """The outermost layer: request id, headers, log record, and a problem document for what nobody expected."""
+    """The outermost layer: request id, headers, log record, count, and a problem document for what nobody expected."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, telemetry: Callable[[], Telemetry]) -> None:
         self._app = app
+        self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,10 +70,7 @@ class RequestFrame:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-Id"] = request_id
-                for name, value in SAFE_HEADERS.items():
-                    headers.setdefault(name, value)
+                message["headers"] = add_headers(message.get("headers", ()), request_id, describe_allowance(scope))
             await send(message)
 
         # RFC 9110: whatever answers GET answers HEAD. Uvicorn leaves the body out by the method that it read itself.
@@ -74,8 +89,10 @@ class RequestFrame:
             response = problem(500, "internal-error", title, detail, instance=scope["path"])
             await response(scope, receive, frame)
         finally:
-            about = {"request_id": request_id, "method": scope["method"], "path": scope["path"], "status": answered}
-            logger.info("request", extra={**about, "seconds": round(time.monotonic() - started, 4)})
+            about = {"request_id": request_id, "method": method_of(scope), "path": path_of(inner), "status": answered}
+            seconds = time.monotonic() - started
+            logger.info("request", extra={**about, "seconds": round(seconds, 4)})
+            self._telemetry().answered(route_of(inner), scope["method"], answered, seconds)
 
 
 class Gatekeeper:
@@ -93,26 +110,56 @@ class Gatekeeper:
         try:
             refuse_large(request.headers)
             refuse_smuggling(request.headers)
+            refuse_version(scope)
+            refuse_controls(scope)
             # The router's own path: `request.url` is put together from the Host header, which the caller writes.
             if scope["path"] == "/v1" or scope["path"].startswith("/v1/"):
                 admitted = await self._admit(request)
-                scope.setdefault("state", {}).update(project=admitted.project, scope=admitted.scope)
+                scope.setdefault("state", {}).update(
+                    project=admitted.project, scope=admitted.scope, actor=admitted.actor, key=admitted.key
+                )
+                await count_request(request, admitted.key)
+                if admitted.key is not None:
+                    await require_right(request, admitted.key)
         except SaitenError as error:
             await answer_error(request, error)(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        with acting_as(scope.get("state", {}).get("actor", ANONYMOUS)):
+            await self._app(scope, receive, send)
 
     async def _admit(self, request: Request) -> Admitted:
-        """The caller, who may do what the request asks for."""
+        """The caller."""
         token = bearer_of(request)
         if token is None and request.method in READING:
             # The dashboard's own downloads and events. No other site can have a browser send the cookie along with
             # anything but a page that is opened, and what writes wants the header.
             token = cookie_of(request)
-        admitted = await self._admission.admit(request, token)
-        if admitted.key is not None:
-            require_scope(admitted.key, request.method, scope_path(request))
-        return admitted
+        return await self._admission.admit(request, token)
+
+
+def add_headers(given: Iterable[RawHeader], request_id: str, allowance: Mapping[str, str]) -> list[RawHeader]:
+    """An answer's headers with the request's id and how its key stands in place of any others, and the safe ones where
+    they are not set. As bytes, names in small letters: this is done for every answer."""
+    own = [(name.lower().encode(), value.encode()) for name, value in allowance.items()]
+    own.append((b"x-request-id", request_id.encode()))
+    replaced = {name for name, _ in own}
+    kept = [(name, value) for name, value in given if name not in replaced]
+    names = {name for name, _ in kept}
+    return [*kept, *own, *(header for header in RAW_SAFE_HEADERS if header[0] not in names)]
+
+
+def route_of(scope: Scope) -> str:
+    """The template of the route that the router chose, such as `/v1/batches/{batch_id}`: never the path itself."""
+    return str(getattr(scope.get("route"), "path", UNMATCHED))
+
+
+def path_of(scope: Scope) -> str:
+    """The route with Saiten's own ids in it. Whatever else a caller writes into an address may be a text, or a key."""
+    path = route_of(scope)
+    for name, value in scope.get("path_params", {}).items():
+        if OWN_ID.fullmatch(str(value)):
+            path = path.replace(f"{{{name}}}", str(value))
+    return path
 
 
 def refuse_large(headers: Headers) -> None:
@@ -130,16 +177,44 @@ def refuse_smuggling(headers: Headers) -> None:
         raise Refused(400, "ambiguous-framing", "The request's length is ambiguous", detail, {"Connection": "close"})
 
 
+def refuse_version(scope: Scope) -> None:
+    """Raises Refused (400) for HTTP of another major version, which would be read as 1.1 all the same."""
+    if not scope["http_version"].startswith("1."):
+        detail = "this server speaks HTTP/1.1"
+        raise Refused(400, "invalid-http", "The request is not valid HTTP", detail, {"Connection": "close"})
+
+
+def refuse_controls(scope: Scope) -> None:
+    """Raises NotFound for a path with a control character: no route has one, but the router's patterns end before a
+    line's end, and then the path is not what it is compared with elsewhere."""
+    if CONTROL.search(scope["path"]):
+        raise NotFound("no address holds a control character")
+
+
+def method_of(scope: Scope) -> str:
+    """The method where HTTP knows it: whatever else a caller writes there may be a text, or a key."""
+    return scope["method"] if scope["method"] in METHODS else "OTHER"
+
+
 def scope_path(request: Request) -> str:
     """The path as the router sees it."""
     path: str = request.scope["path"]
     return path
 
 
+async def require_right(request: Request, key: APIKey) -> None:
+    """The same as `require_scope`, and the audit log holds who tried to administer."""
+    try:
+        require_scope(key, request.method, scope_path(request))
+    except Refused:
+        await note_refusal(request)
+        raise
+
+
 def require_scope(key: APIKey, method: str, path: str) -> None:
     """Raises Refused (403) where the key may only read and the request would write."""
     reads = method in {"GET", "HEAD", "OPTIONS"} or (method == "POST" and path.startswith(ASKING))
     if key.scope == "read" and not reads:
-        logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope", "method": method})
+        logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})
         detail = "this key may only read; make one with `saiten keys create --scope write`"
         raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)

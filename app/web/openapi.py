@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
 from app.domain.evaluation import EvaluationRequest
+from app.web.openapi_answers import complete
 
 TEMPLATE = "#/components/schemas/{model}"
 
@@ -44,9 +45,11 @@ DESCRIPTIONS = {
     413: "The body is too large",
     415: "Not UTF-8, or not of a media type that is taken",
     422: "The body does not fit; `errors` points at each fault",
+    431: "The header block is too large",
+    429: "A limit of the key or project is reached; see `code`, `Retry-After` and `RateLimit`",
     500: "A defect of Saiten; the log has a record with the `X-Request-Id`",
     502: "The judge's reply was no rating, or it refused the request",
-    503: "Judge, translator or store out of reach, out of quota or unauthorized; see `code` and `Retry-After`",
+    503: "Overloaded, or judge, translator or store out of reach, out of quota or unauthorized; see `code`",
     507: "The store is full",
 }
 
@@ -101,5 +104,6 @@ def describe(application: FastAPI, documented: Sequence[type[BaseModel]]) -> dic
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         # An empty object beside it: without any key configured, loopback needs none.
         document["security"] = [{"key": []}, {}]
+        complete(document, PROBLEMS)
         application.openapi_schema = document
     return application.openapi_schema

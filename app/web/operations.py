@@ -11,12 +11,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from app import __version__
 from app.domain.errors import StoreUnavailable
 from app.web.evaluations import Serving
+from app.web.limits import describe_key
 from app.web.openapi import PROBLEMS
 from app.web.problems import Refused
 
 router = APIRouter(tags=["operate"])
 probes = APIRouter(tags=["operate"])
 """What a worker answers too."""
+
+METRICS = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
 READY_SECONDS = 3.0
 """A store that takes longer to say anything hangs, and whoever asks does not wait for ever."""
@@ -41,15 +44,15 @@ async def ready(request: Request, service: Serving) -> dict[str, str]:
     return {"status": "ready"}
 
 
-@probes.get("/metrics", summary="Prometheus metrics", response_class=Response)
+@probes.get("/metrics", summary="Prometheus metrics", response_class=Response, responses={200: METRICS})
 async def metrics(service: Serving) -> Response:
     """Names start with `saiten_`; no label carries caller text."""
     return Response(generate_latest(service.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/info", summary="Which service this is", responses=PROBLEMS)
-async def info(service: Serving) -> dict[str, Any]:
-    """Version, judge, translator, encoder, limits."""
+async def info(request: Request, service: Serving) -> dict[str, Any]:
+    """Version, judge, translator, encoder, limits, and the caller's key: its limits, and what it has cost today."""
     instruments = service.instruments
     return {
         "version": __version__,
@@ -62,4 +65,5 @@ async def info(service: Serving) -> dict[str, Any]:
         "encoder": service.encoder_settings,
         "rubrics": [rubric.id for rubric in instruments.rubrics.list()],
         "limits": service.settings.limits.model_dump(),
+        "key": await describe_key(request),
     }

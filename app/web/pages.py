@@ -45,8 +45,11 @@ def unknown_cursor() -> InvalidRequest:
 
 def link_next(request: Request, cursor: str | None) -> dict[str, str]:
     """The `Link` header (RFC 8288) to the next page with the same filter; none after the last page."""
-    if cursor is None:
-        return {}
-    query = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+    return {} if cursor is None else link_to(request, cursor=cursor)
+
+
+def link_to(request: Request, **changed: str) -> dict[str, str]:
+    """The `Link` header (RFC 8288) to the next page, which is this one with these entries of the query changed."""
+    query = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
     # The path alone: the host is whatever the caller wrote into its Host header.
-    return {"Link": f'<{request.scope["path"]}?{urlencode([*query, ("cursor", cursor)])}>; rel="next"'}
+    return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}

@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from app.domain import errors
 from app.domain.errors import InvalidRequest, SaitenError, UpstreamError
@@ -30,10 +31,17 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.RubricNotSupported: 422,
     errors.LanguageNotSupported: 422,
     errors.BaselineNotSupported: 422,
+    errors.PriceUnknown: 422,
+    errors.SuspectedInjection: 422,
     errors.NotFound: 404,
     errors.IdempotencyKeyReused: 422,
     errors.IdempotencyKeyInUse: 409,
     errors.BatchFinished: 409,
+    errors.LimitReached: 429,
+    errors.RequestLimitReached: 429,
+    errors.CostLimitReached: 429,
+    errors.QueueLimitReached: 429,
+    errors.Overloaded: 503,
     errors.SignatureMismatch: 409,
     errors.RubricInvalid: 500,
     errors.SettingsInvalid: 500,
@@ -48,7 +56,8 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.TranslatorQuotaExhausted: 503,
     errors.TranslatorUnauthorized: 503,
     errors.TranslatorRefusedRequest: 502,
-    errors.TranslatorNotConfigured: 503,
+    # Asking again does not help, and nothing is broken: this service does not offer the English path.
+    errors.TranslatorNotConfigured: 422,
     errors.StoreError: 500,
     errors.StoreUnavailable: 503,
     errors.StoreFull: 507,
@@ -56,6 +65,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
 }
 """A test walks the tree and fails where a class is missing."""
 
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_FAULTS = 20
 MOST_CHARACTERS = 200
 RETRY_SECONDS = 10.0
@@ -134,6 +144,8 @@ def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
     """What is wrong where, for the callers' eyes."""
     if isinstance(error, InvalidDocument):
         return error.faults
+    if isinstance(error, errors.SuspectedInjection) and error.faults:
+        return error.faults
     if isinstance(error, InvalidLines):
         # A record stands in a document's field `data`, a line in a body that is nothing but lines.
         root = "/data" if error.noun == "record" else ""
@@ -145,6 +157,8 @@ def headers_of(error: SaitenError, status: int) -> dict[str, str]:
     """`Retry-After` on everything that may pass by itself."""
     if isinstance(error, Refused):
         return error.headers
+    if isinstance(error, errors.LimitReached):
+        return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
     if isinstance(error, errors.IdempotencyKeyInUse):
         return {"Retry-After": str(math.ceil(RETRY_SECONDS))}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -165,7 +179,22 @@ def answer_http_error(request: Request, error: Exception) -> Response:
     code = status.phrase.lower().replace(" ", "-")
     path: str = request.scope["path"]
     detail = status.description or status.phrase
-    return problem(status, code, status.phrase, detail, instance=path, headers=error.headers)
+    headers = dict(error.headers or {})
+    if status == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := allowed_methods(request)):
+        headers["Allow"] = ", ".join(allowed)
+    return problem(status, code, status.phrase, detail, instance=path, headers=headers)
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """What may be done with the request's path. Starlette's own answer knows the first of its routes alone."""
+    routes = request.app.routes
+    found = [
+        method
+        for method in METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    # Whatever answers GET answers HEAD: `app.web.middleware`.
+    return ["HEAD", *found] if "GET" in found else found
 
 
 def answer_query_error(request: Request, error: Exception) -> Response:

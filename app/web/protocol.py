@@ -1,15 +1,22 @@
-"""HTTP/1.1 as uvicorn speaks it, for callers who never finish what they send.
+"""HTTP/1.1 as uvicorn speaks it, for callers who never finish what they send, or never read what they are sent.
 
 Uvicorn limits idle connections, and the routes limit the bodies that they read. What neither sees is cut here: headers
-that never end, and the rest of a body after its answer has gone out (401, 404, 413, a GET with a body).
+that never end, the rest of a body after its answer has gone out (401, 404, 413, a GET with a body), and an answer that
+nobody takes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from app.web.middleware import SAFE_HEADERS
+from app.web.problems import problem
+from app.web.unsent import count_unsent, reset
 
 HEADER_SECONDS = 25.0
 LINGER_SECONDS = 5.0
@@ -18,6 +25,10 @@ LINGER_SECONDS = 5.0
 LINGER_BYTES_PER_SECOND = 50_000
 LONGEST_LINGER_SECONDS = 25.0
 """A second more for so many bytes, to that bound: many clients read no answer before they have sent a large body."""
+
+READER_SECONDS = 60.0
+READER_BYTES_PER_SECOND = 1000
+"""Whoever takes less of an answer that is waiting, over so many seconds, is cut off: it stands in memory meanwhile."""
 
 
 class ImpatientProtocol(H11Protocol):
@@ -32,6 +43,7 @@ class ImpatientProtocol(H11Protocol):
     _patience: float | None = None
     _received = 0
     _granted = 0.0
+    _reader: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -48,7 +60,43 @@ class ImpatientProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_timer(None)
+        self._stop_reader_timer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More of an answer waits than the system takes: from here on its reader has to show that there is one."""
+        super().pause_writing()
+        self._stop_reader_timer()
+        self._time_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_reader_timer()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._close()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP, as a problem document like any other; nothing more where an answer has begun already."""
+        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            self._close()
+            return
+        if self.cycle is not None and not self.cycle.response_complete:
+            # A body broke in the middle. This is its answer: the application's own, if it still comes, goes nowhere.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        headers = {"Connection": "close", "X-Request-Id": secrets.token_hex(12), **SAFE_HEADERS}
+        detail = "the request does not follow HTTP/1.1 (RFC 9112)"
+        answer = problem(400, "invalid-http", "The request is not valid HTTP", detail, instance="", headers=headers)
+        events: tuple[Any, ...] = (
+            h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request"),
+            h11.Data(data=bytes(answer.body)),
+            h11.EndOfMessage(),
+        )
+        for event in events:
+            self.transport.write(self.conn.send(event) or b"")
+        self._close()
 
     def _watch(self) -> None:
         seconds = self._find_patience()
@@ -76,7 +124,30 @@ class ImpatientProtocol(H11Protocol):
         earned = LINGER_SECONDS + self._received / LINGER_BYTES_PER_SECOND if lingering else 0.0
         more = min(earned, LONGEST_LINGER_SECONDS) - self._granted
         if more <= 0:
-            self.transport.close()
+            self._close()
             return
         self._granted += more
         self._timer = self.loop.call_later(more, self._give_up)
+
+    def _close(self) -> None:
+        """Closes once what was written has gone out, or at the latest after the time that a reader has."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size() and self._reader is None:
+            self._time_reader()
+
+    def _time_reader(self) -> None:
+        waiting = count_unsent(self.transport)
+        self._reader = self.loop.call_later(READER_SECONDS, self._judge_reader, waiting)
+
+    def _judge_reader(self, before: int) -> None:
+        """Nothing is added while writing is paused, so what is gone was read."""
+        taken = before - count_unsent(self.transport)
+        if taken < READER_SECONDS * READER_BYTES_PER_SECOND or self.transport.is_closing():
+            reset(self.transport)
+        else:
+            self._time_reader()
+
+    def _stop_reader_timer(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None

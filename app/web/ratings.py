@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -15,11 +14,13 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.rating_lines import locate_fault, read_rating_lines
 from app.domain.validation import validate
+from app.web.audit import note
 from app.web.body import JSON, decode, receive, require_media_type
 from app.web.evaluations import Serving
 from app.web.idempotency import once
-from app.web.meta_openapi import KEEPS_RATINGS, RATINGS
+from app.web.meta_openapi import KEEPS_RATINGS, KEPT, RATINGS
 from app.web.openapi import PROBLEMS
+from app.web.queries import refuse_other_queries
 from app.web.upload import NDJSON
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
@@ -37,7 +38,7 @@ def filter_of(
 Wanted = Annotated[RatingFilter, Depends(filter_of)]
 
 
-@router.post("", summary="Keep human ratings", responses={200: RATINGS, **PROBLEMS}, openapi_extra=KEEPS_RATINGS)
+@router.post("", summary="Keep human ratings", responses={200: KEPT, **PROBLEMS}, openapi_extra=KEEPS_RATINGS)
 async def keep_ratings(request: Request, service: Serving) -> Response:
     """Keeps all ratings of the body, or none where one is not valid.
 
@@ -61,7 +62,7 @@ async def keep_ratings(request: Request, service: Serving) -> Response:
     return await once(request, service.store, make)
 
 
-@router.get("", summary="Read human ratings", responses={200: RATINGS, **PROBLEMS})
+@router.get("", summary="Read human ratings", response_class=Response, responses={200: RATINGS, **PROBLEMS})
 async def list_ratings(
     request: Request,
     service: Serving,
@@ -84,7 +85,14 @@ async def remove_ratings(request: Request, service: Serving, wanted: Wanted) -> 
     refuse_other_queries(request, *RatingFilter.model_fields)
     if wanted == RatingFilter():
         raise InvalidRequest("name an item, an evaluation, a batch or a rater", pointer="/query")
-    return {"removed": await service.meta.remove_ratings(request.state.project, wanted)}
+    removed = await service.meta.remove_ratings(request.state.project, wanted)
+    if removed:
+        # Only what Saiten named itself: names of raters and items are the caller's texts.
+        target = wanted.batch or wanted.evaluation or "ratings"
+        await note(
+            request, service, "ratings.removed", target, removed=removed, by=[*wanted.model_dump(exclude_none=True)]
+        )
+    return {"removed": removed}
 
 
 def read_one(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
@@ -98,15 +106,6 @@ def read_ratings(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[i
     if not ratings:
         raise InvalidRequest("the body holds no rating; send one JSON object a line")
     return ratings, lines
-
-
-def refuse_other_queries(request: Request, *known: str) -> None:
-    """Raises InvalidRequest for what is no filter, or given twice: passed over, it would mean more than was meant."""
-    for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
-        if name not in known:
-            raise InvalidRequest(f"is not known; known are {', '.join(known)}", pointer=f"/query/{name[:64]}")
-        if count > 1:
-            raise InvalidRequest("is given more than once", pointer=f"/query/{name}")
 
 
 def write_rating(rating: StoredRating) -> str:

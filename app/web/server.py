@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import time
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -12,17 +13,32 @@ import uvicorn
 
 from app.settings import Settings
 from app.web.application import create_application
-from app.web.protocol import ImpatientProtocol
+from app.web.farewell import Farewell, PartingProtocol
 
 LARGEST_HEADER_BYTES = 256 * 1024
 """Beyond it the connection is cut. The application's own, smaller bound can still answer 431."""
 
 
+STOP_SECONDS = 23
+"""From SIGTERM to the end of the last request, the drain included: with the closing of everything a stop takes less
+than 25 s."""
+
+IDLE_SECONDS = 75
+"""How long a connection is kept for a caller's next request. Longer than balancers keep theirs (60 s is usual), so that
+it is they who close: the other way round a request may meet a connection that is being closed."""
+
+
+PARTING_SECONDS = 8.0
+"""After the drain, for connections that nobody used in all that time. Whoever closes one may do so under a request that
+is on its way; the longer nobody has used it, the less likely that is."""
+
+
 class DrainingServer(uvicorn.Server):
     """On SIGTERM readiness fails at once, while the listener stays for `drain_seconds`.
 
-    A load balancer needs that long to notice: closing the listener first would refuse what it still sends. A second
-    signal, or SIGINT, stops at once; requests in flight finish in any case.
+    A load balancer needs that long to notice: closing the listener first would refuse what it still sends. Meanwhile
+    every answer takes leave of its connection. A second signal, or SIGINT, stops at once, as does a signal before the
+    service was ready; requests in flight finish in any case, up to STOP_SECONDS after the first signal.
     """
 
     def __init__(self, config: uvicorn.Config, state: Any, drain_seconds: float) -> None:
@@ -32,10 +48,13 @@ class DrainingServer(uvicorn.Server):
         self._exit_at: float | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if sig != signal.SIGTERM or self._exit_at is not None or not self._drain_seconds:
+        self._state.parting_seconds = 0.0
+        at_once = self._exit_at is not None or not self._drain_seconds or not self.started
+        if sig != signal.SIGTERM or at_once:
             super().handle_exit(sig, frame)
             return
         self._state.draining = True
+        self._state.parting_seconds = PARTING_SECONDS
         self._exit_at = time.monotonic() + self._drain_seconds
 
     async def on_tick(self, counter: int) -> bool:
@@ -57,15 +76,15 @@ def make_server(settings: Settings) -> DrainingServer:
     """A server that is ready to `run` or `serve`."""
     application = create_application(settings)
     config = uvicorn.Config(
-        application,
-        http=ImpatientProtocol,
+        Farewell(application, application.state),
+        http=partial(PartingProtocol, state=application.state),  # type: ignore[arg-type]
+        ws="none",
         h11_max_incomplete_event_size=LARGEST_HEADER_BYTES,
         lifespan="on",
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_keep_alive=15,
-        # With the drain before it, a stop takes less than 25 s.
-        timeout_graceful_shutdown=18,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=int(STOP_SECONDS - settings.drain_seconds),
     )
     return DrainingServer(config, application.state, settings.drain_seconds)

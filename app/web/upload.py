@@ -13,6 +13,7 @@ from app.batches.intake import Intake
 from app.batches.spool import Spool
 from app.domain.dialogue import Limits
 from app.domain.strict_json import StrictJSONError
+from app.web.bodies import Bodies
 from app.web.body import (
     JSON,
     broken_off,
@@ -34,7 +35,8 @@ class Upload:
 
     Reading raises Refused: 413 as soon as the body passes `limits.batch_bytes`; 408 where it is silent for longer than
     the body's time limit, or slower than `SLOWEST_BYTES_PER_SECOND` beyond it; 400 where it breaks off. Only the time
-    that the caller is waited for counts, not what is done with the pieces.
+    that the caller is waited for counts, not what is done with the pieces. Overloaded where too many large bodies are
+    arriving.
     """
 
     def __init__(self, request: Request) -> None:
@@ -43,17 +45,22 @@ class Upload:
         refuse_declared(request.headers, limits.batch_bytes)
         self._request = request
         self._maximum = limits.batch_bytes
+        self._most_held = limits.body_bytes
+        self._bodies: Bodies = request.app.state.bodies
         self._timeout_seconds: float = request.app.state.body_timeout_seconds
         self._received = 0
         self._waited_seconds = 0.0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces = self._request.stream()
-        while (piece := await self._wait(pieces)) is not None:
-            self._received += len(piece)
-            if self._received > self._maximum:
-                raise too_large(self._maximum)
-            yield piece
+        with self._bodies.arriving() as hold:
+            while (piece := await self._wait(pieces)) is not None:
+                self._received += len(piece)
+                if self._received > self._maximum:
+                    raise too_large(self._maximum)
+                # Of what has arrived no more is kept than one value, which may be as large as a whole body elsewhere.
+                hold(min(self._received, self._most_held))
+                yield piece
 
     async def _wait(self, pieces: AsyncIterator[bytes]) -> bytes | None:
         """The next piece; None after the last."""

@@ -217,7 +217,7 @@ async def test_another_projects_batch_is_not_there(store: BatchStore) -> None:
     assert await store.pause("ba_1", "why", "…", project="rivals") is None
     assert await store.resume("rivals", "ba_1") is None
     assert await store.cancel("rivals", "ba_1") is None
-    assert await store.erase("rivals", "ba_1") is None
+    assert not await store.erase("rivals", "ba_1")
     assert await status(store) == "running"
     assert await store.project_of("ba_1") == "team"
 
@@ -227,7 +227,7 @@ async def test_what_no_column_can_hold_is_not_there(store: BatchStore, text: str
     assert await store.find("team", text) is None
     assert await store.results("team", text, after=-1, limit=1) == []
     assert await store.cancel("team", text) is None
-    assert await store.erase("team", text) is None
+    assert not await store.erase("team", text)
 
 
 # Working
@@ -631,9 +631,8 @@ async def test_an_erased_batch_leaves_nothing_and_late_results_are_refused(store
     await make_batch(store)
     work = await claim(store, 0)
     await store.commit("w1", [finish(work, 0), finish(work, 1), fail(work, 2)], [])
-    keys = await store.erase("team", "ba_1")
-    assert keys is not None
-    assert sorted(keys) == ["key-0", "key-1", "key-failed", "key-shared"]
+    assert await store.erase("team", "ba_1")
+    assert await store.owed(9) == ("key-0", "key-1", "key-failed", "key-shared")
     lost = Committed(lost=frozenset({work.job}))
     assert await store.commit("w1", [finish(work, 3)], [work.job]) == lost
     assert await store.renew("w1", [work.job], LEASE) == lost
@@ -643,7 +642,7 @@ async def test_an_erased_batch_leaves_nothing_and_late_results_are_refused(store
     assert await store.find("team", "ba_1") is None
     assert await store.results("team", "ba_1", after=-1, limit=9) == []
     assert await store.candidates("ba_1", after=-1, limit=9) == []
-    assert await store.erase("team", "ba_1") is None
+    assert not await store.erase("team", "ba_1")
     await make_batch(store)  # nothing of it is in the way
     assert (await counts(store)).scored == 0
 
@@ -717,6 +716,20 @@ async def test_the_backlog_counts_what_is_to_be_done(bench: Bench) -> None:
     await run_chunk(bench.store, 0)
     bench.clock.move(60)
     assert await bench.store.backlog() == (15, 60.0)
+
+
+async def test_paused_batches_are_counted_by_their_reason(store: BatchStore) -> None:
+    assert await store.paused() == {}
+    for number in range(4):
+        await make_batch(store, f"ba_{number}", C)
+    await store.pause("ba_0", "judge-quota-exhausted", "…")
+    await store.pause("ba_1", "judge-quota-exhausted", "…")
+    await store.pause("ba_2", "requested", "…", project="team")
+    assert await store.paused() == {"judge-quota-exhausted": 2, "requested": 1}
+    await store.resume("team", "ba_0")
+    await store.cancel("team", "ba_1")
+    await store.erase("team", "ba_2")
+    assert await store.paused() == {}
 
 
 # The end that is made of all results, and the provider's batch mode

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from sqlalchemy import event
 
 from app.adapters.memory_cache import MemoryCallCache, NoCallCache
+from app.adapters.near_cache import NearCallCache
 from app.adapters.redis.cache import RedisCallCache
 from app.adapters.sql.cache import SQLCallCache
 from app.adapters.sql.engine import migrate, open_engine
@@ -17,13 +18,18 @@ from app.domain.errors import StoreUnavailable
 from app.ports import CallCache, Turn
 from tests.support.dict_cache import DictCache
 
+IN_PROCESS: dict[str, Callable[[], CallCache]] = {
+    "dict": DictCache,
+    "memory": MemoryCallCache,
+    "near": lambda: NearCallCache(DictCache()),
+}
 UNREACHABLE = "postgresql+asyncpg://nobody@127.0.0.1:1/none"
 
 
-@pytest.fixture(params=["dict", "memory", "sqlite", "postgres", "redis"])
+@pytest.fixture(params=["dict", "memory", "near", "sqlite", "postgres", "redis"])
 async def cache(request: pytest.FixtureRequest, find_backend: Callable[[str], str]) -> AsyncIterator[CallCache]:
-    if request.param in {"dict", "memory"}:
-        yield DictCache() if request.param == "dict" else MemoryCallCache()
+    if request.param in IN_PROCESS:
+        yield IN_PROCESS[request.param]()
     elif request.param == "redis":
         async with Redis.from_url(find_backend("redis_url")) as client:
             made = RedisCallCache(client)
@@ -47,7 +53,7 @@ def find_backend(request: pytest.FixtureRequest) -> Callable[[str], str]:
 
 def needed(request: pytest.FixtureRequest) -> list[str]:
     kind = request.node.callspec.params["cache"]
-    return [] if kind in {"dict", "memory"} else [f"{kind}_url"]
+    return [] if kind in IN_PROCESS else [f"{kind}_url"]
 
 
 async def test_what_was_put_comes_back(cache: CallCache) -> None:
@@ -55,6 +61,17 @@ async def test_what_was_put_comes_back(cache: CallCache) -> None:
     await cache.put("k", b"\x00one")
     assert await cache.get("k") == b"\x00one"
     assert await cache.get("l") is None
+
+
+async def test_what_can_be_told_without_waiting_is_what_is_kept(cache: CallCache) -> None:
+    assert cache.peek("k") is None
+    await cache.put("k", b"one")
+    await cache.get("k")
+    assert cache.peek("k") in {None, b"one"}
+    await cache.put("k", b"two")
+    assert cache.peek("k") in {None, b"two"}
+    await cache.forget(["k"])
+    assert cache.peek("k") is None
 
 
 async def test_a_later_value_replaces_an_earlier_one(cache: CallCache) -> None:

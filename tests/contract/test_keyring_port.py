@@ -42,3 +42,28 @@ async def test_what_no_column_can_hold_is_no_key(engine, text: str) -> None:
     await keyring.create("ci", "team", "write")
     assert await keyring.find(text) is None
     assert not await keyring.revoke(text)
+
+
+async def test_a_key_keeps_its_limits_until_they_are_changed(engine) -> None:
+    keyring = SQLKeyring(engine)
+    made, key = await keyring.create("ci", "team", "write", requests_per_minute=60, usd_per_day=2.5)
+    other, _ = await keyring.create("ops", "team", "write")
+    assert (made.requests_per_minute, made.usd_per_day) == (60, 2.5)
+    assert await keyring.limit(made.id, requests_per_minute=None, usd_per_day=4.0)
+    found = await keyring.find(key)
+    assert found is not None
+    assert (found.requests_per_minute, found.usd_per_day) == (None, 4.0)
+    assert other in await keyring.list()
+
+
+@pytest.mark.parametrize("key_id", ["key_none", "\0"])
+async def test_there_is_nothing_to_limit_of_a_key_that_is_none(engine, key_id: str) -> None:
+    assert not await SQLKeyring(engine).limit(key_id, requests_per_minute=1, usd_per_day=None)
+
+
+async def test_a_revoked_key_has_no_limits_to_change(engine) -> None:
+    keyring = SQLKeyring(engine)
+    made, _ = await keyring.create("ci", "team", "write", usd_per_day=2.5)
+    await keyring.revoke(made.id)
+    assert not await keyring.limit(made.id, requests_per_minute=1, usd_per_day=1.0)
+    assert [key.usd_per_day for key in await keyring.list()] == [2.5]

@@ -33,15 +33,17 @@ class Bench:
     browser: ResultBrowser
 
 
-@pytest.fixture
-async def bench(backend: str | None) -> AsyncIterator[Bench]:
+@pytest.fixture(params=["sorted", "looked up"])
+async def bench(backend: str | None, request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """`looked up`: as pages of large batches are found."""
     if backend is None:
         store = FakeBatchStore()
         yield Bench(store, FakeResultBrowser(store))
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield Bench(SQLBatchStore(engine), SQLResultBrowser(engine))
+    browser = SQLResultBrowser(engine) if request.param == "sorted" else SQLResultBrowser(engine, most_sorted=0)
+    yield Bench(SQLBatchStore(engine), browser)
     await engine.dispose()
 
 

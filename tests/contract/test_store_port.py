@@ -37,6 +37,12 @@ async def test_a_record_comes_back_as_it_was_saved(store: Store) -> None:
     assert await store.find("team", "ev_1") == record
 
 
+async def test_a_record_that_was_written_already_comes_back_the_same(store: Store) -> None:
+    record = make_record()
+    await store.save("team", record, written=record.model_dump_json())
+    assert await store.find("team", "ev_1") == record
+
+
 async def test_another_projects_record_is_not_there(store: Store) -> None:
     await store.save("team", make_record())
     assert await store.find("rivals", "ev_1") is None

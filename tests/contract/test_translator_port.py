@@ -89,6 +89,10 @@ async def test_a_used_up_quota_has_its_own_error(exhausted: Translator) -> None:
     assert caught.value.code == "translator-quota-exhausted"
 
 
-async def test_closing_twice_is_harmless(translator: Translator) -> None:
-    await translator.close()
-    await translator.close()
+@pytest.mark.parametrize("times", [1, 2])
+async def test_once_closed_it_asks_nobody_however_often_it_is_closed(translator: Translator, times: int) -> None:
+    await translator.translate(DIALOGUE, "ja")
+    for _ in range(times):
+        await translator.close()
+    with pytest.raises(RuntimeError):
+        await translator.translate(KOREAN, "ko")

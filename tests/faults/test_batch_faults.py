@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import signal
 import threading
 import time
@@ -21,23 +20,13 @@ import httpx
 import pytest
 import redis
 
-from tests.support.services import PostgresServer, absent, free_port, redis_on
+from tests.support.services import PostgresServer, free_port, redis_on
 from tests.support.site import Site, kill, make_item, site, wait_until
 
 IN_FLIGHT = 16
 ITEMS = 240
 PLAIN = {"SAITEN_JUDGE_CONCURRENCY": str(IN_FLIGHT)}
 JUDGE = {"latency_ms": 200}
-
-
-@pytest.fixture
-def redis_port() -> Iterator[int]:
-    """The port of a Redis of this test's own, which it may wipe or kill."""
-    if shutil.which("redis-server") is None:
-        absent("no Redis: install redis-server")
-    port = free_port()
-    with redis_on(port):
-        yield port
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import httpx
 from tests.support.command import served
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
+from tests.support.services import PostgresServer
 
 
 class SlowOpenAI(FakeOpenAI):
@@ -19,8 +20,10 @@ class SlowOpenAI(FakeOpenAI):
     def __init__(self) -> None:
         super().__init__()
         self.go = asyncio.Event()
+        self.asked = asyncio.Event()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.set()
         await self.go.wait()
         await super()._serve(reader, writer)
 
@@ -51,3 +54,26 @@ async def test_a_stop_fails_nobody(tmp_path: Path) -> None:
                     assert [(await sent).status_code for sent in (flying, coming)] == [200, 200]
             assert await asyncio.to_thread(process.wait, 25) in {0, -signal.SIGTERM}
     assert len(judge.requests) == 2
+
+
+async def test_a_service_whose_database_hangs_leaves_all_the_same(tmp_path: Path) -> None:
+    """With a result in hand that cannot be stored."""
+    server = PostgresServer()
+    try:
+        server.start()
+        async with SlowOpenAI() as judge:
+            settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "0"}
+            with served(tmp_path, DATABASE_URL=server.url, **settings) as (url, process):
+                async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+                    flying = asyncio.create_task(client.post("/v1/evaluations", json=BODY))
+                    async with asyncio.timeout(30):
+                        await judge.asked.wait()
+                        server.freeze()
+                        judge.go.set()
+                        while not judge.requests:
+                            await asyncio.sleep(0.01)
+                    process.send_signal(signal.SIGTERM)
+                    assert (await flying).status_code == 503
+                assert await asyncio.to_thread(process.wait, 30) in {0, -signal.SIGTERM}
+    finally:
+        server.remove()

@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import migrate, open_engine, read, write
+from app.adapters.sql.engine import close_engine, migrate, open_engine, read, write
 from app.adapters.sql.failures import translate_error
 from app.adapters.sql.file import DatabaseFile
 from app.adapters.sql.severed import OPTIONS
@@ -28,6 +28,7 @@ from app.adapters.sql.tables import idempotency_keys
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
 from tests.support.command import ROOT
 from tests.support.records import make_record
+from tests.support.services import PostgresServer
 
 
 @pytest.fixture
@@ -228,6 +229,21 @@ async def test_a_postgres_without_that_database(postgres_url: str) -> None:
     with pytest.raises(StoreUnavailable, match="no such database"):
         await migrate(engine)
     await engine.dispose()
+
+
+async def test_a_server_that_hangs_is_not_waited_for_at_the_end() -> None:
+    server = PostgresServer()
+    try:
+        server.start()
+        engine = open_engine(server.url)
+        async with read(engine) as connection:
+            await connection.execute(text("SELECT 1"))
+        server.freeze()
+        async with asyncio.timeout(20):
+            await close_engine(engine)
+        assert "Connections in pool: 0" in engine.pool.status()
+    finally:
+        server.remove()
 
 
 async def test_connections_that_the_server_ended_are_made_anew(postgres_url: str) -> None:

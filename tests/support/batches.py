@@ -48,12 +48,13 @@ async def make_batch(
     unit_cost_usd: float | None = None,
     created_at: datetime = START,
     answer: KeyedAnswer | None = None,
+    api_key: str | None = None,
     **options: Any,
 ) -> None:
     """An accepted batch."""
     await store.begin(project, batch_id, BatchOptions(**options), created_at)
     await store.append(batch_id, make_candidates(count))
-    await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer)
+    await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
 
 
 def finish(work: Work, position: int, *, cost_usd: float | None = 0.0, **changes: Any) -> Finished:

@@ -14,6 +14,9 @@ class DictCache:
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}
 
+    def peek(self, key: str) -> bytes | None:
+        return None
+
     async def get(self, key: str) -> bytes | None:
         await asyncio.sleep(0)
         return self.entries.get(key)

@@ -28,10 +28,12 @@ from app.domain.batch import Batch, BatchOptions, Candidate, Counts, Entry, Fail
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation, Usage
+from app.domain.redaction import ERASED_CODE
 from app.domain.tally import Tally
 from app.ports import StoredAnswer
 from app.scores import failed_scores, scores_of
 from app.tally import add_scores
+from tests.support.fake_spending import FakeSpending
 from tests.support.fake_store import FakeStore
 
 ACTIVE = ("queued", "running")
@@ -71,6 +73,7 @@ class Kept:
     created_at: datetime
     status: str = "receiving"
     unit_cost_usd: float | None = None
+    api_key: str | None = None
     pause: tuple[str | None, str | None] = (None, None)
     started_at: datetime | None = None
     resumed_at: datetime | None = None
@@ -132,15 +135,20 @@ class Kept:
 
 
 class FakeBatchStore:
-    """`keys` is where keyed answers are kept; `clock` tells the time."""
+    """`keys` is where keyed answers are kept; `clock` tells the time. `usd_per_day` is what a key may cost that is not
+    in `key_limits`."""
 
     def __init__(
         self,
         keys: FakeStore | None = None,
         *,
         window: int = 24,
+        usd_per_day: float | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self.spending = FakeSpending()
+        self.key_limits: dict[str, float] = {}
+        self._usd_per_day = usd_per_day
         self.debts: set[str] = set()
         self.batches: dict[str, Kept] = {}
         self.keys = keys or FakeStore()
@@ -159,7 +167,13 @@ class FakeBatchStore:
         kept.items.update({entry.position: (entry, candidate) for entry, candidate in candidates})
 
     async def accept(
-        self, project: str, batch_id: str, *, unit_cost_usd: float | None, answer: KeyedAnswer | None
+        self,
+        project: str,
+        batch_id: str,
+        *,
+        unit_cost_usd: float | None,
+        answer: KeyedAnswer | None,
+        api_key: str | None = None,
     ) -> Batch:
         kept = self.batches.get(batch_id)
         if kept is None or kept.project != project or kept.status != "receiving":
@@ -178,7 +192,7 @@ class FakeBatchStore:
             kept.chunks[COLLECT] = Chunk()
         if kept.options.relevance is not None and kept.options.relevance.baseline == "batch":
             kept.chunks[FINISH] = Chunk(state="blocked")
-        kept.status, kept.unit_cost_usd = "queued", unit_cost_usd
+        kept.status, kept.unit_cost_usd, kept.api_key = "queued", unit_cost_usd, api_key
         return self._describe(kept)
 
     async def discard(self, batch_id: str) -> None:
@@ -279,6 +293,13 @@ class FakeBatchStore:
         oldest = min((kept.created_at for kept in active), default=None)
         return left, (self._clock() - oldest).total_seconds() if oldest else 0.0
 
+    async def waiting(self, project: str) -> tuple[int, int]:
+        left = [(kept.project, len(kept.items) - len(kept.results)) for kept in self.batches.values() if kept.is_active]
+        return sum(count for _, count in left), sum(count for owner, count in left if owner == project)
+
+    async def paused(self) -> Mapping[str, int]:
+        return Counter(str(kept.pause[0]) for kept in self.batches.values() if kept.status == "paused")
+
     # Steering
 
     def _steer(
@@ -304,14 +325,13 @@ class FakeBatchStore:
         changes = {"status": "cancelled", "pause": (None, None), "finished_at": self._clock()}
         return self._steer(project, batch_id, [*ACTIVE, "paused"], changes)
 
-    async def erase(self, project: str, batch_id: str) -> tuple[str, ...] | None:
+    async def erase(self, project: str, batch_id: str) -> bool:
         kept = self.batches.get(batch_id)
         if kept is None or kept.project != project:
-            return None
+            return False
         del self.batches[batch_id]
-        keys = tuple(dict.fromkeys(key for one in kept.results.values() for key in one.calls))
-        self.debts.update(keys)
-        return keys
+        self.debts.update(key for one in kept.results.values() for key in one.calls)
+        return True
 
     async def owed(self, limit: int) -> tuple[str, ...]:
         return tuple(sorted(self.debts))[:limit]
@@ -333,6 +353,10 @@ class FakeBatchStore:
             return None
         if chunk.state == "leased" and chunk.lease_until is not None and chunk.lease_until >= now:
             return None
+        costs = job.chunk == COLLECT if kept.options.mode == "provider-batch" else job.chunk >= 0
+        if costs and await self._is_overspent(kept, now):
+            kept.status, kept.pause = "paused", ("cost-limit-reached", "the key may spend nothing more today")
+            return None
         todo = kept.todo(chunk)
         if not todo and job.chunk >= 0:
             kept.finish_chunk(job.chunk, now)
@@ -353,6 +377,12 @@ class FakeBatchStore:
         unit_usd = None if kept.options.budget_usd is None else unit
         return Work(job, kept.project, kept.options, todo, chunk.crashes > 0, affordable, unit_usd, tries)
 
+    async def _is_overspent(self, kept: Kept, now: datetime) -> bool:
+        limit = self.key_limits.get(kept.api_key or "", self._usd_per_day)
+        if kept.api_key is None or limit is None:
+            return False
+        return await self.spending.spent_usd(kept.api_key, now) >= limit
+
     async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
         lost = {job for job in jobs if self._held(owner, job) is None}
         for job in set(jobs) - lost:
@@ -367,7 +397,10 @@ class FakeBatchStore:
         lost = {job for job in jobs if self._held(owner, job) is None}
         for one in finished:
             if one.job not in lost and one.entry.position not in self.batches[one.job.batch].results:
-                self.batches[one.job.batch].add(one)
+                kept = self.batches[one.job.batch]
+                kept.add(one)
+                if kept.api_key is not None:
+                    self.spending.add(kept.api_key, one.usage.cost_usd or 0.0, now)
         ending = [job for job in dict.fromkeys(closed) if job not in lost]
         for job in ending:
             kept, chunk = self.batches[job.batch], self.batches[job.batch].chunks[job.chunk]
@@ -380,7 +413,13 @@ class FakeBatchStore:
         for batch_id in sorted({job.batch for job in ending if job.chunk >= 0}):
             ready += self._queue_waiting(self.batches[batch_id], self._window)
         stopped = {job for job in jobs - lost - set(ending) if not self.batches[job.batch].is_active}
-        return Committed(frozenset(lost), frozenset(stopped), tuple(ready))
+        erased = {
+            one.job
+            for job in jobs - lost
+            for one in self.batches[job.batch].results.values()
+            if one.failure is not None and one.failure.code == ERASED_CODE
+        }
+        return Committed(frozenset(lost), frozenset(stopped), tuple(ready), frozenset(erased & jobs))
 
     async def mark(self, job: Job, owner: str, position: int) -> int:
         kept = self._get(None, job.batch)

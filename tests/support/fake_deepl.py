@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 from urllib.parse import parse_qs
+
+from tests.support.threaded_server import ThreadedServer
 
 KEY = "fake-deepl-key:fx"
 BODY_BYTES = 100 * 1024
@@ -62,7 +63,7 @@ def translations(*texts: object) -> Answer:
     return Answer(body=json.dumps({"translations": said}))
 
 
-class FakeDeepL:
+class FakeDeepL(ThreadedServer):
     """`with FakeDeepL() as deepl:` listens at `deepl.url` until the block ends."""
 
     def __init__(self) -> None:
@@ -77,30 +78,15 @@ class FakeDeepL:
         self.before_answer: Callable[[], object] = lambda: None
         self._characters = 0
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(self._make_handler())
 
     @property
     def texts(self) -> list[str]:
         """All texts that were sent, in order."""
         return [text for seen in self.seen for text in seen.texts]
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def let_go(self) -> None:
         self.release.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     def answer(self, seen: Seen) -> Answer:
         """What this request gets: refused, scripted or translated, in this order."""

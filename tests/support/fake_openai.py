@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 Request = dict[str, Any]
 Choose = Callable[[list[int]], int]
@@ -189,6 +189,7 @@ class FakeOpenAI:
         self.default = default
         self.requests: list[Request] = []
         self.authorizations: list[str] = []
+        self.headers: list[dict[str, str]] = []
         self.in_flight = 0
         self.peak = 0
         self.connections = 0
@@ -212,7 +213,7 @@ class FakeOpenAI:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
         self._port = self._server.sockets[0].getsockname()[1]
 
-    async def __aenter__(self) -> FakeOpenAI:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -246,6 +247,7 @@ class FakeOpenAI:
         request = json.loads(await reader.readexactly(int(headers["content-length"])))
         self.requests.append(request)
         self.authorizations.append(headers.get("authorization", ""))
+        self.headers.append(headers)
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         # Lets requests that are sent together be in flight together.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.domain.evaluation import Record
 from app.ports import StoredAnswer
 
@@ -9,10 +11,14 @@ from app.ports import StoredAnswer
 class FakeStore:
     def __init__(self) -> None:
         self.records: dict[tuple[str, str], Record] = {}
+        self.calls: dict[tuple[str, str], tuple[str, ...]] = {}
         self.baselines: dict[tuple[str, str, str], float] = {}
         self.answers: dict[tuple[str, str], StoredAnswer] = {}
 
-    async def save(self, project: str, record: Record) -> None:
+    async def save(
+        self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
+    ) -> None:
+        self.calls[project, record.evaluation.id] = tuple(calls)
         self.records[project, record.evaluation.id] = record
 
     async def find(self, project: str, evaluation_id: str) -> Record | None:

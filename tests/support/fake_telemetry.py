@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from app.domain.evaluation import Usage
 from app.ports import FlowFigures, Outcome
 
 
+class FakeSpan:
+    def __init__(self, name: str, **ids: str | int | bool) -> None:
+        self.name = name
+        self.ids = ids
+
+    def note(self, **ids: str | int | bool) -> None:
+        self.ids |= ids
+
+
 class FakeTelemetry:
     def __init__(self) -> None:
         self.told: list[tuple[str, ...]] = []
+        self.spans: list[FakeSpan] = []
 
     def cache(self, call: str, outcome: Outcome) -> None:
         self.told.append(("cache", call, outcome))
@@ -32,6 +43,32 @@ class FakeTelemetry:
 
     def holding(self, chunks: int) -> None:
         self.told.append(("holding", str(chunks)))
+
+    def paused(self, batches: Mapping[str, int]) -> None:
+        self.told.append(("paused", *(f"{reason}={count}" for reason, count in sorted(batches.items()))))
+
+    def encoder_failed(self) -> None:
+        self.told.append(("encoder_failed",))
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        self.told.append(("answered", route, method, str(status)))
+
+    def limited(self, limit: str) -> None:
+        self.told.append(("limited", limit))
+
+    def gated(self, verdict: str) -> None:
+        self.told.append(("gated", verdict))
+
+    def checked(self, verdict: str) -> None:
+        self.told.append(("checked", verdict))
+
+    def dealt_with(self, policy: str) -> None:
+        self.told.append(("dealt_with", policy))
+
+    @contextmanager
+    def span(self, name: str, **ids: str | int | bool) -> Iterator[FakeSpan]:
+        self.spans.append(FakeSpan(name, **ids))
+        yield self.spans[-1]
 
     def flow(self, look: Callable[[], FlowFigures]) -> None:
         self.look = look

@@ -23,6 +23,8 @@ class FakeTranslator:
     async def translate(self, dialogue: Dialogue, source_language: str) -> Translated:
         if source_language not in ("ja", "ko"):
             raise LanguageNotSupported(f"{source_language!r} is not translated.")
+        if self.closed:
+            raise RuntimeError("the translator is closed")
         self.asked.append((dialogue, source_language))
         if self.error is not None:
             raise self.error

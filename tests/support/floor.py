@@ -199,6 +199,7 @@ class Bench:
             telemetry=self.telemetry,
             patience=Patience(sleep=self.time.sleep, spread=lambda _, most: most),
             places=asyncio.Semaphore(self.places),
+            outbox=asyncio.Semaphore(self.places),
             alone=asyncio.Lock(),
             doubts=Doubts(),
         )

@@ -34,7 +34,7 @@ class Bench:
         return await self.judge.judge(make_task(*args, **options))
 
 
-def make_judge(base_url: str, cache: DictCache | None = None, **settings: Any) -> OpenAIJudge:
+def make_judge(base_url: str | None, cache: DictCache | None = None, **settings: Any) -> OpenAIJudge:
     """A judge with short waits: its tests wait for real, but not for long."""
     chosen: dict[str, Any] = {
         "api_key": KEY,

@@ -8,9 +8,11 @@ import pwd
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -40,9 +42,11 @@ def find_binary(name: str) -> str | None:
 
 
 class PostgresServer:
-    """A PostgreSQL of its own that a test may stop, as by a pulled plug, and start again on its data."""
+    """A PostgreSQL of its own that a test may stop, as by a pulled plug, and start again on its data. `durable`: it
+    answers once what it wrote is on the disk, as one in production does."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
+        self._fsync = "on" if durable else "off"
         initdb, postgres = find_binary("initdb"), find_binary("postgres")
         if initdb is None or postgres is None:
             absent("no PostgreSQL: set SAITEN_TEST_POSTGRES_URL, or install the server's binaries")
@@ -66,7 +70,7 @@ class PostgresServer:
         return f"postgresql+asyncpg://saiten@127.0.0.1:{self._port}/postgres"
 
     def start(self) -> None:
-        flags = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=200"]
+        flags = ["-c", "listen_addresses=127.0.0.1", "-c", f"fsync={self._fsync}", "-c", "max_connections=200"]
         self._server = subprocess.Popen(
             [self._postgres, "-D", self._data, "-p", str(self._port), "-k", self._folder, *flags],
             user=self._user,
@@ -74,7 +78,7 @@ class PostgresServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        wait_for_port(self._port)
+        wait_until(lambda: takes_sessions(self._port), f"PostgreSQL takes nobody on port {self._port}")
 
     def stop(self, sign: int = signal.SIGQUIT) -> None:
         """SIGQUIT is PostgreSQL's immediate shutdown: it ends as in a crash, and recovers at its next start."""
@@ -106,9 +110,9 @@ class PostgresServer:
 
 
 @contextmanager
-def private_postgres() -> Iterator[str]:
+def private_postgres(*, durable: bool = False) -> Iterator[str]:
     """A PostgreSQL of this test run's own; yields the URL of its maintenance database."""
-    server = PostgresServer()
+    server = PostgresServer(durable=durable)
     server.start()
     try:
         yield server.url
@@ -155,12 +159,30 @@ def redis_on(port: int, binary: str = "redis-server") -> Iterator[str]:
 
 def wait_for_port(port: int) -> None:
     """Returns when something listens; fails the test run after 30 s."""
-    import time
 
+    def listens() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_until(listens, f"nothing listens on port {port}")
+
+
+def takes_sessions(port: int) -> bool:
+    """Whether PostgreSQL lets somebody in: it listens before it has recovered, and refuses until then."""
+    wanted = struct.pack("!I", 3 << 16) + b"user\0saiten\0database\0postgres\0\0"
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as probe:
+            probe.sendall(struct.pack("!I", 4 + len(wanted)) + wanted)
+            return probe.recv(1) == b"R"
+    except OSError:
+        return False
+
+
+def wait_until(true: Callable[[], bool], otherwise: str) -> None:
+    """Returns when it is true; fails the test run after 30 s."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    pytest.fail(f"nothing listens on port {port}")
+        if true():
+            return
+        time.sleep(0.02)
+    pytest.fail(otherwise)

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from app.cli.serve import bind
+from app.cli.listening import bind
 from app.settings import Settings
 from app.web.server import make_server
 

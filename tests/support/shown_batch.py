@@ -130,9 +130,16 @@ def write_record(position: int, rubric: Rubric, changes: dict[str, Any]) -> Reco
 
 
 async def keep_shown(
-    url: str, count: int = 5, *, project: str = "default", rated: int | None = None, **options: Any
+    url: str,
+    count: int = 5,
+    *,
+    project: str = "default",
+    rated: int | None = None,
+    failure: str = "judge-refused-request",
+    **options: Any,
 ) -> None:
-    """Keeps the batch in the database at `url`, which is made ready; `rated` of its candidates have a result."""
+    """Keeps the batch in the database at `url`, which is made ready; `rated` of its candidates have a result, and the
+    one at `FAILED` has failed with the code `failure`."""
     rubric, engine = load_rubric(), open_engine(url)
     await migrate(engine)
     store = SQLBatchStore(engine)
@@ -151,7 +158,7 @@ async def keep_shown(
                 work.job,
                 entry,
                 None if entry.position == FAILED else write_record(entry.position, rubric, shown[entry.position][0]),
-                Failure(code="judge-refused-request", detail=HOSTILE) if entry.position == FAILED else None,
+                Failure(code=failure, detail=HOSTILE) if entry.position == FAILED else None,
             )
             for entry, _ in work.todo
             if rated is None or entry.position < rated

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from app.bootstrap import working
+from app import openers
+from app.bootstrap import WARM_SECONDS, warm_up, warming, working
+from app.settings import Settings
 
 
 class SlowToEnd:
@@ -76,6 +79,42 @@ async def test_where_workers_have_a_queue_of_their_own_the_service_only_watches(
         assert worker.watching
         assert not worker.begun.is_set()
     assert not worker.watching
+
+
+async def test_clients_are_loaded_a_while_after_the_start_and_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    course: list[Any] = []
+
+    async def sleep(seconds: float) -> None:
+        course.append(seconds)
+
+    monkeypatch.setattr(openers, "load_clients", lambda _: course.append(threading.get_ident()))
+    await warm_up(Settings(), sleep=sleep)
+    waited, thread = course
+    assert waited == WARM_SECONDS > 0
+    assert thread != threading.get_ident()
+
+
+async def test_a_client_that_cannot_be_loaded_is_logged_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Settings) -> None:
+        raise ModuleNotFoundError("No module named 'openai'")
+
+    async def sleep(_: float) -> None:
+        return
+
+    monkeypatch.setattr(openers, "load_clients", fail)
+    await warm_up(Settings(), sleep=sleep)
+    assert "cannot be loaded" in caplog.text
+    assert "No module named 'openai'" in caplog.text
+
+
+async def test_a_service_that_ends_at_once_loads_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Settings] = []
+    monkeypatch.setattr(openers, "load_clients", loaded.append)
+    async with warming(Settings()):
+        await asyncio.sleep(0)
+    assert loaded == []
 
 
 def test_nothing_that_starts_waits_for_what_only_analyses_need():

@@ -275,3 +275,55 @@ def test_without_a_collector_nothing_is_kept():
     with collect_keys() as keys:
         pass
     assert not keys
+
+
+class PeekingCache(DictCache):
+    """Tells what it holds without waiting, and counts who waits all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited = 0
+
+    def peek(self, key: str) -> bytes | None:
+        return self.entries.get(key)
+
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        self.waited += 1
+        return await super().claim(key, refused)
+
+
+async def test_what_is_at_hand_is_not_waited_for(telemetry: FakeTelemetry) -> None:
+    cache, make = PeekingCache(), Maker()
+    cache.entries["k"] = b"good"
+    with collect_keys() as keys:
+        assert await CachedCalls(cache, telemetry).fetch("judge", "k", make, is_sound) == (b"good", True)
+    assert (cache.waited, make.calls, list(keys)) == (0, 0, ["k"])
+    assert telemetry.told == [("cache", "judge", "hit")]
+
+
+async def test_what_is_at_hand_and_not_sound_is_made_anew(telemetry: FakeTelemetry) -> None:
+    cache = PeekingCache()
+    cache.entries["k"] = b"bad"
+    assert await CachedCalls(cache, telemetry).fetch("judge", "k", Maker(b"good"), is_sound) == (b"good", False)
+    assert cache.entries["k"] == b"good"
+    assert telemetry.told == [("cache", "judge", "miss")]
+
+
+class NearCache(DictCache):
+    """Tells what it has without waiting."""
+
+    def peek(self, key: str) -> bytes | None:
+        return self.entries.get(key)
+
+
+async def test_what_is_near_is_recalled_without_waiting(telemetry):
+    cache = NearCache()
+    calls = CachedCalls(cache, telemetry)
+    await cache.put("a", b"good")
+    await cache.put("b", b"bad")
+    with collect_keys() as keys:
+        assert calls.recall("judge", "a", is_sound) == b"good"
+        assert calls.recall("judge", "b", is_sound) is None
+        assert calls.recall("judge", "c", is_sound) is None
+    assert list(keys) == ["a", "b", "c"]
+    assert telemetry.told == [("cache", "judge", "hit")]

@@ -48,8 +48,13 @@ async def test_a_task_that_died_is_no_reason_to_leave_others() -> None:
         died.result()
 
 
-async def test_nothing_to_end() -> None:
+async def test_with_nothing_to_end_nothing_is_waited_for() -> None:
+    turns: list[str] = []
+    asyncio.get_running_loop().call_soon(turns.append, "somebody else's")
     await cancel_for_good([])
+    assert turns == []
+    await asyncio.sleep(0)
+    assert turns == ["somebody else's"]
 
 
 async def test_a_loop_over_redis_ends_in_whichever_turn_it_is_cancelled(redis_url: str) -> None:

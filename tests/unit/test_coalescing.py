@@ -179,6 +179,37 @@ async def test_work_does_not_see_the_first_callers_context():
     assert seen == ["nobody's"]
 
 
+async def test_a_list_of_one_may_see_its_callers_context_and_what_several_share_sees_none():
+    variable: ContextVar[str] = ContextVar("variable", default="nobody's")
+    seen: list[str] = []
+
+    async def look(numbers: Sequence[int]) -> list[int]:
+        seen.append(variable.get())
+        if 13 in numbers:
+            raise OSError("down")
+        return list(numbers)
+
+    coalescer = Coalescer(look, own_context=True)
+    variable.set("the caller's")
+    assert await coalescer(1) == 1
+    with pytest.raises(OSError, match="down"):
+        await coalescer(13)
+    assert [*await asyncio.gather(coalescer(1), coalescer(2))] == [1, 2]
+    assert seen == ["the caller's", "the caller's", "nobody's"]
+
+
+async def test_work_in_a_callers_context_outlives_the_caller():
+    work = Doubler(wait=True)
+    coalescer = Coalescer(work, own_context=True)
+    (going,) = ask(coalescer, 1)
+    await work.started.wait()
+    going.cancel()
+    work.go.set()
+    await coalescer.drain()
+    assert (work.batches, work.running) == ([[1]], 0)
+    assert going.cancelled()
+
+
 class Pauses:
     """Sleeps until it is woken, and keeps for how long it was asked to."""
 
@@ -211,6 +242,21 @@ async def test_a_list_that_follows_another_waits_for_company():
     pauses.wake.set()
     assert await asyncio.gather(*tasks) == [4, 6, 8]
     assert work.batches == [[1], [2, 3, 4]]
+
+
+async def test_lists_of_one_make_nobody_linger_where_company_is_two():
+    pauses, work = Pauses(), Doubler()
+    coalescer = Coalescer(work, linger_seconds=60, company=2, sleep=pauses)
+    for number in (1, 2, 3):
+        assert await coalescer(number) == 2 * number
+    assert pauses.asked == []
+    await asyncio.gather(*ask(coalescer, 4, 5))
+    (late,) = ask(coalescer, 6)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert pauses.asked == [60]
+    pauses.wake.set()
+    assert await late == 12
 
 
 async def test_a_full_list_does_not_linger():

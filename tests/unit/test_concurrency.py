@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 
-from app.concurrency import run_together
+from app.concurrency import run_together, within
 
 
 async def test_results_stand_in_the_order_of_the_work() -> None:
@@ -39,3 +40,17 @@ async def test_the_first_failure_comes_bare_and_ends_the_rest() -> None:
     with pytest.raises(LookupError, match="no"):
         await run_together(wait(), run_together(wait(), fail()))
     assert ended == ["waiter", "waiter"]
+
+
+async def test_a_limit_cuts_what_takes_longer() -> None:
+    with pytest.raises(TimeoutError):
+        async with within(0.001):
+            await asyncio.Event().wait()
+
+
+async def test_without_a_limit_nothing_is_cut() -> None:
+    ended = False
+    async with within(math.inf):
+        await asyncio.sleep(0.01)
+        ended = True
+    assert ended

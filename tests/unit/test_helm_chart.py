@@ -206,7 +206,7 @@ def test_no_manifest_holds_a_secret(name):
 def test_settings_are_ones_that_the_service_knows(name, monkeypatch):
     data = pick(rendered(name), "ConfigMap", "demo-saiten")["data"]
     known = {variable_of(field) for field in Settings.model_fields}
-    assert {variable for variable in data if not variable.startswith("HF_")} <= known
+    assert {variable for variable in data if not variable.startswith(("HF_", "OTEL_"))} <= known
     for variable, value in {**data, "OPENAI_API_KEY": "any", "DATABASE_URL": "postgresql://h/n"}.items():
         monkeypatch.setenv(variable, value)
     assert read_settings().judge_kind in {"openai", "lexical"}
@@ -218,6 +218,20 @@ def test_settings_keep_what_the_values_say():
     assert data["OPENAI_BASE_URL"] == "https://llm.example.org/v1"
     assert data["SAITEN_RUBRICS"] == "/etc/saiten/rubrics"
     assert data["SAITEN_ALLOW_ANONYMOUS"] == "false"
+
+
+def test_traces_go_where_the_values_say_and_may():
+    manifests = rendered("external")
+    data = pick(manifests, "ConfigMap", "demo-saiten")["data"]
+    assert data["SAITEN_TRACING"] == "otlp"
+    assert data["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector.monitoring:4318"
+    assert data["OTEL_TRACES_SAMPLER_ARG"] == "0.1"
+    assert pick(manifests, "NetworkPolicy")["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": 4318}]
+    for endpoint, port in (("https://otel.example.org", 443), ("http://otel.example.org/traces", 80)):
+        policy = pick(render({"tracing": {"endpoint": endpoint}}), "NetworkPolicy")
+        assert policy["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": port}]
+    data = pick(rendered("minimal"), "ConfigMap", "demo-saiten")["data"]
+    assert not any(name.startswith("OTEL_") or name == "SAITEN_TRACING" for name in data)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +256,7 @@ def test_secrets_are_referred_to_where_they_are_needed():
             "REDIS_URL": {"name": "saiten-redis", "key": "url"},
             "OPENAI_API_KEY": {"name": "saiten-judge", "key": "OPENAI_API_KEY"},
             "DEEPL_API_KEY": {"name": "saiten-deepl", "key": "key"},
+            "OTEL_EXPORTER_OTLP_HEADERS": {"name": "saiten-collector", "key": "OTEL_EXPORTER_OTLP_HEADERS"},
         }
     (migration,) = pick(manifests, "Job")["spec"]["template"]["spec"]["containers"]
     assert set(env_of(migration)) == {"DATABASE_URL"}
@@ -384,6 +399,7 @@ REFUSED: list[tuple[Manifest, str]] = [
     ({"judge": {"apiKeySecret": "sk-plain"}}, "/judge/apiKeySecret': got string, want object"),
     ({"settings": {"OPENAI_API_KEY": "plain"}}, "/settings': additional properties 'OPENAI_API_KEY' not allowed"),
     ({"settings": {"SAITEN_API_KEY": "plain"}}, "/settings/SAITEN_API_KEY': false schema"),
+    ({"settings": {"OTEL_EXPORTER_OTLP_HEADERS": "a=b"}}, "/settings/OTEL_EXPORTER_OTLP_HEADERS': false schema"),
     ({"settings": {"SAITEN_LEASE_SECONDS": 30}}, "/settings/SAITEN_LEASE_SECONDS': got number, want string"),
     ({"worker": {"autoscaling": {"by": "memory"}}}, "/worker/autoscaling/by': value must be one of 'cpu', 'keda'"),
     ({"worker": {"resources": {"limits": None}}}, "/worker/resources': missing property 'limits'"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
@@ -19,6 +20,7 @@ from app.ports import FlowFigures
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "helm" / "saiten" / "files"
 OPERATIONS = "docs/operations.md"
+METRICS = "docs/batches.md"
 
 RULES: list[dict[str, Any]] = [
     rule
@@ -44,6 +46,10 @@ def told_labels() -> dict[str, set[str]]:
     telemetry.evaluated("ja-dialogue", "scored", 0.1)
     telemetry.warned("baseline-judge")
     telemetry.batch_item("scored", "")
+    telemetry.paused({"requested": 1})
+    telemetry.answered("/v1/info", "GET", 200, 0.1)
+    telemetry.limited("requests")
+    telemetry.dealt_with("flag")
     samples = [sample for metric in registry.collect() for sample in metric.samples]
     return {sample.name: set(sample.labels) for sample in samples}
 
@@ -73,8 +79,22 @@ def test_an_expression_names_metrics_and_labels_that_exist(expression: str) -> N
 
 
 @pytest.mark.parametrize("expression", sorted(set(expressions())))
-def test_an_expression_closes_what_it_opens(expression: str) -> None:
-    assert all(expression.count(opened) == expression.count(closed) for opened, closed in ("()", "[]", "{}"))
+def test_an_expression_is_valid(expression: str) -> None:
+    assert promql_parser.parse(expression.replace("$__rate_interval", "5m")).prettify()
+
+
+def test_an_expression_that_is_not_valid_would_be_seen() -> None:
+    for wrong in ("sum(", "sum by (le", "rate(saiten_gates_total)", "saiten_gates_total[5m] > 0"):
+        with pytest.raises(ValueError, match=r"."):
+            promql_parser.parse(wrong)
+
+
+def test_every_metric_is_told_of_in_the_documents_and_drawn() -> None:
+    names = {re.sub("_(bucket|count|sum)$", "", name) for name in told_labels() if not name.endswith("_created")}
+    page = (ROOT / METRICS).read_text(encoding="utf-8")
+    assert [name for name in sorted(names) if f"`{name}" not in page] == []
+    drawn = " ".join(target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ()))
+    assert [name for name in sorted(names) if name not in drawn] == []
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])

@@ -23,8 +23,14 @@ DIALOGUE = make_request().dialogue
 DEFAULT = RelevanceOptions()
 
 
-def make(encoder: FakeEncoder | None, store: FakeStore | None = None, **more: float) -> Relevance:
-    return Relevance(encoder, store or FakeStore(), CachedCalls(DictCache(), FakeTelemetry()), **more)
+def make(
+    encoder: FakeEncoder | None,
+    store: FakeStore | None = None,
+    telemetry: FakeTelemetry | None = None,
+    timeout_seconds: float = 30.0,
+) -> Relevance:
+    calls = CachedCalls(DictCache(), FakeTelemetry())
+    return Relevance(encoder, store or FakeStore(), calls, telemetry=telemetry, timeout_seconds=timeout_seconds)
 
 
 def texts_of(language: str) -> list[tuple[str, str]]:
@@ -86,6 +92,19 @@ async def test_trouble_is_a_reason_not_an_error_and_passes() -> None:
     assert (found.score, found.encoder, found.unavailable) == (None, None, "no weights")
     encoder.unavailable = None
     assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
+
+
+async def test_what_cannot_be_had_is_counted_and_an_encoder_that_is_off_is_not() -> None:
+    told = FakeTelemetry()
+    encoder = FakeEncoder(unavailable="no weights")
+    relevance = make(encoder, telemetry=told)
+    await relevance.measure("ja", DIALOGUE, DEFAULT)
+    await relevance.measure("ja", DIALOGUE, DEFAULT)
+    assert told.told == [("encoder_failed",)] * 2
+    encoder.unavailable = None
+    await relevance.measure("ja", DIALOGUE, DEFAULT)
+    await make(None, telemetry=told).measure("ja", DIALOGUE, DEFAULT)
+    assert told.told == [("encoder_failed",)] * 2
 
 
 async def test_no_encoder_at_all() -> None:
@@ -244,3 +263,10 @@ async def test_when_the_one_that_waits_goes_away_another_takes_its_place() -> No
     await encoder.asked.wait()
     encoder.go.set()
     assert (await following).score is not None
+
+
+async def test_one_that_is_too_slow_is_counted() -> None:
+    told = FakeTelemetry()
+    relevance = make(StuckEncoder(), telemetry=told, timeout_seconds=0.01)
+    assert (await relevance.measure("ja", DIALOGUE, NUMBER)).score is None
+    assert told.told == [("encoder_failed",)]

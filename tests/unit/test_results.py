@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.domain.evaluation import AspectResult, PathResult, RelevanceResult, Unrated
 from app.ports import Verdict
-from app.results import blend_aspect, compare_paths, rate, status_of, warn_of_relevance, warn_of_samples
+from app.results import blend_aspect, compare_paths, rate, report, status_of, warn_of_relevance, warn_of_samples
 from tests.support.small_rubrics import joint_rubric
 
 MISSING = Unrated(reason="missing", detail="not there")
@@ -36,6 +38,22 @@ def test_one_sample() -> None:
     result = rate(ASPECT, Verdict(samples=(3,)), "ja")
     assert (result.rating, result.mean, result.sd, result.samples) == (3, 3.0, 0.0, (3,))
     assert result.label == ASPECT.level(3).label["ja"]
+
+
+@pytest.mark.parametrize("rating", [1, 2, 3])
+def test_a_bare_rating_is_reported_as_any_other(rating: int) -> None:
+    verdict = Verdict(samples=(rating,))
+    found = rate(ASPECT, verdict, "ja")
+    assert found == report(ASPECT, verdict, "ja")
+    assert found.model_fields_set == report(ASPECT, verdict, "ja").model_fields_set
+    assert rate(ASPECT, verdict, "ja") is found
+    assert rate(ASPECT, verdict, "en").label == ASPECT.level(rating).label["en"]
+
+
+@pytest.mark.parametrize("more", [{"reason": "so"}, {"expected": 2.5, "off_scale_mass": 0.1}, {"off_scale_mass": 0.2}])
+def test_what_is_said_beside_a_rating_is_reported(more: dict[str, Any]) -> None:
+    result = rate(ASPECT, Verdict(samples=(2,), **more), "ja")
+    assert {name: getattr(result, name) for name in more} == more
 
 
 def test_the_rating_of_several_samples_is_a_level_and_the_mean_stands_beside_it() -> None:

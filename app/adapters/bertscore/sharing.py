@@ -16,12 +16,15 @@ Pair = tuple[str, str]
 
 
 class PairComparer(Protocol):
-    """A loaded encoder, used from one thread. `compare` raises EncoderUnavailable where it cannot."""
+    """A loaded encoder, used from one thread. `compare` raises EncoderUnavailable where it cannot. `forget` lets go of
+    what it kept of texts for too long, and says in how many seconds there will be more; None: it keeps nothing."""
 
     @property
     def identity(self) -> str: ...
 
     def compare(self, pairs: Sequence[Pair]) -> list[Similarity]: ...
+
+    def forget(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class SharedEncoder:
         self._max_run_pairs = max_run_pairs
         self._retry_after_seconds = retry_after_seconds
         self._clock = clock
-        self._worker = Worker("bertscore")
+        self._worker = Worker("bertscore", self._forget)
         self._waiting: deque[_Call] = deque()
         self._drain: asyncio.Task[None] | None = None
         self._closed = False
@@ -81,6 +84,7 @@ class SharedEncoder:
             if not call.answer.done():
                 call.answer.set_exception(EncoderUnavailable("the encoder is closed"))
         await self._worker.stop()
+        self._loaded = None  # and with it what it kept of texts: nobody would let go of that any more
 
     def _refuse_early(self) -> None:
         if self._closed:
@@ -121,6 +125,10 @@ class SharedEncoder:
             return [EncoderUnavailable(str(error)) for _ in calls]
         ordered = iter(similarities)
         return [[next(ordered) for _ in pairs] for pairs in calls]
+
+    def _forget(self) -> float | None:
+        loaded = self._loaded
+        return None if loaded is None else loaded.forget()
 
     def _ensure_loaded(self) -> PairComparer:
         self._refuse_early()

@@ -39,6 +39,11 @@ def quote_message(message: str, secret: str) -> str:
     return line if len(line) <= MESSAGE_CHARACTERS else line[: MESSAGE_CHARACTERS - 1] + "…"
 
 
+def fail(what: str, *, transient: bool = False) -> DeepLFailure:
+    """The failure of a DeepL that gave no usable answer; `what` goes on after its name."""
+    return DeepLFailure(TranslatorUnavailable(f"DeepL {what}."), transient=transient)
+
+
 def fail_by_status(status: int, message: str, retry_after_seconds: float | None) -> DeepLFailure:
     """The failure that an HTTP status means. `message` is quoted, so it must have gone through `quote_message`."""
     if status in (401, 403):

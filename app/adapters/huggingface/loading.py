@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from app.adapters.huggingface.cores import read_quota
 from app.adapters.huggingface.kind import Kind
 from app.adapters.huggingface.sources import Source, locate
 
@@ -16,7 +17,8 @@ logger = logging.getLogger(__name__)
 
 class Choice(Protocol):
     """`name` is a Hugging Face name or a local folder; `device` None takes CUDA where there is one; `threads` None
-    leaves PyTorch's process-wide number alone; the hub is asked for no longer than `hub_timeout_seconds`."""
+    leaves PyTorch's process-wide number alone, unless the cgroup has fewer cores; the hub is asked for no longer than
+    `hub_timeout_seconds`."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +41,7 @@ def loading(kind: Kind, choice: Choice) -> Iterator[tuple[Source, str]]:
     kind.require_installed()
     shown = Path(choice.name).name
     try:
-        with _quiet_transformers():
+        with quiet_transformers():
             device = _choose_device(choice)
             yield locate(kind, choice.name, choice.hub_timeout_seconds), device
     except kind.unavailable:
@@ -52,13 +54,20 @@ def loading(kind: Kind, choice: Choice) -> Iterator[tuple[Source, str]]:
 def _choose_device(choice: Choice) -> str:
     import torch
 
-    if choice.threads is not None:
-        torch.set_num_threads(choice.threads)
+    threads = choose_threads(choice.threads, torch.get_num_threads(), read_quota())
+    if threads != torch.get_num_threads():
+        torch.set_num_threads(threads)
     return choice.device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def choose_threads(asked: int | None, chosen: int, quota: int | None) -> int:
+    """What was asked for; else PyTorch's choice, a physical core each, but no more than the cgroup's `quota` of cores:
+    the kernel would stop all of them for most of each period, and with them the event loop's."""
+    return asked or min(chosen, quota or chosen)
+
+
 @contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """No progress bars and load reports on standard error, which is the command line's."""
     from transformers.utils import logging as transformers_logging
 

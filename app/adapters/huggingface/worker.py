@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -18,10 +18,13 @@ class Worker:
 
     It lives as long as the worker because OpenMP builds a new team of threads for each thread that computes. It is a
     daemon, unlike an executor's, because a hanging download must not keep the process from ending.
+
+    `tidy` runs in the thread before each job and, where it said after how many seconds, while there is none.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tidy: Callable[[], float | None] = lambda: None) -> None:
         self._name = name
+        self._tidy = tidy
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._ended: Future[None] = Future()
@@ -42,12 +45,19 @@ class Worker:
             await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=grace_seconds)
 
     def _work(self) -> None:
-        while (item := self._jobs.get()) is not None:
+        while (item := self._take()) is not None:
             answer, job = item
             if answer.set_running_or_notify_cancel():
                 _settle(answer, job)
             del answer, job, item  # a waiting thread must not hold the last job's embeddings
         self._ended.set_result(None)
+
+    def _take(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        while True:
+            try:
+                return self._jobs.get(timeout=self._tidy())
+            except Empty:
+                continue
 
 
 def _settle(answer: Future[T], job: Callable[[], T]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, lru_cache, reduce
 from math import fsum
 from operator import add
 from typing import Any
@@ -49,9 +49,11 @@ class Poll:
 
     answers: tuple[Answer, ...]
 
-    @property
+    @cached_property
     def kept(self) -> Answer:
         """The answer that validly rates more aspects, the first of equals. Two answers are never mixed."""
+        if len(self.answers) == 1:
+            return self.answers[0]
         return max(self.answers, key=lambda answer: answer.reading.rated)
 
 
@@ -62,10 +64,10 @@ def summarize(polls: Sequence[Poll], task: JudgingTask, *, kind: str, endpoint: 
     return Judgement(
         verdicts=verdicts,
         provenance=trace_origin(answers, kind=kind, endpoint=endpoint),
-        usage=reduce(add, (price_answer(answer, prices) for answer in answers), Usage()),
+        usage=reduce(add, (price_answer(answer, prices) for answer in answers)),
         cached=all(answer.hit for answer in answers),
         trace=tuple(map(trace_call, answers)),
-        warnings=warn_of_missing(verdicts) if task.options.expected else (),
+        warnings=(*warn_of_leaks(answers), *(warn_of_missing(verdicts) if task.options.expected else ())),
     )
 
 
@@ -76,6 +78,11 @@ def conclude(aspect: Aspect, polls: Sequence[Poll]) -> Verdict:
     the first rated sample.
     """
     kept = [poll.kept for poll in polls if aspect.id in poll.kept.reading.ratings]
+    if len(kept) == 1 and not kept[0].question.options.expected:
+        # As mostly.
+        reading = kept[0].reading
+        rating, reason = reading.ratings[aspect.id], reading.reasons.get(aspect.id)
+        return bare(rating) if isinstance(rating, int) and reason is None else Verdict((rating,), reason=reason)
     readings = [answer.reading for answer in kept]
     rated = [answer for answer in kept if isinstance(answer.reading.ratings[aspect.id], int)]
     expectations = [answer.expect(aspect) for answer in rated if answer.question.options.expected]
@@ -87,6 +94,12 @@ def conclude(aspect: Aspect, polls: Sequence[Poll]) -> Verdict:
         off_scale_mass=average(one.off_scale_mass for one in found) if whole else None,
         reason=next((reading.reasons[aspect.id] for reading in readings if aspect.id in reading.reasons), None),
     )
+
+
+@lru_cache(maxsize=256)
+def bare(rating: int) -> Verdict:
+    """The verdict of one sample without a reason: the same for every aspect and dialogue."""
+    return Verdict((rating,))
 
 
 def average(numbers: Iterable[float]) -> float:
@@ -106,7 +119,7 @@ def price_answer(answer: Answer, prices: Prices) -> Usage:
         "cached_tokens": reply.cached_tokens,
         "completion_tokens": reply.completion_tokens,
     }
-    cost_usd = prices.cost(model, **spent)
+    cost_usd = prices.cost(model, **spent, written_tokens=reply.written_tokens)
     return Usage(judge_calls=1, cost_usd=None if cost_usd is None else answer.price_share * cost_usd, **spent)
 
 
@@ -149,6 +162,8 @@ def distinct(texts: Iterable[str]) -> list[str]:
 
 def merge_parameters(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The parameters of all calls; one that was not the same in every call is `mixed`."""
+    if len(found) == 1:
+        return found[0]
     names = distinct(name for parameters in found for name in parameters)
     absent = object()
     merged: dict[str, Any] = {}
@@ -156,6 +171,15 @@ def merge_parameters(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
         values = [parameters.get(name, absent) for parameters in found]
         merged[name] = values[0] if all(value == values[0] for value in values) else MIXED
     return merged
+
+
+def warn_of_leaks(answers: Sequence[Answer]) -> tuple[Warned, ...]:
+    """A warning where a reply held the canary, also where the judge was asked again and then rated."""
+    leaked = sum(answer.reading.leaked for answer in answers)
+    if not leaked:
+        return ()
+    detail = f"{leaked} of {len(answers)} replies held part of the judge's instructions and were not taken as ratings"
+    return (Warned(code="prompt-leaked", where="judge", detail=detail),)
 
 
 def warn_of_missing(verdicts: dict[str, Verdict]) -> tuple[Warned, ...]:

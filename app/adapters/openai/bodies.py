@@ -25,7 +25,7 @@ class Bodies:
     def write(self, question: Question, conceded: tuple[str, ...]) -> bytes:
         """`question.body(conceded)` as JSON in UTF-8."""
         prompt = question.prompt(structured="response_format" not in conceded)
-        which = (question.sample, question.attempt, question.max_output_tokens)
+        which = (question.sample, question.attempt, question.max_output_tokens, question.marked)
         way = (question.model, question.options, prompt.prefix_digest, conceded, *which)
         around = self._kept.get(way)
         if around is None:

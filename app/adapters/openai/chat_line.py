@@ -1,14 +1,18 @@
-"""The way to one endpoint's chat completions: bytes out, a response or one of the SDK's errors back."""
+"""The way to one endpoint's chat completions: bytes out, an answer or one of the SDK's errors back."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+import aiohttp
 import httpx2
 import openai
 
 from app import __version__
-from app.adapters.openai.transfer import BoundedClient
+from app.adapters.openai.transfer import IDLE_SECONDS, read_body
 
 PATH = "/chat/completions"
 
@@ -23,56 +27,99 @@ ERRORS: dict[int, type[openai.APIStatusError]] = {
 }
 
 
-class ChatLine:
-    """Posts to the endpoint at `url` over the SDK's own kind of HTTP client, with the SDK's errors.
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A successful answer: its body, decoded, and its headers as they came."""
 
-    The SDK builds address, headers and options of each request anew, which takes a seventh of all CPU of a worker; here
-    they are made once. Retries are the caller's.
+    content: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+
+
+class ChatLine:
+    """Posts to the endpoint at `url` with the SDK's errors, over the HTTP client that the SDK itself is set to here.
+
+    The SDK and its own client build address, headers, options and an answer object of each call anew, which takes a
+    fifth of all CPU of a worker; here what is fixed is made once. It follows no redirect and keeps no cookie.
+    `largest_reply_bytes` bounds every body, an error's too, as decoded. Retries and time limits are the caller's. For
+    one event loop.
     """
 
-    def __init__(self, url: str, api_key: str, *, timeout_seconds: float, largest_reply_bytes: int) -> None:
-        self._http = BoundedClient(largest_reply_bytes=largest_reply_bytes, timeout=timeout_seconds)
-        self._url = httpx2.URL(url + PATH)
-        self._headers = httpx2.Headers(
-            {
-                "Accept": "application/json",
-                "Authorization": f"Bearer {api_key}",
-                "Content-Type": "application/json",
-                "User-Agent": f"saiten/{__version__}",
-            }
-        )
-        self._extensions = {"timeout": httpx2.Timeout(timeout_seconds).as_dict()}
+    def __init__(self, url: str, api_key: str, *, largest_reply_bytes: int) -> None:
+        self._address = url + PATH
+        self._largest_reply_bytes = largest_reply_bytes
+        self._headers = {
+            "Accept": "application/json",
+            "Authorization": f"Bearer {api_key}",
+            "Content-Type": "application/json",
+            "User-Agent": f"saiten/{__version__}",
+        }
+        self._proxy = find_proxy(url)
+        self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, content: bytes) -> httpx2.Response:
-        """The endpoint's answer to a JSON body. Raises an `openai.APIStatusError` for any but a success, and
-        APIConnectionError or APITimeoutError where there is none."""
-        request = httpx2.Request("POST", self._url, headers=self._headers, content=content, extensions=self._extensions)
+    async def post(self, content: bytes) -> Answered:
+        """The endpoint's answer to a JSON body. Raises an `openai.APIStatusError` for any but a success,
+        APIConnectionError where there is none, and ReplyTooLarge, having read no further."""
+        session = self._session or self._open()
         try:
-            response = await self._http.send(request)
-        except httpx2.TimeoutException as error:
-            raise openai.APITimeoutError(request=request) from error
-        except httpx2.HTTPError as error:
-            raise openai.APIConnectionError(request=request) from error
-        if not response.is_success:
-            raise read_error(response)
-        return response
+            async with session.post(self._address, data=content, allow_redirects=False, proxy=self._proxy) as answer:
+                body = await read_body(answer, self._largest_reply_bytes)
+        except (aiohttp.ClientError, httpx2.HTTPError) as error:
+            raise openai.APIConnectionError(request=self._request()) from error
+        if not 200 <= answer.status < 300:
+            raise self._read_error(answer, body)
+        return Answered(body, answer.raw_headers)
 
     async def close(self) -> None:
-        await self._http.aclose()
+        if self._session is not None:
+            await self._session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        """The session, made where the loop runs that it is for."""
+        secure = self._address.lower().startswith("https:")
+        # No limit: flow control bounds the calls.
+        connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=IDLE_SECONDS, ssl=httpx2.create_ssl_context() if secure else True
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            auto_decompress=False,
+        )
+        return self._session
+
+    def _request(self) -> httpx2.Request:
+        """What an error of the SDK wants to know of its request; nothing of the dialogue."""
+        return httpx2.Request("POST", self._address)
+
+    def _read_error(self, answer: aiohttp.ClientResponse, body: bytes) -> openai.APIStatusError:
+        """The SDK's error for an answer that is no success, with what the endpoint said."""
+        headers = [(name, value) for name, value in answer.raw_headers if name.lower() != b"content-encoding"]
+        response = httpx2.Response(answer.status, headers=headers, content=body, request=self._request())
+        said = parse(response.text.strip())
+        said = said.get("error", said) if isinstance(said, dict) else said
+        kind = openai.InternalServerError if answer.status >= 500 else ERRORS.get(answer.status, openai.APIStatusError)
+        return kind(f"Error code: {answer.status}", response=response, body=said)
 
 
-def read_error(response: httpx2.Response) -> openai.APIStatusError:
-    """The SDK's error for an answer that is no success, with what the endpoint said."""
-    status, body = response.status_code, read_body(response)
-    kind = openai.InternalServerError if status >= 500 else ERRORS.get(status, openai.APIStatusError)
-    said = body.get("error", body) if isinstance(body, dict) else body
-    return kind(f"Error code: {status}", response=response, body=said)
-
-
-def read_body(response: httpx2.Response) -> object:
-    """The body as JSON, else as text."""
-    text = response.text.strip()
+def parse(text: str) -> object:
+    """The text as JSON, else as it is."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def find_proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address (HTTPS_PROXY, ALL_PROXY, NO_PROXY); None for none."""
+    try:
+        address = urlsplit(url)
+    except ValueError:
+        # No address at all, as the first call will tell.
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(address.scheme) or proxies.get("all")
+    if not proxy or (address.hostname and proxy_bypass(address.hostname)):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"

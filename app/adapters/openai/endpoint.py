@@ -7,11 +7,11 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import openai
 
 from app.adapters.openai.bodies import Bodies
+from app.adapters.openai.cache_marks import MARKS
 from app.adapters.openai.chat_line import ChatLine
 from app.adapters.openai.errors import (
     ReplyTooLarge,
@@ -25,12 +25,12 @@ from app.adapters.openai.errors import (
 from app.adapters.openai.limits import read_limits
 from app.adapters.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, Question, concede, find_refused
 from app.adapters.openai.reply import Reply, read_completion
-from app.domain.errors import JudgeUnavailable, SettingsInvalid
+from app.concurrency import within
+from app.domain.errors import JudgeUnavailable
 from app.flow.call import Call
 from app.flow.control import FlowControl
 from app.ports import Lane
 
-OFFICIAL_URL = "https://api.openai.com/v1"
 LONGEST_BACKOFF_SECONDS = 30.0
 PATIENCE_SHARE = 0.9
 """Of the time that is left, to wait for a place: a call begun still later would be cut off, and billed."""
@@ -40,7 +40,7 @@ REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
 
 
 class OpenAIEndpoint:
-    """Asks the chat endpoint at `base_url`. Remembers per model which parameters it refuses.
+    """Asks the chat endpoint at `url`. Remembers per model which parameters it refuses.
 
     `timeout_seconds` bounds one try; `deadline_seconds` all of one request that is no batch's: every try, with or
     without a parameter that was refused, and every wait before and between them. `largest_reply_bytes` bounds a reply
@@ -51,7 +51,7 @@ class OpenAIEndpoint:
         self,
         *,
         api_key: str,
-        base_url: str | None,
+        url: str,
         timeout_seconds: float,
         deadline_seconds: float,
         max_attempts: int,
@@ -60,19 +60,8 @@ class OpenAIEndpoint:
         largest_reply_bytes: int = LARGEST_PLAIN_REPLY_BYTES,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        if not api_key:
-            raise SettingsInvalid(
-                "the judge needs a key; set OPENAI_API_KEY (any word where the endpoint asks for none)"
-            )
-        if not (api_key.isascii() and api_key.isprintable()):
-            raise SettingsInvalid(
-                "the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY"
-            )
-        self.url = (base_url or OFFICIAL_URL).rstrip("/")
         self._api_key = api_key
-        self._line = ChatLine(
-            self.url, api_key, timeout_seconds=timeout_seconds, largest_reply_bytes=largest_reply_bytes
-        )
+        self._line = ChatLine(url, api_key, largest_reply_bytes=largest_reply_bytes)
         self._timeout_seconds = timeout_seconds
         self._deadline_seconds = deadline_seconds
         self._max_attempts = max_attempts
@@ -81,11 +70,6 @@ class OpenAIEndpoint:
         self._sleep = sleep
         self._bodies = Bodies()
         self._conceded: dict[str, tuple[str, ...]] = {}
-
-    @property
-    def kind(self) -> str:
-        """`openai` for OpenAI's own service, else `compatible`."""
-        return "openai" if urlsplit(self.url).hostname == "api.openai.com" else "compatible"
 
     async def ask(self, question: Question, key: str, lane: Lane = "interactive") -> Reply:
         """The endpoint's reply, marked with the question's key. Raises the `Judge…` errors.
@@ -97,7 +81,7 @@ class OpenAIEndpoint:
         seconds = math.inf if lane == "batch" else self._deadline_seconds
         ends_at = asyncio.get_running_loop().time() + seconds
         try:
-            async with asyncio.timeout_at(None if math.isinf(ends_at) else ends_at):
+            async with within(seconds):
                 return await self._negotiate(question, key, lane, ends_at)
         except TimeoutError:
             raise JudgeUnavailable(
@@ -120,12 +104,13 @@ class OpenAIEndpoint:
                 conceded = concede(conceded, refused)
             except (openai.OpenAIError, TimeoutError) as error:
                 raise translate_error(error, api_key=self._api_key) from error
-        self._remember(question.model, conceded)
+        if conceded:
+            self._remember(question.model, conceded)
         return Reply(
             key=key,
             structured="response_format" not in conceded,
             parameters=question.parameters(conceded),
-            dropped=conceded,
+            dropped=tuple(name for name in conceded if name != MARKS),
             **answer,
         )
 
@@ -178,7 +163,7 @@ class OpenAIEndpoint:
         if largest_bytes is not None and len(response.content) > largest_bytes:
             raise ReplyTooLarge("the reply is too large for one without token probabilities")
         answer = read_completion(response.content)
-        call.succeeded(read_limits(response.headers.raw), answer["prompt_tokens"] + answer["completion_tokens"])
+        call.succeeded(read_limits(response.headers), answer["prompt_tokens"] + answer["completion_tokens"])
         return answer
 
     def _tell_flow(self, call: Call, error: openai.APIStatusError) -> None:

@@ -11,13 +11,13 @@ from http import HTTPStatus
 
 import openai
 
+from app.adapters.openai.reply import FILTER_CODES
 from app.domain import errors
 from app.domain.retry_after import LONGEST_SECONDS, read_retry_after
 
 UPSTREAM_TEXT_CHARACTERS = 200
 KEY_SHAPE = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|Bearer\s+\S+", re.IGNORECASE)
 QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"})
-FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
 
 
 class ReplyTooLarge(openai.OpenAIError):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any
 
+from app.adapters.openai.cache_marks import MARKS, is_about_marks, mark_prefix
 from app.domain.evaluation import JudgeOptions
-from app.domain.model import digest
+from app.domain.model import canonical_json
 from app.domain.prompt import Prompt
 from app.domain.rubric import Aspect
 
@@ -43,7 +47,8 @@ class Question:
     """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt.
 
     The two prompts differ in their fixed part only. `sample` counts from 0. `attempt` is 0 for the first and 1 for
-    the one repetition after a malformed reply.
+    the one repetition after a malformed reply. `marked` is whether the end of the fixed part is marked for the
+    provider's prompt cache.
     """
 
     model: str
@@ -55,6 +60,7 @@ class Question:
     max_output_tokens: int
     sample: int = 0
     attempt: int = 0
+    marked: bool = False
 
     def prompt(self, *, structured: bool) -> Prompt:
         return self.structured if structured else self.text
@@ -82,15 +88,16 @@ class Question:
         if structured:
             schema = {"name": "verdict", "strict": True, "schema": prompt.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return body
+        return mark_prefix(body, prompt.prefix_digest) if self.marked and MARKS not in conceded else body
 
     def key(self, endpoint: str) -> str:
         """The call cache's key: digest of the endpoint, of everything that may be sent, and of which call."""
         # Which of the two prompts is sent shows only once the endpoint was asked, so both decide. Their fixed parts
         # enter as digests that were taken once, and the dialogue, which is the same in both, as it is.
         prefixes = [self.structured.prefix_digest, self.text.prefix_digest]
-        sent = [endpoint, self._settle(), prefixes, self.structured.user]
-        return digest(["judge", CACHE_FORMAT, *sent, self.sample, self.attempt])
+        fixed = open_key(endpoint, tuple(self._settle().items()), *prefixes)
+        written = f"{fixed},{encode_basestring(self.structured.user)},{self.sample},{self.attempt}]"
+        return hashlib.sha256(written.encode()).hexdigest()
 
     def _settle(self, conceded: tuple[str, ...] = ()) -> dict[str, Any]:
         """The body's model and parameters, less `response_format`, as this very call sends them."""
@@ -110,6 +117,12 @@ class Question:
         return next((name for name in names if name not in conceded), None)
 
 
+@lru_cache(maxsize=256)
+def open_key(endpoint: str, settled: tuple[tuple[str, Any], ...], *prefixes: str) -> str:
+    """Canonical JSON of what a key is the digest of, up to the dialogue: the same for all dialogues of a run."""
+    return canonical_json(["judge", CACHE_FORMAT, endpoint, dict(settled), [*prefixes]]).removesuffix("]")
+
+
 def bound_reply(max_output_tokens: int) -> int:
     """The most bytes that an honest reply with token probabilities may have."""
     return LARGEST_PLAIN_REPLY_BYTES + max_output_tokens * (1 + WIDE_TOP_LOGPROBS) * CHOICE_BYTES
@@ -123,6 +136,8 @@ def find_refused(body: dict[str, Any], message: str, param: str | None, code: st
     if (code or "") == "context_length_exceeded" or TOO_LONG.search(message):
         # vLLM names `max_tokens` here, but it is this dialogue that does not fit, not the parameter.
         return None
+    if is_about_marks(body, message, param):
+        return MARKS
     named = [re.split(r"[.\[]", param)[0]] if param else PARAMETER_NAME.findall(message)
     return next((name for name in named if name in NEGOTIABLE and name in body), None)
 

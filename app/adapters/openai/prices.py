@@ -19,11 +19,13 @@ Dollars = Annotated[Finite, Field(ge=0)]
 
 
 class Price(Value):
-    """US dollars per 1,000,000 tokens. `cached_input` are prompt tokens that the provider had in its prompt cache."""
+    """US dollars per 1,000,000 tokens. `cached_input` are prompt tokens that the provider had in its prompt cache,
+    `cache_write` those that it put there; None where these cost what others do."""
 
     input: Dollars
     cached_input: Dollars
     output: Dollars
+    cache_write: Dollars | None = None
 
 
 class Prices(Value):
@@ -37,15 +39,20 @@ class Prices(Value):
         """The model's price; a dated name (`gpt-6-luna-2026-09-22`) without one of its own has its family's."""
         return self.models.get(model) or self.models.get(RELEASE_DATE.sub("", model))
 
-    def cost(self, model: str, *, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float | None:
-        """US dollars, or None where the price is not known. `cached_tokens` are among `prompt_tokens`."""
+    def cost(
+        self, model: str, *, prompt_tokens: int, cached_tokens: int, completion_tokens: int, written_tokens: int = 0
+    ) -> float | None:
+        """US dollars, or None where the price is not known. `cached_tokens`, read from the provider's prompt cache, and
+        `written_tokens`, put into it, are among `prompt_tokens`, and none is both."""
         price = self.find(model)
         if price is None:
             return None
-        fresh_tokens = max(0, prompt_tokens - cached_tokens)
         cached_tokens = min(prompt_tokens, cached_tokens)
-        total = fresh_tokens * price.input + cached_tokens * price.cached_input + completion_tokens * price.output
-        return total / TOKENS_PER_PRICE
+        written_tokens = min(prompt_tokens - cached_tokens, written_tokens)
+        fresh_tokens = prompt_tokens - cached_tokens - written_tokens
+        write_price = price.input if price.cache_write is None else price.cache_write
+        prompt = fresh_tokens * price.input + cached_tokens * price.cached_input + written_tokens * write_price
+        return (prompt + completion_tokens * price.output) / TOKENS_PER_PRICE
 
 
 def read_prices(path: Path | None = None) -> Prices:

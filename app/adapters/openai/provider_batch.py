@@ -1,37 +1,21 @@
-"""OpenAI's Batch API: files of calls up, batches made of them, files of answers down."""
+"""OpenAI's Batch API behind its port. What speaks to it is loaded by the first who does."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from datetime import datetime
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-import aiohttp
-import httpx2
-import openai
-from openai.types import Batch
-
-from app.adapters.openai.endpoint import OFFICIAL_URL
-from app.adapters.openai.errors import KEY_SHAPE, UPSTREAM_TEXT_CHARACTERS, translate_error
+from app.adapters.openai.address import find_address, is_printable
+from app.adapters.openai.first_use import FirstUse
 from app.adapters.openai.parameters import bound_reply, concede
-from app.adapters.openai.provider_batch_lines import CHAT_PATH, read_line, split_lines, write_line
-from app.adapters.openai.transfer import BoundedClient
+from app.adapters.openai.provider_batch_lines import write_line
 from app.domain.errors import SettingsInvalid
 from app.provider_ports import DeferredCall, Part, ProviderAnswer, ProviderBatch
 
-logger = logging.getLogger("saiten.judge")
-
-ENDED = frozenset({"completed", "expired", "cancelled"})
-OVER_LIMIT = "token_limit_exceeded"
-PAGE = 100
-MOST_FAULTS = 3
-INPUT_KEPT_SECONDS = 3 * 24 * 3600
-"""The provider removes a file of questions by itself after this time, should nobody be left to do so: it holds texts,
-and is read within a day."""
-LARGEST_PAGE_BYTES = 8 * 2**20
-"""Of any answer but a file of answers, which is read line by line."""
+if TYPE_CHECKING:
+    from app.adapters.openai.provider_client import ProviderClient
 
 
 class OpenAIProviderBatches:
@@ -44,120 +28,50 @@ class OpenAIProviderBatches:
     def __init__(
         self, *, api_key: str, base_url: str | None, timeout_seconds: float = 60.0, max_output_tokens: int = 2048
     ) -> None:
-        if not (api_key and api_key.isascii() and api_key.isprintable()):
+        if not (api_key and is_printable(api_key)):
             raise SettingsInvalid("the provider's batch mode needs a key that a header can carry; set OPENAI_API_KEY")
-        self._api_key = api_key
-        self._longest_line_bytes = bound_reply(max_output_tokens)
-        self._client = openai.AsyncOpenAI(
-            api_key=api_key,
-            base_url=(base_url or OFFICIAL_URL).rstrip("/"),
-            max_retries=0,
-            timeout=timeout_seconds,
-            http_client=BoundedClient(largest_reply_bytes=LARGEST_PAGE_BYTES, timeout=timeout_seconds),
-        )
+        url, longest_line_bytes = find_address(base_url).url, bound_reply(max_output_tokens)
+
+        def make() -> ProviderClient:
+            from app.adapters.openai.provider_client import ProviderClient
+
+            return ProviderClient(
+                api_key=api_key, url=url, timeout_seconds=timeout_seconds, longest_line_bytes=longest_line_bytes
+            )
+
+        self._client = FirstUse(make)
 
     async def upload(self, content: IO[bytes], name: str) -> str:
-        with self._translating():
-            made = await self._client.files.create(
-                file=(name, content),
-                purpose="batch",
-                expires_after={"anchor": "created_at", "seconds": INPUT_KEPT_SECONDS},
-            )
-        return made.id
+        return await (await self._client.get()).upload(content, name)
 
     async def find_uploads(self, name: str) -> list[str]:
-        with self._translating():
-            files = self._client.files.list(purpose="batch", order="desc")
-            return [file.id async for file in files if file.filename == name]
+        return await (await self._client.get()).find_uploads(name)
 
     async def create(self, file_id: str, tags: Mapping[str, str]) -> str:
-        with self._translating():
-            made = await self._client.batches.create(
-                input_file_id=file_id, endpoint=CHAT_PATH, completion_window="24h", metadata=dict(tags)
-            )
-        return made.id
+        return await (await self._client.get()).create(file_id, tags)
 
     async def find(self, tags: Mapping[str, str], since: datetime) -> ProviderBatch | None:
-        with self._translating():
-            async for batch in self._client.batches.list(limit=PAGE):
-                if batch.created_at < since.timestamp():
-                    break
-                if tags.items() <= (batch.metadata or {}).items():
-                    return self._read(batch)
-        return None
+        return await (await self._client.get()).find(tags, since)
 
     async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None:
-        try:
-            with self._translating(keep=openai.NotFoundError):
-                return self._read(await self._client.batches.retrieve(provider_batch_id))
-        except openai.NotFoundError:
-            return None
+        return await (await self._client.get()).retrieve(provider_batch_id)
 
     async def cancel(self, provider_batch_id: str) -> None:
-        try:
-            with self._translating(keep=(openai.NotFoundError, openai.ConflictError, openai.BadRequestError)):
-                await self._client.batches.cancel(provider_batch_id)
-        except (openai.NotFoundError, openai.ConflictError, openai.BadRequestError):
-            # It has ended in the meantime.
-            return
+        await (await self._client.get()).cancel(provider_batch_id)
 
     async def delete_file(self, file_id: str) -> None:
-        try:
-            with self._translating(keep=openai.NotFoundError):
-                await self._client.files.delete(file_id)
-        except openai.NotFoundError:
-            return
+        await (await self._client.get()).delete_file(file_id)
 
     def line(self, call: DeferredCall) -> bytes:
         return write_line(call)
 
     async def answers(self, file_id: str, part: Part) -> AsyncIterator[ProviderAnswer]:
-        try:
-            with self._translating(keep=openai.NotFoundError):
-                async with (
-                    self._client.files.with_streaming_response.content(file_id) as response,
-                    aclosing(split_lines(response.iter_bytes(), self._longest_line_bytes)) as lines,
-                ):
-                    async for line in lines:
-                        if (answer := read_line(line, part)) is not None:
-                            yield answer
-        except openai.NotFoundError:
-            logger.warning("a file of answers is gone from the provider", extra={"batch_id": part.batch})
+        async with aclosing((await self._client.get()).answers(file_id, part)) as answers:
+            async for answer in answers:
+                yield answer
 
     def concede(self, conceded: tuple[str, ...], refused: str) -> tuple[str, ...]:
         return concede(conceded, refused)
 
     async def close(self) -> None:
         await self._client.close()
-
-    def _read(self, batch: Batch) -> ProviderBatch:
-        faults = (batch.errors.data if batch.errors else None) or []
-        failed = batch.status == "failed"
-        said = "; ".join(fault.message or fault.code or "" for fault in faults[:MOST_FAULTS]) or "it gave no reason"
-        return ProviderBatch(
-            id=batch.id,
-            ended=batch.status in ENDED,
-            file_id=batch.input_file_id,
-            output_file_id=batch.output_file_id,
-            error_file_id=batch.error_file_id,
-            failure=self._quote(said) if failed else None,
-            over_limit=failed and any(fault.code == OVER_LIMIT for fault in faults),
-        )
-
-    def _quote(self, said: str) -> str:
-        """The provider's words on one line, without keys, cut."""
-        message = KEY_SHAPE.sub("[key]", said.replace(self._api_key, "[key]"))
-        return " ".join(message.split())[:UPSTREAM_TEXT_CHARACTERS]
-
-    @contextmanager
-    def _translating(
-        self, keep: type[openai.OpenAIError] | tuple[type[openai.OpenAIError], ...] = ()
-    ) -> Iterator[None]:
-        """Lets the vendor's errors leave as `Judge…` errors, all but those to `keep`."""
-        try:
-            yield
-        except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
-            if isinstance(error, keep):
-                raise
-            shown = error if isinstance(error, openai.OpenAIError | TimeoutError) else TimeoutError(str(error))
-            raise translate_error(shown, api_key=self._api_key) from error

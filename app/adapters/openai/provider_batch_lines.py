@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any, Literal
 
-from app.adapters.openai.errors import FILTER_CODES
 from app.adapters.openai.parameters import find_refused
-from app.adapters.openai.reply import Reply, member, read_completion, text_member
+from app.adapters.openai.reply import FILTER_CODES, Reply, member, read_completion, text_member
 from app.provider_ports import DeferredCall, Part, ProviderAnswer
 
 CHAT_PATH: Literal["/v1/chat/completions"] = "/v1/chat/completions"

@@ -13,6 +13,8 @@ from app.domain.model import Value, listed
 from app.domain.verdict_parts import clean
 
 LARGEST_COUNT = 2**31 - 1
+FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+"""An error with such a code is a reply: a content filter stopped the call."""
 
 Choice = Annotated[tuple[str, float], Field(strict=False)]
 
@@ -27,7 +29,8 @@ class TokenRecord(Value):
 class Reply(Value):
     """What came back for one question. `key` is the question's own, so that an entry cannot stand in for another.
 
-    `completion` is False where the answer was no chat completion at all, as from a wrong address.
+    `completion` is False where the answer was no chat completion at all, as from a wrong address. `cached_tokens` and
+    `written_tokens` are those of the prompt that the provider read from its prompt cache and put there.
     """
 
     key: str
@@ -39,6 +42,8 @@ class Reply(Value):
     fingerprint: str | None = None
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     cached_tokens: Annotated[int, Field(ge=0)] = 0
+    # Left out at 0: a Saiten that does not know the field refuses an entry with it, and would ask again.
+    written_tokens: Annotated[int, Field(ge=0, exclude_if=lambda count: count == 0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
     structured: bool
     parameters: dict[str, Any]
@@ -70,6 +75,7 @@ def read_completion(payload: bytes) -> dict[str, Any]:
     choice = choices[0] if choices else None
     message = member(choice, "message", dict)
     usage = member(answer, "usage", dict)
+    details = member(usage, "prompt_tokens_details", dict)
     finish_reason = text_member(choice, "finish_reason")
     return {
         # A provider that filtered the reply may leave the message out.
@@ -80,7 +86,8 @@ def read_completion(payload: bytes) -> dict[str, Any]:
         "model": text_member(answer, "model"),
         "fingerprint": text_member(answer, "system_fingerprint"),
         "prompt_tokens": count_member(usage, "prompt_tokens"),
-        "cached_tokens": count_member(member(usage, "prompt_tokens_details", dict), "cached_tokens"),
+        "cached_tokens": count_member(details, "cached_tokens"),
+        "written_tokens": count_member(details, "cache_write_tokens"),
         "completion_tokens": count_member(usage, "completion_tokens"),
         "token_records": read_tokens(member(member(choice, "logprobs", dict), "content", list)),
     }

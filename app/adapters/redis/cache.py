@@ -48,6 +48,14 @@ return 1
 """The reply; else 1 where the lock is now the caller's, 0 where it is another's. KEYS: value, lock. ARGV: owner,
 milliseconds that the lock lasts, and perhaps the value that the caller refused."""
 
+KEEP = """
+local kept = redis.pcall('SET', KEYS[1], ARGV[3], 'EX', ARGV[2])
+if redis.pcall('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
+return kept
+"""
+"""Keeps a reply and releases its lock at once: whoever waits for the lock finds the reply. KEYS: value, lock. ARGV:
+owner, seconds that it is kept, reply."""
+
 RELEASE = "if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 RENEW = "if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
 
@@ -91,6 +99,9 @@ class RedisCallCache:
         self._closed_until = -math.inf
         self._quiet_until = -math.inf
 
+    def peek(self, key: str) -> bytes | None:
+        return None
+
     async def get(self, key: str) -> bytes | None:
         found = await self._commands(lambda pipe: pipe.get(name(VALUES, key)))
         return found if isinstance(found, bytes) else None
@@ -112,10 +123,8 @@ class RedisCallCache:
 
     async def put(self, key: str, value: bytes) -> None:
         if len(value) <= self._value_bytes:
-            stored = self._commands.submit(lambda pipe: pipe.set(name(VALUES, key), value, ex=self._seconds))
-            # Released with it, in one round trip and in this order: whoever waits for the lock finds the reply.
-            self._let_go(key)
-            await stored
+            self._flights.discard(key)
+            await self._commands.submit(partial(self._keep, key, value))
         else:
             await self.leave(key)
 
@@ -140,6 +149,9 @@ class RedisCallCache:
     def _claim(self, key: str, refused: bytes | None, pipe: Pipeline) -> None:
         more = [] if refused is None else [refused]
         pipe.eval(CLAIM, 2, name(VALUES, key), name(FLIGHTS, key), self._owner, self._flight_milliseconds, *more)
+
+    def _keep(self, key: str, value: bytes, pipe: Pipeline) -> None:
+        pipe.eval(KEEP, 2, name(VALUES, key), name(FLIGHTS, key), self._owner, self._seconds, value)
 
     def _unlink(self, names: Sequence[bytes], pipe: Pipeline) -> None:
         pipe.unlink(*names)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import math
 import re
 import secrets
 import time
@@ -14,8 +13,8 @@ from importlib.resources import files
 from typing import Any, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
+from app.adapters.redis.outage import FAILURES, RedisOutage
 from app.flow import state
 from app.flow.local import LocalFlowState
 from app.flow.state import Bounds, Demand, Grant, Report
@@ -33,8 +32,6 @@ RETRY_SECONDS = 0.02
 """When to ask again where the others have all the calls under way, and none that ends here would tell of a place."""
 LOST_SECONDS = 5.0
 """For so long after a failure Redis is not looked for again."""
-
-FAILURES = (RedisError, OSError, TimeoutError)
 
 
 class RedisFlowState:
@@ -62,30 +59,26 @@ class RedisFlowState:
         self._process = secrets.token_hex(8)
         self._bounds = [bounds.concurrency, bounds.requests_per_minute or 0, bounds.tokens_per_minute or 0]
         self._timeout_seconds = timeout_seconds
-        self._clock = clock
         self._local = LocalFlowState(bounds, clock=clock)
-        self._lost = False
-        self._look_at = -math.inf
-        self._look: asyncio.Task[None] | None = None
+        self._outage = RedisOutage(
+            lambda: client.exists(self._keys[1]),
+            user="flow control",
+            instead="each process keeps to its share",
+            logger=logger,
+            timeout_seconds=timeout_seconds,
+            look_seconds=LOST_SECONDS,
+            clock=clock,
+        )
 
     async def exchange(self, report: Report, demand: Demand) -> Grant:
-        if self._lost:
-            self._look_for_redis()
-            return await self._local.exchange(report, demand)
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                answer = await self._script(keys=self._keys, args=self._write(report, demand))
-        except FAILURES as error:
-            self._lost, self._look_at = True, self._clock() + LOST_SECONDS
-            logger.warning("flow control: Redis fails (%s); each process keeps to its share", type(error).__name__)
+        answer = await self._outage.ask(lambda: self._script(keys=self._keys, args=self._write(report, demand)))
+        if answer is None:
             return await self._local.exchange(report, demand)
         return self._read(answer)
 
     async def close(self) -> None:
         """Leaves its share to the others at once, where Redis can be told."""
-        if self._look is not None:
-            self._look.cancel()
-            await asyncio.wait([self._look])
+        await self._outage.close()
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 await cast("Awaitable[int]", self._client.hdel(self._keys[1], self._process))
@@ -108,21 +101,6 @@ class RedisFlowState:
             tokens_per_minute=tokens or None,
         )
         return Grant(int(admitted), int(places), None if wait < 0 else wait, closed)
-
-    def _look_for_redis(self) -> None:
-        """Beside the calls: none of them waits for a Redis that may still be gone."""
-        if self._clock() >= self._look_at:
-            self._look_at = self._clock() + LOST_SECONDS
-            self._look = asyncio.create_task(self._reach())
-
-    async def _reach(self) -> None:
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                await self._client.exists(self._keys[1])
-        except FAILURES:
-            return
-        self._lost = False
-        logger.info("flow control: Redis is back")
 
 
 def scope_of(endpoint: str, api_key: str) -> str:

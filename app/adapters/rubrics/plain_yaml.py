@@ -13,6 +13,10 @@ from app.domain.faults import Location
 from app.domain.model import pointer
 
 MAX_DEPTH = 32
+TOO_DEEP = f"is nested more than {MAX_DEPTH} deep"
+MAX_PARTS = 20_000
+"""Keys, values, lists and mappings of a file. The largest rubric of ours has a tenth of that; to say what is wrong with
+each part of a file of nothing but small ones took half a minute and half a gigabyte."""
 
 
 class Unreadable(Exception):
@@ -43,6 +47,16 @@ class PlainLoader(yaml.SafeLoader):
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self.depth = 0
+        self.parts = 0
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        """Opens a `[` or `{`; raises NotTaken before the scanner, which looks ahead, has too many of them open.
+
+        It goes over all of them at every character: the cost is the square of their number.
+        """
+        if self.flow_level >= MAX_DEPTH:
+            raise NotTaken(None, None, TOO_DEEP, self.get_mark())
+        super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """The next node; raises NotTaken before anything that could grow is composed."""
@@ -54,7 +68,10 @@ class PlainLoader(yaml.SafeLoader):
         if event.tag is not None:
             raise NotTaken(None, None, f"tags ({event.tag}) are not taken", event.start_mark)
         if self.depth >= MAX_DEPTH:
-            raise NotTaken(None, None, f"is nested more than {MAX_DEPTH} deep", event.start_mark)
+            raise NotTaken(None, None, TOO_DEEP, event.start_mark)
+        if self.parts >= MAX_PARTS:
+            raise NotTaken(None, None, f"holds more than {MAX_PARTS} parts", event.start_mark)
+        self.parts += 1
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1

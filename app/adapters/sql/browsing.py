@@ -14,32 +14,42 @@ from app.adapters.sql.batches.part import RECEIVING
 from app.adapters.sql.batches.results import read_entry
 from app.adapters.sql.batches.texts import read_candidate
 from app.adapters.sql.browsing_conditions import Conditions, order_of, sort_key
+from app.adapters.sql.browsing_levels import cut_runs, list_runs
 from app.adapters.sql.engine import read
-from app.adapters.sql.tables import batch_items, batches, can_hold, evaluations, result_figures
+from app.adapters.sql.tables import batch_chunks, batch_items, batches, can_hold, evaluations, result_figures
 from app.browse_ports import Browsed, BrowsedPage, ResultQuery
 from app.scores import unpack
 from app.tally import unpack as unpack_tally
 
 NOTHING = BrowsedPage(total=0, rows=())
-figure = result_figures.c
+SORTED = 10_000
+"""Results that a database sorts in a few milliseconds: of no more, every page is cut from all of them."""
+
+UNDONE = ("waiting", "queued", "leased", "blocked")
+"""States of a chunk that may have candidates without a result."""
+
+figure, chunk = result_figures.c, batch_chunks.c
 
 
 @dataclass(frozen=True)
 class Browsable:
-    """A batch of the project, the columns that its measures stand in, and how many results it has. `tally` is what they
-    amount to, packed, and None where that is not known."""
+    """A batch of the project, the columns that its measures stand in, and how many results its candidates have.
+    `tally` is what they amount to, packed, and None where that is not known."""
 
     id: str
     columns: Mapping[str, str]
     total: int
+    candidates: int
     tally: str | None
 
 
 class SQLResultBrowser:
-    """Browses on any engine that `app.adapters.sql.engine` opens."""
+    """Browses on any engine that `app.adapters.sql.engine` opens. `most_sorted` results the database sorts for a page;
+    of more, it is found without, where the batch's figures allow."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, *, most_sorted: int = SORTED) -> None:
         self._engine = engine
+        self._most_sorted = most_sorted
 
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
         asked = (query.unrated, query.warning, query.status, query.system, query.text)
@@ -49,10 +59,33 @@ class SQLResultBrowser:
             batch = await find_batch(connection, project, batch_id)
             if batch is None:
                 return NOTHING
-            total, positions = await find_positions(connection, batch, query, offset, limit)
+            wanted = (offset, offset + limit)
+            placed = await self._look_up(connection, batch, query, wanted)
+            total, positions = placed or await find_positions(connection, batch, query, offset, limit)
             rows = await read_rows(connection, batch_id, positions) if positions else {}
         # One that was erased in between is left out.
         return BrowsedPage(total, [read_browsed(rows[place]) for place in positions if place in rows])
+
+    async def _look_up(
+        self, connection: AsyncConnection, batch: Browsable, query: ResultQuery, wanted: tuple[int, int]
+    ) -> tuple[int, list[int]] | None:
+        """What `find_positions` gives, of every result and without sorting them; None where that cannot be done."""
+        every = ResultQuery(sort=query.sort, descending=query.descending, target=query.target)
+        if query != every or batch.total <= self._most_sorted:
+            return None
+        numbers = range(wanted[0], min(wanted[1], batch.total))
+        if query.sort is None:
+            # As far as each candidate has a result, the number of one is its position.
+            last = batch.total - 1
+            places = [last - number if query.descending else number for number in numbers]
+            return (batch.total, places) if max(places, default=-1) < await count_leading(connection, batch) else None
+        column = figure.get(batch.columns.get(query.sort, ""))
+        runs = None if batch.tally is None or column is None else list_runs(unpack_tally(batch.tally), query)
+        if runs is None or column is None:
+            return None
+        found = await cut_runs(connection, batch.id, column, runs, numbers)
+        # Fewer where some were erased between the two looks.
+        return (batch.total, found) if len(found) == len(numbers) else None
 
     async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
         if not can_hold(project, batch_id) or not positions:
@@ -101,11 +134,23 @@ async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -
     table = batches.c
     mine = (table.id == batch_id) & (table.project == project) & (table.status != RECEIVING)
     results = table.scored + table.partial + table.failed
-    query = select(table.measures, table.tally, results.label("results")).where(mine)
+    query = select(table.measures, table.tally, table.total, results.label("results")).where(mine)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    return Browsable(batch_id, dict(zip(read_measures(row.measures), VALUES, strict=False)), row.results, row.tally)
+    columns = dict(zip(read_measures(row.measures), VALUES, strict=False))
+    return Browsable(batch_id, columns, row.results, row.total, row.tally)
+
+
+async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
+    """Candidates from the first on that all have a result, and perhaps more: those before the first chunk left."""
+    if batch.total == batch.candidates:
+        return batch.total
+    # State by state: the first of each is found in the index.
+    mine = select(chunk.first).where(chunk.batch_id == batch.id, chunk.number >= 0).order_by(chunk.number).limit(1)
+    firsts = [mine.where(chunk.state == state).scalar_subquery() for state in UNDONE]
+    found = (await connection.execute(select(*firsts))).one()
+    return min((first for first in found if first is not None), default=0)
 
 
 async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[str]:

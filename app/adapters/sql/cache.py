@@ -10,7 +10,7 @@ from sqlalchemy import Insert, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.engine import read, scrub, write
+from app.adapters.sql.engine import finish, read, scrub, write
 from app.adapters.sql.tables import call_cache, can_hold
 from app.coalescing import Coalescer
 from app.domain.errors import StoreError
@@ -45,6 +45,9 @@ class SQLCallCache:
         self._gets = Coalescer(self._read, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
         self._puts = Coalescer(self._write, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
 
+    def peek(self, key: str) -> bytes | None:
+        return None
+
     async def get(self, key: str) -> bytes | None:
         return await self._gets(key) if can_keep(key) else None
 
@@ -72,8 +75,7 @@ class SQLCallCache:
             logger.warning("another process reads the database; what was erased stays in its log until it is rewritten")
 
     async def close(self) -> None:
-        await self._gets.drain()
-        await self._puts.drain()
+        await finish(self._engine, "cached replies", self._gets, self._puts)
 
     async def prune(self) -> None:
         """Drops the oldest entries beyond the bound."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
@@ -9,24 +11,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import URL, AsyncAdaptedQueuePool, event, make_url, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random
 
+from app.adapters.sql.creation import create_schema, is_current, is_empty
 from app.adapters.sql.failures import translate_error
 from app.adapters.sql.file import PATIENCE_SECONDS, DatabaseFile
+from app.adapters.sql.hops import hop_once
+from app.adapters.sql.pinging import ask_the_idle
 from app.adapters.sql.severed import notice_severed
+from app.adapters.sql.stopping import stop_once
+from app.coalescing import Coalescer
 from app.domain.errors import SettingsInvalid
+
+logger = logging.getLogger("saiten.store")
 
 MIGRATION_LOCK = 7_236_147_315_001
 """Any number that no other program on the database uses: two replicas that start at once must not both migrate."""
 
 FILE = "saiten_file"
 """The engine's option that holds its DatabaseFile."""
+
+READING = "saiten_reading"
+"""The engine's option that holds what `read` connects through, where that is another."""
 
 SQLITE_CONNECTIONS = 4
 """Each is a thread: one writes, the others read. More of them only contend for the interpreter."""
@@ -35,6 +45,14 @@ POSTGRES_CONNECTIONS = 16
 
 CONNECT_SECONDS = 10
 """For a new connection to PostgreSQL."""
+
+DRAIN_SECONDS = 1.0
+"""At the end of the process PostgreSQL has so long for what is being written: longer takes only one that hangs. A
+SQLite file that another process holds is waited for as always."""
+
+CLOSE_SECONDS = 2.0
+"""For all connections together, at the end of the process: each takes leave of the server, and one that hangs would be
+waited for without end."""
 
 LOCK = "BEGIN IMMEDIATE"
 """Opens SQLite's transaction at once, and keeps every other writer out from there."""
@@ -61,12 +79,17 @@ def _create_engine(url: URL) -> AsyncEngine:
         return _create_sqlite_engine(url, common)
     engine = create_async_engine(
         url,
-        pool_pre_ping=True,
         pool_size=POSTGRES_CONNECTIONS,
+        # The last one used comes first, so that it need not be asked whether it still answers.
+        pool_use_lifo=True,
         connect_args={"timeout": CONNECT_SECONDS},
         **common,
     )
     event.listen(engine.sync_engine, "connect", notice_severed)
+    ask_the_idle(engine)
+    # PostgreSQL's driver would frame a read in BEGIN and ROLLBACK, a round trip each.
+    view = engine.execution_options(isolation_level="AUTOCOMMIT")
+    engine.sync_engine.update_execution_options(**{READING: view})
     return engine
 
 
@@ -83,7 +106,9 @@ def _create_sqlite_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
         execution_options={FILE: file},
         **common,
     )
+    event.listen(engine.sync_engine, "connect", hop_once)
     event.listen(engine.sync_engine, "connect", partial(_prepare_sqlite, file))
+    event.listen(engine.sync_engine, "connect", stop_once)
     return engine
 
 
@@ -99,39 +124,64 @@ def _prepare_sqlite(file: DatabaseFile, connection: Any, _record: Any) -> None:
     cursor.close()
 
 
+async def close_engine(engine: AsyncEngine) -> None:
+    """Closes the connections. A server that does not answer is not waited for: the process ends, and they with it."""
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await engine.dispose()
+    except TimeoutError:
+        await engine.dispose(close=False)
+
+
+async def finish(engine: AsyncEngine, what: str, *queues: Coalescer[Any, Any]) -> None:
+    """Waits at the end of the process for what is still asked of the database; `what` it is, for the log."""
+    seconds = DRAIN_SECONDS if file_of(engine) is None else None
+    for queue in queues:
+        if not await queue.drain(seconds):
+            logger.warning("the database does not answer: the last %s are not stored", what)
+
+
 def file_of(engine: AsyncEngine) -> DatabaseFile | None:
     """The file behind the engine; None for PostgreSQL."""
     found: DatabaseFile | None = engine.get_execution_options().get(FILE)
     return found
 
 
-def alembic_config(connection: Connection | None = None) -> Config:
-    """Alembic's configuration without an ini file; the migrations are part of the package."""
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.attributes["connection"] = connection
-    return config
-
-
-async def migrate(engine: AsyncEngine, revision: str = "head") -> None:
-    """Brings the schema to `revision`, one process at a time; raises StoreUnavailable where that cannot be done."""
-
-    def upgrade(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), revision)
-
+async def migrate(engine: AsyncEngine) -> None:
+    """Brings the schema to the newest revision, one process at a time; raises StoreUnavailable where that cannot be
+    done, and SettingsInvalid where a newer version of Saiten made the database."""
     file = file_of(engine)
     if file is not None:
         async with read(engine) as connection:
             await _enter_wal(connection)
+    async with migrating(engine) as connection:
+        await connection.run_sync(_bring_up)
+    if file is not None:
+        file.remember()
+
+
+@asynccontextmanager
+async def migrating(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A `write` in which no other process changes the schema."""
     async with write(engine) as connection:
-        if file is None:
+        if file_of(engine) is None:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
         else:
             # Python's driver opens no transaction before CREATE TABLE, so without this nothing would be locked.
             await connection.exec_driver_sql(LOCK)
-        await connection.run_sync(upgrade)
-    if file is not None:
-        file.remember()
+        yield connection
+
+
+def _bring_up(connection: Connection) -> None:
+    """Looks first: nothing is to be done at most starts, and Alembic takes as long to load as a schema to make."""
+    if is_current(connection):
+        return
+    if is_empty(connection):
+        create_schema(connection)
+        return
+    from app.adapters.sql.schema import upgrade
+
+    upgrade(connection)
 
 
 async def _enter_wal(connection: AsyncConnection) -> None:
@@ -203,10 +253,8 @@ async def scrub(engine: AsyncEngine) -> bool:
 @asynccontextmanager
 async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """A connection for one statement that changes nothing; database trouble leaves as a `Store…` error."""
-    file = file_of(engine)
-    # PostgreSQL's driver would frame the statement in BEGIN and ROLLBACK, a round trip each. SQLite's frames no reads,
-    # and switching it over would be two hops to its thread.
-    view = engine if file else engine.execution_options(isolation_level="AUTOCOMMIT")
-    with translating(file):
+    # SQLite's driver frames no reads.
+    view: AsyncEngine = engine.get_execution_options().get(READING, engine)
+    with translating(file_of(engine)):
         async with view.connect() as connection:
             yield connection

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import insert, select, update
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.adapters.sql.cache import pad
 from app.adapters.sql.engine import read, write
+from app.adapters.sql.governance.audit import keep_event, tell_events
 from app.adapters.sql.tables import api_keys, can_hold
+from app.coalescing import Coalescer
+from app.domain.audit import AuditEvent
 from app.ports import APIKey, Scope
 
 PREFIX = "saiten_"
+
+MOST_HASHES = 256
+"""Of one statement, a power of two."""
+
+LINGER_SECONDS = 0.002
+"""A statement costs most of a millisecond of CPU, whatever it asks for: under load a dozen requests share one."""
+
+SHOWN = tuple(api_keys.c[field.name] for field in fields(APIKey))
+"""The columns of an `APIKey`, in its order."""
 
 
 def hash_key(key: str) -> str:
@@ -22,14 +38,33 @@ def hash_key(key: str) -> str:
 
 
 class SQLKeyring:
-    """`Keyring` in SQL. Every request looks, so a revocation holds at once on every replica."""
+    """`Keyring` in SQL. Every request looks, so a revocation holds at once on every replica. Those that come together
+    look together, in one statement that begins after the last of them has asked.
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    `actor` is who makes, limits and revokes keys: that goes to the audit log in the same transaction.
+    """
+
+    def __init__(self, engine: AsyncEngine, *, actor: str | None = None) -> None:
         self._engine = engine
+        self._actor = actor
+        self._lookups = Coalescer(
+            self._find, most=MOST_HASHES, linger_seconds=LINGER_SECONDS, company=2, own_context=True
+        )
+        self._looks = Coalescer(self._any, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
+        self._closed = False
 
-    async def create(self, name: str, project: str, scope: Scope) -> tuple[APIKey, str]:
+    async def create(
+        self,
+        name: str,
+        project: str,
+        scope: Scope,
+        *,
+        requests_per_minute: int | None = None,
+        usd_per_day: float | None = None,
+    ) -> tuple[APIKey, str]:
         key = PREFIX + secrets.token_urlsafe(32)
-        made = APIKey("key_" + secrets.token_hex(6), name, project, scope, datetime.now(UTC), None)
+        limits = (requests_per_minute, usd_per_day)
+        made = APIKey("key_" + secrets.token_hex(6), name, project, scope, datetime.now(UTC), None, *limits)
         row = {
             "id": made.id,
             "name": name,
@@ -37,39 +72,75 @@ class SQLKeyring:
             "scope": scope,
             "hash": hash_key(key),
             "created_at": made.created_at,
+            "requests_per_minute": requests_per_minute,
+            "usd_per_day": usd_per_day,
         }
         async with write(self._engine) as connection:
             await connection.execute(insert(api_keys).values(row))
+            event = await self._note(connection, "key.created", made)
+        tell_events(event)
         return made, key
 
     async def list(self) -> list[APIKey]:
-        table = api_keys
-        query = select(
-            table.c.id, table.c.name, table.c.project, table.c.scope, table.c.created_at, table.c.revoked_at
-        ).order_by(table.c.created_at, table.c.id)
+        query = select(*SHOWN).order_by(api_keys.c.created_at, api_keys.c.id)
         async with read(self._engine) as connection:
             return [APIKey(*row) for row in (await connection.execute(query)).all()]
 
     async def revoke(self, key_id: str) -> bool:
         if not can_hold(key_id):
             return False
-        table = api_keys
-        change = update(table).where(table.c.id == key_id, table.c.revoked_at.is_(None))
+        return await self._change(key_id, "key.revoked", revoked_at=datetime.now(UTC))
+
+    async def limit(self, key_id: str, *, requests_per_minute: int | None, usd_per_day: float | None) -> bool:
+        if not can_hold(key_id):
+            return False
+        limits = {"requests_per_minute": requests_per_minute, "usd_per_day": usd_per_day}
+        return await self._change(key_id, "key.limited", **limits)
+
+    async def _change(self, key_id: str, action: str, **values: Any) -> bool:
+        """Whether there is such a key and it was good until now."""
+        this = update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
         async with write(self._engine) as connection:
-            return (await connection.execute(change.values(revoked_at=datetime.now(UTC)))).rowcount == 1
+            row = (await connection.execute(this.values(**values).returning(*SHOWN))).one_or_none()
+            event = None if row is None else await self._note(connection, action, APIKey(*row))
+        tell_events(event)
+        return row is not None
+
+    async def _note(self, connection: AsyncConnection, action: str, key: APIKey) -> AuditEvent | None:
+        """The event within the transaction; None where nobody is named who acts."""
+        if self._actor is None:
+            return None
+        limits = {"requests_per_minute": key.requests_per_minute, "usd_per_day": key.usd_per_day}
+        event = AuditEvent(
+            at=datetime.now(UTC),
+            project=key.project,
+            actor=self._actor,
+            action=action,
+            target=key.id,
+            detail={"name": key.name, "scope": key.scope, **limits},
+        )
+        await keep_event(connection, event)
+        return event
 
     async def find(self, key: str) -> APIKey | None:
-        if not can_hold(key):
-            return None
-        table = api_keys
-        query = select(
-            table.c.id, table.c.name, table.c.project, table.c.scope, table.c.created_at, table.c.revoked_at
-        ).where(table.c.hash == hash_key(key), table.c.revoked_at.is_(None))
-        async with read(self._engine) as connection:
-            row = (await connection.execute(query)).one_or_none()
-        return None if row is None else APIKey(*row)
+        return await self._lookups(hash_key(key)) if can_hold(key) else None
 
     async def any(self) -> bool:
+        # Rows are never removed, so there is nothing to look for any more once there was one.
+        return self._closed or await self._looks(None)
+
+    async def _find(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
+        """The good key of each hash, which a caller's many connections ask for at once."""
+        query = select(api_keys.c.hash, *SHOWN).where(api_keys.c.revoked_at.is_(None))
+        asked = pad([*dict.fromkeys(hashes)])
+        one = api_keys.c.hash == asked[0]
+        async with read(self._engine) as connection:
+            rows = await connection.execute(query.where(one if len(asked) == 1 else api_keys.c.hash.in_(asked)))
+            found = {row[0]: APIKey(*row[1:]) for row in rows}
+        return [found.get(one) for one in hashes]
+
+    async def _any(self, asked: Sequence[None]) -> Sequence[bool]:
         # Revoked ones count: a service that had keys must not open up when the last one is revoked.
         async with read(self._engine) as connection:
-            return (await connection.execute(select(api_keys.c.id).limit(1))).first() is not None
+            self._closed = (await connection.execute(select(api_keys.c.id).limit(1))).first() is not None
+        return [self._closed] * len(asked)

@@ -205,6 +205,8 @@ async def count_rated(connection: AsyncConnection, ids: Sequence[str]) -> dict[s
     """By round, how many responses were rated how often: (ratings, responses)."""
     each = (
         select(task.round_id, func.count().label("ratings"))
+        # Of those that are still drawn: an erased response counts for nobody.
+        .join(round_items, (item.round_id == task.round_id) & (item.position == task.position))
         .where(task.round_id.in_(ids), task.done_at.is_not(None))
         .group_by(task.round_id, task.position)
         .subquery()

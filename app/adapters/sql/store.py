@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Insert, Table, delete, insert, select, update
+from sqlalchemy import Column, Insert, Table, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.texts import STORED, read_candidate, read_options, read_record
-from app.adapters.sql.engine import read, write
+from app.adapters.sql.engine import change, read, write
+from app.adapters.sql.saving import Saving
 from app.adapters.sql.tables import (
     batch_items,
     batches,
@@ -31,14 +36,20 @@ ABANDONED = timedelta(seconds=KEY_SECONDS)
 CLAIMS = 5
 """Attempts at a key that is let go and taken again between two statements."""
 
+EVALUATION = re.compile(rb'\{"id":\s*"(ev_[0-9A-Za-z_-]{1,64})"')
+"""How an answer begins that holds an evaluation."""
+
 
 class SQLStore:
     """Keeps records on any engine that `app.adapters.sql.engine` opens."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self._saving = Saving(engine)
 
-    async def save(self, project: str, record: Record) -> None:
+    async def save(
+        self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
+    ) -> None:
         evaluation = record.evaluation
         row = {
             "id": evaluation.id,
@@ -47,10 +58,14 @@ class SQLStore:
             "rubric": evaluation.rubric.id,
             "status": evaluation.status,
             "signature": evaluation.signature,
-            "record": record.model_dump_json(),
+            "record": record.model_dump_json() if written is None else written,
+            "calls": json.dumps([*calls]),
         }
-        async with write(self._engine) as connection:
-            await connection.execute(insert(evaluations).values(row))
+        await self._saving.save(row)
+
+    async def close(self) -> None:
+        """Waits for what is being written."""
+        await self._saving.close()
 
     async def find(self, project: str, evaluation_id: str) -> Record | None:
         if not can_hold(project, evaluation_id):
@@ -125,13 +140,10 @@ class SQLStore:
             await connection.execute(update(table).where(held).values(created_at=datetime.now(UTC)))
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
-        if not can_hold(project, key):
-            return
-        table = idempotency_keys
-        async with write(self._engine) as connection:
-            await connection.execute(
-                update(table).where(table.c.project == project, table.c.key == key).values(status=status, body=body)
-            )
+        """Lets the key go where the answer holds an evaluation that was erased meanwhile: it is not to come back."""
+        if can_hold(project, key):
+            async with change(self._engine) as connection:
+                await answer_under(connection, project, key, status, body)
 
     async def release_key(self, project: str, key: str) -> None:
         if not can_hold(project, key):
@@ -143,10 +155,36 @@ class SQLStore:
             )
 
 
+async def answer_under(connection: AsyncConnection, project: str, key: str, status: int, body: bytes) -> None:
+    """Keeps the answer with the evaluation that it holds, if any; else lets the key go."""
+    table, told = idempotency_keys, EVALUATION.match(body)
+    this = (table.c.project == project) & (table.c.key == key)
+    if told is not None:
+        # Locked: an erasure that comes meanwhile waits and then finds the answer; one that came first leaves no row.
+        query = select(evaluations.c.id).where(evaluations.c.id == told[1].decode(), evaluations.c.project == project)
+        if (await connection.execute(query.with_for_update(read=True, key_share=True))).first() is None:
+            await connection.execute(delete(table).where(this, table.c.status.is_(None)))
+            return
+    await connection.execute(update(table).where(this).values(status=status, body=body))
+
+
 def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:
     """An insert of the row, or of those given at execution, that does nothing where the primary key is taken.
 
     Both databases have it; SQLAlchemy has no name common to both.
     """
-    into = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+    into = insert_into(connection, table)
     return (into if row is None else into.values(row)).on_conflict_do_nothing()
+
+
+def insert_or_add(connection: AsyncConnection, table: Table, column: Column[Any]) -> Insert:
+    """An insert that adds the column's value to that of the row with the same primary key, where there is one."""
+    into = insert_into(connection, table)
+    return into.on_conflict_do_update(
+        index_elements=[*table.primary_key], set_={column.name: column + into.excluded[column.name]}
+    )
+
+
+def insert_into(connection: AsyncConnection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """The database's own insert, which knows conflicts."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)

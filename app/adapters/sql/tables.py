@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    text,
 )
 
 from app.browse_ports import MOST_MEASURES
@@ -83,6 +84,8 @@ evaluations = Table(
 # `dearest_usd` what the dearest result cost. `resumed_at` is when the batch last started, with `finished_before`
 # results. `tally` is what all results amount to, packed, and null where that is not known; `measures` are the names of
 # the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.
+# `api_key` is the id of the key that is charged, and `texts` is `hash` or `drop` once the texts are gone. Only the
+# beginning of a name is in the index, for an entry has a bound and the length of names is the operator's.
 batches = Table(
     "batches",
     metadata,
@@ -116,7 +119,10 @@ batches = Table(
     Column("chunks_left", Integer, nullable=False),
     Column("tally", Text, nullable=True),
     Column("measures", Text, nullable=True),
+    Column("api_key", String(64), nullable=True),
+    Column("texts", String(8), nullable=True),
     Index(None, "project", "created_at", "id"),
+    Index("ix_batches_project_name", "project", text("substr(name, 1, 64)"), "created_at", "id"),
     Index(None, "status"),
 )
 
@@ -236,6 +242,8 @@ api_keys = Table(
     Column("hash", String(64), nullable=False, unique=True),
     Column("created_at", Instant, nullable=False),
     Column("revoked_at", Instant, nullable=True),
+    Column("requests_per_minute", Integer, nullable=True),
+    Column("usd_per_day", Float(precision=53), nullable=True),
 )
 
 erased_calls = Table(
@@ -265,6 +273,8 @@ human_ratings = Table(
     Column("created_at", Instant, nullable=False),
     Index(None, "project", "number"),
     Index(None, "batch_id", "project", "number"),
+    Index(None, "project", "evaluation", "number"),
+    Index("ix_human_ratings_project_item", "project", text("substr(item, 1, 64)"), "number"),
     sqlite_autoincrement=True,
 )
 

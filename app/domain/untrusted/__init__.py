@@ -2,5 +2,6 @@
 
 from app.domain.untrusted.findings import Finding, Kind
 from app.domain.untrusted.inspection import inspect_dialogue, inspect_text
+from app.domain.untrusted.masking import Budget, Span, find_spans, without
 
-__all__ = ["Finding", "Kind", "inspect_dialogue", "inspect_text"]
+__all__ = ["Budget", "Finding", "Kind", "Span", "find_spans", "inspect_dialogue", "inspect_text", "without"]

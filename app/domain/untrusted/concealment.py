@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
 
 ZERO_WIDTH = "\u200b-\u200d\u2060-\u2064\ufeff"
@@ -31,6 +32,10 @@ def pattern(name: str) -> re.Pattern[str]:
             "selectors": r"[\uFE00-\uFE0F\U000E0100-\U000E01EF]{3}",
             "run": f"[\u00ad\u180e{ZERO_WIDTH}]{{3}}",
             "scattered": f"(?<=[{PLAIN_SCRIPTS}])[{ZERO_WIDTH}](?=[{PLAIN_SCRIPTS}])",
+            "tag run": r"[\U000E0000-\U000E007F]+",
+            "selector run": r"[\uFE00-\uFE0F\U000E0100-\U000E01EF]{3,}",
+            "zero-width run": f"[\u00ad\u180e{ZERO_WIDTH}]{{3,}}",
+            "closer": f"[{CLOSERS}]",
             "directed": f"([{OPENERS}])([^{OPENERS}{CLOSERS}\n]*)",
         }[name]
     )
@@ -49,14 +54,18 @@ def reorders(text: str) -> bool:
     """
     neutral = 0
     for match in pattern("directed").finditer(text):
-        control, inside = match[1], match[2]
-        to_the_right_hand_start = control in "\u202b\u202e\u2067"
-        if to_the_right_hand_start and has_strong(inside, {"L", "EN"}) and not has_strong(inside, {"R", "AL"}):
+        if turns_around(match[1], match[2]):
             return True
-        if control in OVERRIDES and has_strong(inside, {"L"}):
-            return True
-        neutral += control != "\u2068"
+        neutral += match[1] != "\u2068"
     return neutral > MAXIMUM_EMBEDDINGS and not has_strong(text, {"R", "AL", "AN"})
+
+
+def turns_around(control: str, inside: str) -> bool:
+    """Whether a directional control shows what follows it in another order than it is stored."""
+    to_the_right_hand_start = control in "\u202b\u202e\u2067"
+    if to_the_right_hand_start and has_strong(inside, {"L", "EN"}) and not has_strong(inside, {"R", "AL"}):
+        return True
+    return control in OVERRIDES and has_strong(inside, {"L"})
 
 
 def hides_text(text: str) -> bool:
@@ -67,5 +76,27 @@ def hides_text(text: str) -> bool:
         return True
     if pattern("run").search(text) or reorders(text):
         return True
-    scattered = sum(1 for _ in pattern("scattered").finditer(text))
+    return are_many(sum(1 for _ in pattern("scattered").finditer(text)), text)
+
+
+def are_many(scattered: int, text: str) -> bool:
+    """Whether so many zero-width characters are more than break hints."""
     return scattered >= MAXIMUM_SCATTERED or scattered >= max(MINIMUM_SCATTERED, SCATTERED_SHARE * len(text))
+
+
+def hidden_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where the characters stand because of which `hides_text`: start and end in code points, in no order.
+
+    What a directional control turns around goes with it; what stands between other controls does not.
+    """
+    flagless = pattern("flag").sub(lambda match: " " * len(match[0]), text)
+    for name, searched in (("tag run", flagless), ("selector run", text), ("zero-width run", text)):
+        yield from (match.span() for match in pattern(name).finditer(searched))
+    scattered = [match.span() for match in pattern("scattered").finditer(text)]
+    if are_many(len(scattered), text):
+        yield from scattered
+    if reorders(text):
+        for match in pattern("directed").finditer(text):
+            whole = turns_around(match[1], match[2])
+            yield match.span() if whole else match.span(1)
+        yield from (match.span() for match in pattern("closer").finditer(text))

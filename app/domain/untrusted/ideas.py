@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from app.domain.untrusted.clauses import CLAUSES
 from app.domain.untrusted.lexicon import IDEAS
+from app.domain.untrusted.wordings import WORDINGS
 
 SCRIPTS = {"latin": "[a-z]", "han": "[\u3040-\u30ff\u3400-\u9fff]", "hangul": "[\uac00-\ud7a3]"}
 """A character of each script; the Han script goes with kana."""
@@ -44,7 +46,8 @@ def idea(name: str, scripts: frozenset[str] = frozenset(SCRIPTS)) -> re.Pattern[
     Alternatives of other scripts are left out, and those that start a word are tried only where a word starts:
     without that, matching takes several times as long.
     """
-    parts = [part for pattern in IDEAS[name] for part in alternatives(pattern) if speaks(part, scripts)]
+    patterns = CLAUSES[name] if name in CLAUSES else IDEAS[name] + WORDINGS.get(name, ())
+    parts = [part for pattern in patterns for part in alternatives(pattern) if speaks(part, scripts)]
     inside = [part for part in parts if not part.startswith(r"\b")]
     initial = [part.removeprefix(r"\b") for part in parts if part.startswith(r"\b")]
     if initial:

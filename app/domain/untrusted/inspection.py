@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
 
@@ -73,14 +73,23 @@ def recent() -> Recent:
 
 def recall_kinds(text: str, aspects: tuple[str, ...]) -> tuple[Kind, ...]:
     """The kinds suspected of `text`, in their order; looked for once in a while only."""
-    # With its length, so that no text can pass for another one with other aspects.
-    key = blake2b("\0".join((str(len(text)), text, *aspects)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    hashed = begin_key(aspects).copy()
+    hashed.update(text.encode("utf-8", "surrogatepass"))
+    key = hashed.digest()
     known = recent().get(key)
     if known is None:
         found = find_kinds(text, fold_names(aspects))
         known = tuple(kind for kind in Kind if kind in found)
         recent().remember(key, known)
     return known
+
+
+@lru_cache(maxsize=64)
+def begin_key(aspects: tuple[str, ...]) -> blake2b:
+    """What the keys of all texts begin with that are looked at with these names. To be copied, not to be added to."""
+    # With their lengths, so that no text can pass for another one with other aspects.
+    lengths = ",".join(str(len(aspect)) for aspect in aspects)
+    return blake2b("\0".join((lengths, *aspects, "")).encode("utf-8", "surrogatepass"), digest_size=16)
 
 
 @lru_cache(maxsize=64)
@@ -115,17 +124,22 @@ def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
 
 
 def inspect_dialogue(
-    dialogue: Dialogue, *, translation: Dialogue | None = None, aspects: Sequence[str] = ()
+    dialogue: Dialogue,
+    *,
+    translation: Dialogue | None = None,
+    aspects: Sequence[str] = (),
+    checkpoint: Callable[[], None] = lambda: None,
 ) -> tuple[Warned, ...]:
     """One warning per place and kind: speakers and texts of the context, the response, and their translation.
 
     `where` is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the
-    translation that looks like an attack. What the translation left as it was is looked at once.
+    translation that looks like an attack. What the translation left as it was is looked at once. `checkpoint` is called
+    before each text, and may raise to end the work.
     """
-    warned = [*inspect_parts(dialogue, aspects)]
+    warned = [*inspect_parts(dialogue, aspects, checkpoint)]
     if translation is not None:
         known = set(texts_of(dialogue).values())
-        warned += inspect_parts(translation, aspects, prefix="translation/", known=known)
+        warned += inspect_parts(translation, aspects, checkpoint, prefix="translation/", known=known)
     return tuple(warned)
 
 
@@ -140,15 +154,22 @@ def texts_of(dialogue: Dialogue) -> dict[str, str]:
 
 
 def inspect_parts(
-    dialogue: Dialogue, aspects: Sequence[str], *, prefix: str = "", known: set[str] | None = None
+    dialogue: Dialogue,
+    aspects: Sequence[str],
+    checkpoint: Callable[[], None],
+    *,
+    prefix: str = "",
+    known: set[str] | None = None,
 ) -> list[Warned]:
     """The warnings of one dialogue; texts in `known` are passed over, and equal texts are read once."""
-    findings: dict[str, list[Finding]] = {}
-    warned = []
+    names = tuple(aspects)
+    findings: dict[str, tuple[Kind, ...]] = {}
+    warned: list[Warned] = []
     for where, text in texts_of(dialogue).items():
         if known is not None and text in known:
             continue
         if text not in findings:
-            findings[text] = inspect_text(text, aspects=aspects)
-        warned += [Warned(code=CODE, where=prefix + where, detail=found.detail) for found in findings[text]]
+            checkpoint()
+            findings[text] = recall_kinds(text, names)
+        warned += [Warned(code=CODE, where=prefix + where, detail=finding(kind).detail) for kind in findings[text]]
     return warned

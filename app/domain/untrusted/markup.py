@@ -39,6 +39,8 @@ def pattern(name: str) -> re.Pattern[str]:
             "command tag": r"<\s?(?:system|instructions?|evaluation|verdict|grad\w{1,12}|scores?|rubric|admin"
             r"|指示|評価|採点|시스템|지시|평가)\b",
             "json end": r"^[^{\[]{0,8000}?\"\s{0,4}[}\]]",
+            "json on": r"\"\s{0,4}[}\]][\s}\],]{0,8}\"(?:verdict|evaluations?|scores?|ratings?|judge?ment|grades?"
+            r"|result|system|評価|採点|点数|審査|평가|점수|채점|심사)\"\s{0,4}:",
             "end mark": rf"^[^\w\n]{{2,12}} ?(?:end(?: of)?(?: the)? {PARTS}|{PARTS} end|(?:{PARTS}|返答|回答"
             rf"|候補)(?:ここまで|終わり|終了)"
             r"|(?:응답|답변|대답|후보) ?(?:끝|종료))[^\w\n]{0,12}$|^\[(?:end|begin)[ _][a-z _]{3,30}\]",
@@ -50,13 +52,19 @@ def pattern(name: str) -> re.Pattern[str]:
 
 def imitates_roles(folded: str, *, suspicious: bool) -> bool:
     """Whether a folded text uses a chat template's markup. `suspicious`: it also speaks of a score to be given."""
-    if pattern("turn").search(folded) or pattern("inst").search(folded) or pattern("message").search(folded):
+    if pattern("turn").search(folded) or pattern("inst").search(folded) or goes_on_with_message(folded):
         return True
     headings = sum(1 for _ in pattern("heading").finditer(folded))
     speakers = sum(1 for _ in pattern("speaker").finditer(folded))
     if headings > 1 or (speakers > 1 and (idea("rating").search(folded) or idea("value").search(folded))):
         return True
     return suspicious and bool(headings or speakers or pattern("object").search(folded))
+
+
+def goes_on_with_message(folded: str) -> bool:
+    """Whether a message ends and another begins before the text began one: who shows an array begins the first."""
+    message, begun = pattern("message").search(folded), pattern("object").search(folded)
+    return message is not None and (begun is None or message.start() < begun.start())
 
 
 def closes_unopened(folded: str) -> bool:
@@ -70,9 +78,15 @@ def closes_unopened(folded: str) -> bool:
     return opening is not None or pattern("command tag").search(folded, closing.end()) is not None
 
 
+def leaves_string(folded: str) -> bool:
+    """Whether a string is closed that stands in no object of the text's own, and an object with a verdict goes on."""
+    goes_on = pattern("json on").search(folded)
+    return goes_on is not None and not re.search(r"[{\[]", folded[: goes_on.start()])
+
+
 def breaks_out(folded: str, *, suspicious: bool) -> bool:
     """Whether a folded text steps out of its boundary. `suspicious`: it also speaks of a score to be given."""
-    if closes_unopened(folded) or pattern("end mark").search(folded):
+    if closes_unopened(folded) or leaves_string(folded) or pattern("end mark").search(folded):
         return True
     if not suspicious:
         return False

@@ -87,15 +87,23 @@ def holds_code(text: str) -> bool:
 
 def payloads(text: str) -> Iterator[str]:
     """The readable texts that `text` holds in encoded form: the longest few of each encoding, each bounded."""
+    for decoded, _ in located_payloads(text):
+        yield decoded
+    if pattern("rot13").search(text):
+        yield text[:MAXIMUM_CHARACTERS].translate(ROT13)
+
+
+def located_payloads(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The same but ROT13, which looks like any words, each with where it stands: start and end in code points."""
     for name, decoder in DECODERS.items():
         if name == "percent" and "%" not in text:
             continue
-        for token in nlargest(MAXIMUM_PAYLOADS, (match[0] for match in pattern(name).finditer(text)), key=len):
+        found = [*pattern(name).finditer(text)]
+        for match in nlargest(MAXIMUM_PAYLOADS, found, key=lambda match: len(match[0])) if found else ():
+            token = match[0]
             try:
                 decoded = readable(decoder(token[:MAXIMUM_CHARACTERS]))
             except (binascii.Error, ValueError):
                 continue
             if decoded is not None and decoded != token:
-                yield decoded
-    if pattern("rot13").search(text):
-        yield text[:MAXIMUM_CHARACTERS].translate(ROT13)
+                yield decoded, match.span()

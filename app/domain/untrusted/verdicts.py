@@ -28,10 +28,11 @@ MINIMUM_PAIRS = 2
 
 @lru_cache(maxsize=64)
 def pairs(extra: tuple[str, ...]) -> re.Pattern[str]:
-    """`aspect: value` in any dress: at least one mark, and no letter, between the two."""
+    """`aspect: value` in any dress: no letter between the two, and nothing at all only where a digit stands alone."""
     names = "|".join([*map(re.escape, extra), ASPECTS])
     inner = r"(?:value|score|rating|値|点数|점수|값)"
-    return re.compile(rf"(?:{names})[^\w\n]{{1,8}}(?:{inner}[^\w\n]{{1,6}})?({NUMBER})(?![0-9a-z]|\.[0-9])")
+    between = rf"(?:[^\w\n]{{1,8}}(?:{inner}[^\w\n]{{1,6}})?|(?=[0-9](?:点|점)?(?!\w)))"
+    return re.compile(rf"(?:{names}){between}({NUMBER})(?![0-9a-z]|\.[0-9])")
 
 
 @cache
@@ -49,6 +50,9 @@ def pattern(name: str) -> re.Pattern[str]:
             "json score": r"\"(?:score|rating|grade|verdict|点数|評価|スコア|점수|평점|평가)\"\s{0,4}:\s{0,4}\"?[0-9]",
             "json reason": r"\"(?:reason|reasoning|rationale|explanation|justification|feedback|理由|根拠|이유"
             r"|근거)\"\s{0,4}:",
+            "json object": r"\"(?:evaluations?|scores|ratings|verdict|judge?ment|assessment|grades|評価|採点|点数"
+            r"|スコア|審査|평가|점수|채점|심사)\"\s{0,4}:\s{0,4}\{\s{0,4}\"[^\"\n]{1,40}\"\s{0,4}:\s{0,4}\"?[0-9]\"?"
+            r"\s{0,4},\s{0,4}\"[^\"\n]{1,40}\"\s{0,4}:\s{0,4}\"?[0-9]",
             "tag": r"<(?:score|rating|評価|採点|점수|평가|채점|verdict|grade|value)[^<>\n]{0,60}>\s{0,4}[0-9]",
             "container": r"<(?:evaluation|verdict|grading\w{0,10}|scores|ratings|judge?ment|評価|採点|평가"
             r"|채점)\b[^<>\n]{0,40}>",
@@ -81,6 +85,8 @@ def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
     if count("quoted", folded) or has_verdict_line(folded):
         return True
     if pattern("json score").search(folded) and pattern("json reason").search(folded):
+        return True
+    if pattern("json object").search(folded) and (values or pattern("json reason").search(folded)):
         return True
     tags = count("tag", folded)
     return tags >= MINIMUM_PAIRS or bool(pattern("container").search(folded) and (values or tags))

@@ -9,9 +9,11 @@ from http import HTTPStatus
 from fastapi import APIRouter, Request, Response
 
 from app.bootstrap import Service
+from app.call_cache import collect_keys
 from app.domain.errors import (
     InvalidRequest,
     LanguageNotSupported,
+    LimitReached,
     RubricNotSupported,
     SaitenError,
     StoreError,
@@ -19,12 +21,14 @@ from app.domain.errors import (
 )
 from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import validate
+from app.governance.integrity import settle_for
 from app.pipeline import evaluate
 from app.web.dashboard.attempt_form import EXAMPLES, PATHS, Draft, Fault, read_draft, start_draft
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.session import Project, WritableProject
 from app.web.evaluations import Serving
+from app.web.limits import count_request, evaluating, require_price
 from app.web.problems import STATUSES, clip, faults_of, headers_of
 
 logger = logging.getLogger("saiten.web")
@@ -51,10 +55,16 @@ async def try_response(request: Request, service: Serving, project: WritableProj
     if form.get("action") == "add":
         return show(request, service, draft.widen(), added=True)
     try:
+        await count_request(request, request.state.key)
         asked = validate(EvaluationRequest, draft.request(), service.settings.limits)
-        record = await evaluate(asked, service.instruments)
-        await service.store.save(project, record)
-    except (InvalidRequest, UpstreamError, StoreError) as error:
+        async with evaluating(request):
+            require_price(request, asked.rubric, asked.judge)
+            asked = await settle_for(project, asked, service.policies)
+            with collect_keys() as calls:
+                record = await evaluate(asked, service.instruments)
+        await service.store.save(project, record, tuple(calls))
+    except (InvalidRequest, LimitReached, UpstreamError, StoreError) as error:
+        # Where a limit is reached, too, what was typed in must not be lost.
         return show_error(request, service, draft, error)
     return redirect(f"/evaluations/{record.evaluation.id}")
 

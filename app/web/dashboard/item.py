@@ -11,6 +11,8 @@ from app.bootstrap import Service
 from app.domain.batch import Batch, Candidate, ItemResult
 from app.domain.errors import NotFound
 from app.domain.evaluation import Evaluation, Record
+from app.domain.redaction import kind_of_text
+from app.web.dashboard.item_integrity import view_integrity
 from app.web.dashboard.item_order import Place, find_place
 from app.web.dashboard.item_query import read_listing, read_number
 from app.web.dashboard.item_ratings import RaterView, find_ratings
@@ -132,6 +134,7 @@ async def show(
         translation=translation,
         references=candidate.reference or (),
         metadata=candidate.metadata,
+        gone=kind_of_text(candidate.response),
         expected=known.source_language if known else "en",
         ratings=ratings,
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
@@ -144,11 +147,12 @@ async def show(
 def describe(evaluation: Evaluation | None, service: Service) -> dict[str, Any]:
     """The ratings' part of the page."""
     if evaluation is None:
-        return {"aspects": (), "composites": (), "paths": {}, "is_current": True}
+        return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None}
     rubric = current(evaluation, find_rubric(service, evaluation.rubric.id))
     return {
         "aspects": list_aspects(evaluation, rubric),
         "composites": list_composites(evaluation, rubric),
         "paths": results_of(evaluation),
         "is_current": rubric is not None,
+        "integrity": view_integrity(evaluation, rubric),
     }

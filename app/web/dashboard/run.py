@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from app.bootstrap import Service
 from app.domain.batch import Batch
 from app.domain.rubric import Rubric
+from app.web.audit import note
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.painting import is_missing
@@ -130,6 +131,7 @@ async def erase_run(request: Request, service: Serving, project: WritableProject
     """Removes the run with everything that belongs to it."""
     await read_form(request)
     await service.desk.erase(project, run_id)
+    await note(request, service, "batch.erased", run_id)
     return redirect("/")
 
 

@@ -22,7 +22,7 @@ BUILD = "build"
 
 LEXICAL = "lexical"
 SPARE = 20
-"""Runs read beyond those asked for: some may be of another system."""
+"""Runs read beyond those asked for where no system is named: some may be of one, and no filter tells them apart."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ async def find_predecessors(desk: BatchDesk, project: str, batches: Sequence[Bat
         if line is not None:
             lines.setdefault(line, []).append(batch)
     found: dict[str, Batch] = {}
-    for members in lines.values():
-        limit = len(members) + SPARE
+    for line, members in lines.items():
+        limit = len(members) + (SPARE if line.system is None else 0)
         earlier = await list_before(desk, project, members[0], limit)
         for batch in members:
             before = next((other for other in earlier if place_of(other) < place_of(batch)), None)

@@ -21,6 +21,7 @@ WHAT_TO_DO: Mapping[str, str] = {
     "budget-exhausted": mark(
         "What is rated is kept. Resume it for what is left of the budget; for more, send the rest as a new batch."
     ),
+    "cost-limit-reached": mark("Resume it after midnight UTC, or have the key's limit raised and resume it then."),
     "judge-quota-exhausted": mark("Wait for the quota or raise it at the judge's provider, then resume the run."),
     "judge-unauthorized": mark("Set a valid OPENAI_API_KEY, restart the service, then resume the run."),
     "judge-refused-request": mark("Read the judge's answer below: model or parameters do not suit it. Then resume."),

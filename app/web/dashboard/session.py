@@ -43,6 +43,8 @@ async def enter(request: Request) -> None:
         raise LoginNeeded(here(request) if request.method == "GET" else "/") from None
     request.state.project = admitted.project
     request.state.scope = admitted.scope
+    request.state.actor = admitted.actor
+    request.state.key = admitted.key
     request.state.signed_in = admitted.key is not None
 
 

@@ -32,6 +32,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
     "pause": {
         "requested": mark("paused by a caller"),
         "budget-exhausted": mark("the budget is spent"),
+        "cost-limit-reached": mark("the key's money for today is spent"),
         "judge-quota-exhausted": mark("the judge's quota is spent"),
         "judge-unauthorized": mark("the judge refused the key"),
         "judge-refused-request": mark("the judge refuses the requests"),
@@ -51,6 +52,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
     "warning": {
         "baseline-judge": mark("lexical baseline"),
         "suspected-injection": mark("suspected injection"),
+        "prompt-leaked": mark("judge's instructions leaked"),
         "translation-sensitive": mark("translation-sensitive"),
         "language-mismatch": mark("another language"),
         "register-shift": mark("register shift"),

@@ -1,8 +1,10 @@
 """Brings the database of DATABASE_URL up to date."""
 
 import asyncio
+import sys
 
 from app.adapters.sql.engine import migrate, open_engine
+from app.domain.errors import SaitenError
 from app.settings import read_settings
 
 
@@ -15,4 +17,7 @@ async def main() -> None:
         await engine.dispose()
 
 
-asyncio.run(main())
+try:
+    asyncio.run(main())
+except SaitenError as error:
+    sys.exit(f"saiten: {error.detail}")

@@ -146,6 +146,9 @@ securityContext:
 {{- if .Values.translator.apiKeySecret.name }}
 {{ include "saiten.secretEnv" (dict "name" "DEEPL_API_KEY" "from" .Values.translator.apiKeySecret) }}
 {{- end }}
+{{- if .Values.tracing.headersSecret.name }}
+{{ include "saiten.secretEnv" (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "from" .Values.tracing.headersSecret) }}
+{{- end }}
 {{- end -}}
 
 {{/* The settings that are no secrets; what is empty is left to the service's default. */}}
@@ -161,6 +164,8 @@ securityContext:
   "SAITEN_ENCODER_EN" .Values.encoder.en
   "SAITEN_RUBRICS" (ternary "/etc/saiten/rubrics" "" (ne .Values.rubrics.configMap ""))
   "SAITEN_ALLOW_ANONYMOUS" (ternary "true" "false" .Values.allowAnonymous)
+  "SAITEN_TRACING" (ternary "otlp" "" (ne .Values.tracing.endpoint ""))
+  "OTEL_EXPORTER_OTLP_ENDPOINT" .Values.tracing.endpoint
   "HF_HUB_OFFLINE" (ternary "" "1" .Values.encoder.download)
   "HF_HOME" (ternary "/tmp/huggingface" (ternary "/models" "" (ne (include "saiten.weights" .) "")) .Values.encoder.download)
 -}}

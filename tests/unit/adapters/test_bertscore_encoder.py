@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from app.adapters.bertscore.loading import choose_default
+from app.adapters.bertscore.encoding import LoadedEncoder
+from app.adapters.bertscore.loading import EncoderChoice, Precision, choose_default, load_encoder
 from app.adapters.bertscore_encoder import BertScoreEncoder
 from app.ports import EncoderUnavailable
-from tests.support.encoders import KINDS, MAX_TOKENS, edit_config, save_wordpiece
+from tests.support.encoders import KINDS, MAX_TOKENS, WORDS, edit_config, save_wordpiece
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(package) is None for package in ("torch", "transformers", "bert_score")),
@@ -107,6 +111,89 @@ async def test_equals_bert_score_alone_whatever_is_beside_it(kind: str, folders:
         similarities = await encoder.compare("ja", shuffled)
         assert [one.f1 for one in similarities] == pytest.approx([alone[pair] for pair in shuffled], abs=2e-6)
         await encoder.close()
+
+
+class SkippingClock:
+    """A clock that can be made to jump over all that is kept."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def skip(self) -> None:
+        self.seconds += 3600.0
+
+
+def load(folder: Path, clock: SkippingClock, max_batch_tokens: int | None) -> LoadedEncoder:
+    choice = EncoderChoice(str(folder), LAYER, "cpu", 1, max_batch_tokens, hub_timeout_seconds=1)
+    return load_encoder(choice, clock)
+
+
+TEXTS = st.one_of(
+    st.sampled_from(["", " \u3000", "猫", "😀", "the cat"]),
+    st.lists(st.sampled_from([*WORDS, "…", "鸚鵡"]), min_size=1, max_size=12).map("".join),
+    st.lists(st.sampled_from([*WORDS, "xyz"]), min_size=20, max_size=90).map(" ".join),
+)
+
+
+@st.composite
+def draw_pairs(draw: st.DrawFn) -> list[tuple[str, str]]:
+    """Of few texts, so that some come twice."""
+    texts = st.sampled_from(draw(st.lists(TEXTS, min_size=1, max_size=8)))
+    return draw(st.lists(st.tuples(texts, texts), min_size=1, max_size=8))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_pair_s_score_depends_on_its_company_or_on_what_came_before(kind: str, folders: Folders) -> None:
+    from bert_score import BERTScorer
+
+    scorer = BERTScorer(model_type=str(folders[kind]), num_layers=LAYER, device="cpu")
+    clock = SkippingClock()
+    encoders = [load(folders[kind], clock, max_batch_tokens) for max_batch_tokens in (40, None)]
+
+    def ask_alone(last_utterance: str, response: str) -> float:
+        if not last_utterance.strip() or not response.strip():
+            return 0.0
+        return float(scorer.score([response], [last_utterance])[2])
+
+    @settings(max_examples=6, deadline=None)
+    @given(draw_pairs())
+    def check(pairs: list[tuple[str, str]]) -> None:
+        alone = [ask_alone(*pair) for pair in pairs]
+        for encoder in encoders:
+            clock.skip()
+            at_once = [one.f1 for one in encoder.compare(pairs)]
+            kept = [encoder.compare([pair])[0].f1 for pair in reversed(pairs)][::-1]
+            clock.skip()
+            one_by_one = [encoder.compare([pair])[0].f1 for pair in pairs]
+            for found in (at_once, kept, one_by_one):
+                assert found == pytest.approx(alone, abs=1e-5)
+
+    check()
+
+
+async def test_bfloat16_is_named_in_the_identity_and_near_float32(
+    folders: Folders, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ask(precision: Precision) -> tuple[str, list[float]]:
+        encoder = build(folders["mecab"], precision=precision)
+        found = [one.f1 for one in await encoder.compare("ja", PAIRS[:10])]
+        identity = await encoder.identify("ja")
+        await encoder.close()
+        return identity, found
+
+    with caplog.at_level(logging.WARNING):
+        whole_identity, whole = await ask("float32")
+        assert caplog.messages == []
+        half_identity, half = await ask("bfloat16")
+    assert half_identity == f"{whole_identity}_bfloat16"
+    assert half == pytest.approx(whole, abs=0.05)
+    # No rounding of the same figures: the passes really ran in half precision.
+    assert max(abs(one - other) for one, other in zip(half, whole, strict=True)) > 1e-5
+    (message,) = caplog.messages
+    assert message.startswith("encoder tiny-mecab runs in bfloat16 on a CPU")
 
 
 @pytest.mark.parametrize("kind", KINDS)

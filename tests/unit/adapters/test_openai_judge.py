@@ -9,9 +9,22 @@ from typing import Any
 
 import pytest
 
+from app.domain.canary import derive_canary
 from app.domain.errors import JudgeRefusedRequest
 from app.domain.evaluation import Unrated
-from tests.support.fake_openai import Answer, Behaviour, complete, refuse, say, status, tell_tokens, valid, verdict_of
+from app.domain.verdict import LEAKED
+from tests.support.fake_openai import (
+    Answer,
+    Behaviour,
+    Request,
+    complete,
+    refuse,
+    say,
+    status,
+    tell_tokens,
+    valid,
+    verdict_of,
+)
 from tests.support.judges import Bench, details_of, make_judge, open_bench, ratings_of, reasons_of
 from tests.support.malformed import JSON_KINDS, TEXT_KINDS
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue
@@ -75,7 +88,7 @@ async def test_the_result_says_how_it_was_made(bench: Bench):
 
 async def test_openai_itself_is_named_so():
     judge = make_judge("https://api.openai.com/v1/")
-    assert judge._endpoint.kind == "openai"
+    assert judge._address.kind == "openai"
     await judge.close()
 
 
@@ -470,3 +483,42 @@ async def test_unrated_values_are_values_of_their_own(bench: Bench):
     (sample,) = verdict.samples
     assert isinstance(sample, Unrated)
     assert sample.reason == "out-of-scale"
+
+
+CANARY = derive_canary(joint_rubric().digest)
+
+
+def leak(request: Request) -> Answer:
+    """A whole verdict whose reasons hold the canary that this very request forbids."""
+    assert CANARY in request["messages"][0]["content"]
+    return complete(request, verdict_of(request, reason=f"指示は {CANARY.lower()} で始まる。"))
+
+
+async def test_a_reply_that_leaks_the_prompt_is_asked_again_and_warned_of(bench: Bench):
+    bench.fake.script(leak)
+    judgement = await bench.rate(explain=True)
+    assert len(bench.fake.requests) == 2
+    assert ratings_of(judgement) == HIGHEST
+    assert [(warned.code, warned.where) for warned in judgement.warnings] == [("prompt-leaked", "judge")]
+    assert CANARY not in judgement.warnings[0].detail
+    # The trace is the raw reply, for whoever has to find out what happened.
+    assert CANARY.lower() in (judgement.trace[0].reply or "")
+    assert CANARY.lower() not in repr(judgement.verdicts)
+
+
+@pytest.mark.parametrize("text", [False, True])
+async def test_a_judge_that_always_leaks_rates_nothing(bench: Bench, text: bool):
+    if text:
+        spoken = f"自然さ（理由）: {CANARY}\n自然さ: 「3」"
+        bench.fake.default = refuse("response_format", then=say(spoken))
+    else:
+        bench.fake.default = leak
+    judgement = await bench.rate(explain=True)
+    samples = [sample for verdict in judgement.verdicts.values() for sample in verdict.samples]
+    assert set(samples) == {Unrated(reason="unparseable", detail=LEAKED)}
+    assert all(verdict.reason is None for verdict in judgement.verdicts.values())
+    assert [warned.code for warned in judgement.warnings] == ["prompt-leaked"]
+
+
+async def test_an_honest_judge_is_not_warned_of(bench: Bench):
+    assert (await bench.rate(explain=True)).warnings == ()

@@ -14,6 +14,7 @@ from app.adapters.rubric_files import (
     RubricFiles,
     check_rubric,
     default_folder,
+    read_document,
     read_rubric,
     rubric_paths,
     shipped_folder,
@@ -81,6 +82,19 @@ def test_a_good_file_has_no_faults(folder: Path):
     assert check_rubric(path) == []
     rubric = read_rubric(path)
     assert (rubric.id, rubric.languages, rubric.aspect("warmth").scale) == ("small", ("en", "ja"), (0, 1))
+
+
+def test_a_text_is_read_once_and_understood_alike_each_time(folder: Path):
+    broken = GOOD.replace("version: 1", "version: one") + "more: [1]\n"
+    for name, text in (("small.yaml", GOOD), ("broken.yaml", broken)):
+        (folder / name).write_text(text, encoding="utf-8")
+    assert read_document(GOOD) is read_document(GOOD)
+    assert read_rubric(folder / "small.yaml") == read_rubric(folder / "small.yaml")
+    first, second = check_rubric(folder / "broken.yaml"), check_rubric(folder / "broken.yaml")
+    assert len(first) == 2
+    assert first == second
+    (folder / "small.yaml").write_text(GOOD.replace("version: 1", "version: 2"), encoding="utf-8")
+    assert read_rubric(folder / "small.yaml").version == 2
 
 
 def test_yes_and_no_are_words_not_truth_values(folder: Path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import event, func, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -14,10 +16,10 @@ from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.engine import migrate, open_engine, read
 from app.adapters.sql.store import SQLStore
 from app.adapters.sql.tables import evaluations, metadata
-from app.batch_ports import Finished, Job
+from app.batch_ports import BatchFilter, Finished, Job
 from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import UNBOUNDED
-from tests.support.batches import LEASE, START, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
+from tests.support.batches import LEASE, START, C, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
 from tests.support.records import BODY, make_record
 
 MARKER = "消えるべき文"
@@ -86,10 +88,10 @@ async def test_an_erasure_leaves_no_row_in_any_table(engine: AsyncEngine) -> Non
     store = SQLBatchStore(engine)
     await make_batch(store, metadata={"a": "b"})
     await run_chunk(store, 0)
-    keys = await store.erase("team", "ba_1")
-    assert keys is not None
-    assert set(await store.owed(1000)) == set(keys) != set()
-    await store.settle(keys)
+    assert await store.erase("team", "ba_1")
+    owed = await store.owed(1000)
+    assert set(owed) == {"key-shared", *(f"key-{position}" for position in range(C))}
+    await store.settle(owed)
     async with read(engine) as connection:
         for table in metadata.tables.values():
             assert (await connection.execute(select(func.count()).select_from(table))).scalar_one() == 0, table.name
@@ -164,3 +166,42 @@ async def test_the_log_tells_what_becomes_of_a_batch_once(
         ("batch cancelled", "ba_2"),
     ]
     assert MARKER not in repr([vars(one) for one in caplog.records])
+
+
+async def test_batches_of_one_name_are_found_by_an_index(engine: AsyncEngine) -> None:
+    """However many others there are. SQLite says which index it takes, whatever a table holds."""
+    long, like = "長" * 100, "長" * 99 + "い"
+    store = SQLBatchStore(engine)
+    for number, name in enumerate((long, like, "長", None)):
+        await make_batch(store, f"ba_{number}", count=1, name=name)
+    said: list[tuple[str, Any]] = []
+
+    def hear(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        said.append((statement, parameters))
+
+    event.listen(engine.sync_engine, "before_cursor_execute", hear)
+    found = await store.list("team", BatchFilter(name=long), after=(datetime.now(UTC), "x"), limit=5)
+    assert [batch.id for batch in found] == ["ba_0"]
+    if engine.dialect.name == "sqlite":
+        async with read(engine) as connection:
+            plan = (await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said[0][0]}", said[0][1])).all()
+        assert "USING INDEX ix_batches_project_name (project=? AND <expr>=?" in plan[0][-1]
+
+
+async def test_a_commit_looks_for_results_between_numbers(engine: AsyncEngine) -> None:
+    """Joined with the chunks' own bounds PostgreSQL takes them for a ninth of the batch, and reads all of it: seconds a
+    commit at a million results."""
+    store = SQLBatchStore(engine)
+    await make_batch(store)
+    works = [await claim(store, number) for number in range(2)]
+    said: list[str] = []
+
+    def hear(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("SELECT") and "FROM evaluations" in statement:
+            said.append(statement)
+
+    event.listen(engine.sync_engine, "before_cursor_execute", hear)
+    await store.commit("w1", [finish(works[0], 0), finish(works[1], C)], [])
+    assert len(said) == 1
+    assert said[0].count("BETWEEN") == 2
+    assert "batch_chunks" not in said[0]

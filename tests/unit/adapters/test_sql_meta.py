@@ -143,6 +143,7 @@ async def test_what_a_raised_limit_let_in_is_kept_replaced_and_read_back(engine:
     rating = make_rating(item=long, system=long, rater=long)
     for _ in range(2):
         await meta.keep("team", [rating], START)
+    await meta.keep("team", [make_rating(item=long[:-1], rater=long)], START)  # which begins as the other does
     ((_, found),) = await meta.list("team", RatingFilter(item=long, rater=long), **ALL)
     assert found.model_dump(exclude={"created_at"}) == rating.model_dump()
 
@@ -155,12 +156,17 @@ async def test_reading_goes_by_an_index(sqlite_url: str, batch_id: str) -> None:
     event.listen(engine.sync_engine, "before_cursor_execute", lambda *told: seen.append((told[2], told[3])))
     await meta.of_batch("team", batch_id, **ALL)
     await meta.list("team", RatingFilter(), **ALL)
-    for statement, parameters in [*seen]:
+    by_target = len(seen)
+    await meta.list("team", RatingFilter(item="before 1"), **ALL)
+    await meta.list("team", RatingFilter(evaluation="ev_ba_1_0"), **ALL)
+    for place, (statement, parameters) in enumerate([*seen]):
         async with read(engine) as connection:
             plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
             steps = [row["detail"] for row in plan.mappings() if "human_ratings" in row["detail"]]
         assert steps != []
         assert all(step.startswith("SEARCH human_ratings USING INDEX") for step in steps), steps
+        # Not by the project alone, whose ratings may be a million.
+        assert place < by_target or all("<expr>=?" in step or "evaluation=?" in step for step in steps), steps
     await engine.dispose()
 
 

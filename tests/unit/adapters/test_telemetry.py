@@ -8,13 +8,17 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 
-from app.adapters.telemetry import OWN, PrometheusTelemetry, configure_logging, write_traceback
+from app.adapters.telemetry import OWN, PrometheusTelemetry, Series, configure_logging, write_traceback
+from app.domain.comparison import GateVerdict
 from app.domain.errors import JudgeUnavailable
+from app.domain.evaluation import Usage
+from app.domain.judge_check import JudgeCheck
 from app.log_context import working_on
 from app.ports import FlowFigures
 from tests.support.command import saiten, served
@@ -152,6 +156,21 @@ def read_metrics(telemetry: PrometheusTelemetry) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
 
+def test_a_judgement_that_cost_nothing_is_told_all_the_same() -> None:
+    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry.judged("openai", Usage(), 0.1)
+    told = read_metrics(telemetry)
+    assert told['saiten_judge_calls_total{judge="openai"}'] == 0
+    assert told['saiten_judge_tokens_total{judge="openai",kind="completion"}'] == 0
+    assert told['saiten_judge_cost_usd_total{judge="openai"}'] == 0
+    assert told['saiten_judgement_seconds_count{judge="openai"}'] == 1
+    telemetry.judged("openai", Usage(judge_calls=2, prompt_tokens=7, cost_usd=None), 0.1)
+    told = read_metrics(telemetry)
+    assert told['saiten_judge_calls_total{judge="openai"}'] == 2
+    assert told['saiten_judge_tokens_total{judge="openai",kind="prompt"}'] == 7
+    assert told['saiten_judge_cost_usd_total{judge="openai"}'] == 0
+
+
 def test_batches_are_counted() -> None:
     telemetry = PrometheusTelemetry(CollectorRegistry())
     telemetry.batch_item("scored", "")
@@ -167,6 +186,26 @@ def test_batches_are_counted() -> None:
     assert found["saiten_batch_backlog_age_seconds"] == 8.5
     assert found["saiten_queue_jobs"] == 2
     assert found["saiten_worker_chunks"] == 4
+
+
+def test_what_is_paused_is_told_as_it_is_now() -> None:
+    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry.paused({"judge-quota-exhausted": 2, "requested": 1})
+    telemetry.paused({"requested": 3})
+    found = {name: value for name, value in read_metrics(telemetry).items() if name.startswith("saiten_batches_paused")}
+    assert found == {'saiten_batches_paused{reason="requested"}': 3}
+
+
+def test_verdicts_are_there_before_the_first_one() -> None:
+    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry.gated("inconclusive")
+    telemetry.checked("moved")
+    found = read_metrics(telemetry)
+    verdicts = {verdict: found[f'saiten_gates_total{{verdict="{verdict}"}}'] for verdict in get_args(GateVerdict)}
+    assert verdicts == {"pass": 0, "fail": 0, "inconclusive": 1}
+    told = get_args(JudgeCheck.model_fields["verdict"].annotation)
+    checks = {verdict: found[f'saiten_judge_checks_total{{verdict="{verdict}"}}'] for verdict in told}
+    assert checks == {"steady": 0, "moved": 1, "recorded": 0}
 
 
 def test_flow_control_is_asked_whenever_the_metrics_are_read() -> None:
@@ -208,3 +247,22 @@ async def test_at_debug_the_log_of_a_scored_request_has_no_text_key_or_parameter
         assert json.dumps(secret)[1:-1] not in log
     assert "INSERT" not in log
     assert "SELECT" not in log
+
+
+def test_a_series_is_looked_up_once_and_counts_on() -> None:
+    registry = CollectorRegistry()
+    looked: list[tuple[object, ...]] = []
+
+    class Counted(Counter):
+        def labels(self, *values: object) -> Counter:  # type: ignore[override]
+            looked.append(values)
+            return super().labels(*values)
+
+    series = Series(Counted("told", "…", ["what", "status"], registry=registry))
+    for _ in range(3):
+        series["this", 200].inc()
+    series["that", 404].inc()
+    assert looked == [("this", 200), ("that", 404)]
+    text = generate_latest(registry).decode()
+    assert 'told_total{status="200",what="this"} 3.0' in text
+    assert 'told_total{status="404",what="that"} 1.0' in text

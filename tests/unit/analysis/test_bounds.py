@@ -13,7 +13,8 @@ from app.analysis.blend_fitting import fit_blend, thin
 from app.analysis.correlation import TOO_MANY, correlate_aspect
 from app.analysis.formats import read_csv, read_ndjson
 from app.analysis.hierarchy import find_hierarchy
-from app.analysis.reading import MOST_NAME, MOST_REFUSED, GivenUp, ObservationReader, hint
+from app.analysis.hints import MOST_NAME, hint
+from app.analysis.reading import MOST_REFUSED, GivenUp, ObservationReader
 from app.analysis.win_rates import rate_wins
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS

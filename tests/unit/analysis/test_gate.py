@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.analysis.gate import judge_gate
+from app.analysis.gate import judge_again, judge_gate
 from app.analysis.gate_plan import plan
 from app.domain.comparison import GateReport, GateRule
 from app.domain.errors import InvalidRequest, SignatureMismatch, UnknownAspect
@@ -359,3 +359,12 @@ def test_a_judge_that_moved_is_no_regression(verdict):
     else:
         assert (report.verdict, report.reasons[0].code) == ("fail", "drop")
         assert ("judge", "held") in codes(report)
+
+
+@pytest.mark.parametrize("verdict", ["steady", "moved"])
+@pytest.mark.parametrize("after", [LOWER, HIGHER, SHUFFLED, BEFORE])
+def test_a_check_that_comes_later_makes_the_same_report(after: Any, verdict: Any) -> None:
+    """Without judging the runs once more."""
+    check = make_check(verdict)
+    rules = ({"max_drop": 0.0, "min_mean": 3.4},)
+    assert judge_again(judge(BEFORE, after, *rules), check) == judge(BEFORE, after, *rules, judge=check)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from app.analysis.pairing import Columns, find_shared_ids, pair_up, tabulate
+from app.analysis.pairing import Columns, are_comparable, find_shared_ids, pair_up, tabulate
 from app.domain.comparison import RunItem
 from app.domain.errors import InvalidRequest
 from tests.support.runs import make_run
@@ -53,6 +53,30 @@ def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
     assert rows.tolist() == [0, 3]
     assert (pairing.pairs, pairing.only_baseline, pairing.contexts_differ) == (2, 2, 0)
     assert "by number and context" in pairing.reason
+
+
+def test_contexts_of_which_some_are_gone_pair_nothing_by_number_and_differ_in_nothing():
+    left, right = columns("01", ["1", "2"]), columns("01", ["hmac:1", "hmac:2"])
+    numbered, rows, _ = pair_up(left, right, asked="auto", numbered=True, comparable=False)
+    assert (numbered.test, rows.tolist()) == ("unpaired", [])
+    named = pair_up(left, right, asked="auto", numbered=False, comparable=False)[0]
+    assert (named.test, named.pairs, named.contexts_differ) == ("paired", 2, 0)
+    assert all(one.reason.endswith("for texts of a run were hashed or dropped") for one in (numbered, named))
+
+
+@pytest.mark.parametrize(
+    ("texts", "comparable"),
+    [
+        (("keep", "keep"), True),
+        (("hash", "hash"), True),
+        (("keep", "hash"), False),
+        (("drop", "keep"), False),
+        (("drop", "drop"), False),
+    ],
+)
+def test_contexts_are_comparable_where_both_runs_have_them_in_one_form(texts, comparable):
+    before, after = (make_run("a", {"warmth": [1.0]}, texts=each) for each in texts)
+    assert are_comparable(before, after) == comparable
 
 
 def response(item: str, candidate: int, value: float | None, context: str | None = None) -> RunItem:

@@ -17,7 +17,7 @@ from app.batches.attempt import PAUSING, WAITING, Pause, attempt
 from app.batches.patience import MOST_STRIKES
 from app.call_cache import note_key
 from app.domain import errors
-from app.domain.errors import InvalidRequest, SaitenError, StoreError, UpstreamError
+from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
 from app.domain.evaluation import Unrated
 from app.ports import Judgement, JudgingTask
 from tests.support.floor import Bench, HeldJudge, turns
@@ -28,6 +28,8 @@ RESPONSE = "返事 0"
 def make_error(kind: type[SaitenError]) -> SaitenError:
     if issubclass(kind, UpstreamError):
         return kind("it said no", said="の本文")
+    if issubclass(kind, LimitReached):
+        return kind("it said no", retry_after_seconds=1)
     return kind("it said no")
 
 

@@ -19,6 +19,9 @@ from app.domain.errors import (
     StoreUnavailable,
 )
 from app.domain.evaluation import Unrated
+from app.flow.control import open_local_flow
+from app.flow.state import Bounds
+from app.ports import Judgement, JudgingTask
 from tests.support.batches import LEASE, claim
 from tests.support.floor import OWNER, Bench, HeldJudge, turns
 
@@ -65,6 +68,34 @@ async def test_as_many_side_by_side_as_there_are_places(bench: Bench) -> None:
     assert not bench.floor.places.locked()
 
 
+async def test_others_are_asked_while_results_wait_for_their_commit(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as may be in hand; beyond that the judge waits for the store."""
+    stored, plain = asyncio.Event(), bench.store.commit
+
+    async def commit(*arguments: Any) -> Any:
+        await stored.wait()
+        return await plain(*arguments)
+
+    monkeypatch.setattr(bench.store, "commit", commit)
+    judge = hold_judge(bench)
+    run, hold = await begin(bench, 30)
+    await turns()
+    for asked in (range(8), range(8, 16)):
+        assert judge.held == names(*asked)
+        judge.let_go(*names(*asked))
+        await turns()
+    assert judge.held == []
+    assert len(hold.tasks) == 16
+    assert bench.store.statuses() == {}
+    judge.holds = False
+    stored.set()
+    await run
+    assert bench.store.statuses() == dict.fromkeys(range(30), "scored")
+    assert await free_places(bench) == 8
+
+
 async def test_each_result_is_counted_once_and_with_its_reason(bench: Bench) -> None:
     bench.judge.errors["返事 1"] = JudgeRefusedRequest("too long")
     run, _ = await begin(bench, 3)
@@ -100,6 +131,61 @@ async def test_a_spent_quota_pauses_the_batch_and_nobody_is_asked_any_more(bench
     assert sorted(judge.judged) == names(*range(8))
     assert bench.store.statuses() == dict.fromkeys(range(1, 8), "scored")
     assert kept.chunks[0].state == "waiting"
+
+
+async def test_a_candidate_that_comes_late_does_not_undo_a_resume(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    judge.errors |= dict.fromkeys(names(0, 1), JudgeQuotaExhausted("the quota is used up"))
+    run, _ = await begin(bench, 40)
+    await turns()
+    judge.let_go("返事 0")
+    await turns()
+    assert bench.store.batches["ba_1"].status == "paused"
+    await bench.store.resume("team", "ba_1")
+    judge.let_all_go()
+    await run
+    # The second one goes back with the chunk.
+    assert bench.store.batches["ba_1"].status != "paused"
+    assert set(bench.store.statuses()) == set(range(2, 8))
+
+
+async def test_a_pause_stops_the_other_chunks_of_the_batch_too(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    judge.errors["返事 0"] = JudgeQuotaExhausted("the quota is used up")
+    run, _ = await begin(bench, 40)
+    others = [bench.ledger.hold(Job(batch, 7)) for batch in ("ba_1", "ba_2")]
+    await turns()
+    judge.let_go("返事 0")
+    await turns()
+    assert [hold.stopped for hold in others] == [True, False]
+    judge.let_all_go()
+    await run
+
+
+async def test_what_was_on_its_way_when_the_account_was_refused_calls_nobody_and_a_resume_does(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow, plain = open_local_flow(Bounds(8)), bench.judge.judge
+    refusal, called = JudgeQuotaExhausted("the quota is used up"), list[str]()
+
+    async def judge(task: JudgingTask) -> Judgement:
+        if task.dialogue.response != "返事 0":
+            await turns()  # a cache is asked first
+        async with flow.passage(lane=task.lane, patience_seconds=10) as call:
+            called.append(task.dialogue.response)
+            if len(called) == 1:
+                flow.turn_away(refusal)
+                raise refusal
+            call.succeeded()
+            return await plain(task)
+
+    monkeypatch.setattr(bench.judge, "judge", judge)
+    run, _ = await begin(bench, 40)
+    await run
+    assert (called, bench.store.statuses()) == (["返事 0"], {})
+    await bench.store.resume("team", "ba_1")
+    await bench.begin(*await bench.lease())
+    assert bench.store.statuses() == dict.fromkeys(range(40), "scored")
 
 
 async def test_a_judge_that_refuses_every_candidate_pauses_the_batch(bench: Bench) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 import pytest
@@ -16,11 +17,20 @@ from app.adapters.sql.store import SQLStore
 from app.batch_ports import Job, JobQueue, KeyedAnswer, QueueUnavailable
 from app.batches.desk import BatchDesk
 from app.batches.erasure import settle_erasures
+from app.batches.queue_limits import QueueLimits
 from app.batches.spool import Spool
 from app.call_cache import CachedCalls
 from app.domain.batch import Batch
 from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.errors import InvalidRequest, NotFound, RubricNotSupported, StoreUnavailable, UnknownRubric
+from app.domain.errors import (
+    BatchFinished,
+    InvalidRequest,
+    NotFound,
+    QueueLimitReached,
+    RubricNotSupported,
+    StoreUnavailable,
+    UnknownRubric,
+)
 from app.pipeline import Instruments
 from app.ports import Estimate, JudgingTask
 from app.relevance import Relevance
@@ -94,7 +104,10 @@ class UnpricedJudge(FakeJudge):
 class Desk:
     """A desk before a real store, with what it stands on."""
 
-    def __init__(self, store: SQLBatchStore, answers: SQLStore, judge: FakeJudge) -> None:
+    def __init__(
+        self, store: SQLBatchStore, answers: SQLStore, judge: FakeJudge, limits: QueueLimits | None = None
+    ) -> None:
+        names = (f"ba_{number}" for number in count(1))
         self.store, self.answers, self.queue = store, answers, FakeQueue()
         telemetry = FakeTelemetry()
         self._instruments = Instruments(
@@ -114,8 +127,9 @@ class Desk:
             instruments=self._instruments,
             cache=DictCache(),
             limits=DEFAULT_LIMITS,
-            new_id=lambda: "ba_1",
+            new_id=lambda: next(names),
             window=2,
+            queue_limits=limits,
         )
 
     async def accept(self, *items: dict[str, Any], key: str | None = None, **options: Any) -> Batch:
@@ -161,6 +175,30 @@ async def test_a_queue_that_is_away_is_no_reason_to_refuse(site: Desk, caplog: p
     assert "wait for the queue" in caplog.text
     await site.desk.pause("p", batch.id)
     assert (await site.desk.resume("p", batch.id)).status == "queued"
+
+
+@pytest.mark.parametrize("reason", ["requested", "judge-quota-exhausted"])
+async def test_what_is_resumed_needs_room_whoever_paused_it(sqlite_url: str, judge: FakeJudge, reason: str) -> None:
+    engine = open_engine(sqlite_url)
+    await migrate(engine)
+    site = Desk(SQLBatchStore(engine, window=2), SQLStore(engine), judge, QueueLimits(project=60))
+    first = await site.accept()
+    await site.store.pause(first.id, reason, "…")
+    second = await site.accept()
+    put = len(site.queue.jobs)
+    with pytest.raises(QueueLimitReached):
+        await site.desk.resume("p", first.id)
+    assert (await site.desk.find("p", first.id)).pause_reason == reason
+    assert len(site.queue.jobs) == put
+    with pytest.raises(NotFound):
+        await site.desk.resume("others", first.id)
+    # That which waits is among those that are counted.
+    assert (await site.desk.resume("p", second.id)).status == "queued"
+    await site.desk.cancel("p", second.id)
+    with pytest.raises(BatchFinished):
+        await site.desk.resume("p", second.id)
+    assert (await site.desk.resume("p", first.id)).status == "queued"
+    await engine.dispose()
 
 
 async def test_the_answer_is_kept_with_the_batch(site: Desk) -> None:

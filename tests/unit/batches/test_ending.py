@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.batches.ending import Means, blend_evaluation
-from app.domain.evaluation import AspectResult, Evaluation, PathResult, Paths, RelevanceResult
+from app.batches.ending import Means, blend_evaluation, end_batch
+from app.domain.evaluation import AspectResult, Evaluation, PathResult, Paths, RelevanceOptions, RelevanceResult
+from tests.support.batches import LEASE, claim, finish, make_batch
+from tests.support.fake_batch_store import FakeBatchStore
+from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.records import make_record
 
 NAMES = ("relevance",)
@@ -89,3 +92,23 @@ def test_each_language_path_has_its_own_baseline() -> None:
     assert found.signature_pieces["english.model"] == "n"
     assert found.signature_pieces["path"] == "both"
     assert "model:n" in found.paths.english.signature
+
+
+async def test_what_the_results_amount_to_is_kept_at_the_end() -> None:
+    """Whoever asks for the summary reads no results, however many there are."""
+    store = FakeBatchStore()
+    rubric = small_rubric(aspects=[aspect_data("relevance", (1, 2, 3)), aspect_data("overall", (1, 2, 3))])
+    asked = RelevanceOptions(baseline="batch", aspects=("relevance",))
+    await make_batch(store, count=3, rubric=rubric.id, relevance=asked)
+    work = await claim(store, 0)
+    aspects = make_evaluation(0.8).aspects
+    finished = [finish(work, place, aspects=aspects, relevance=measured(0.6 + 0.1 * place)) for place in range(3)]
+    told = await store.commit("w1", finished, [work.job])
+    await store.claim(told.ready[0], "w1", LEASE)
+    await end_batch(store, FakeRubrics([rubric]), "ba_1")
+    tally = (await store.tallies("team", ["ba_1"]))["ba_1"]
+    assert tally is not None
+    assert tally.results == 3
+    # 2 + 10 · (b − 0.7) averages to 2.
+    assert tally.aspects["relevance"].blended.n == 3
+    assert tally.aspects["relevance"].blended.mean == pytest.approx(2.0)

@@ -179,6 +179,40 @@ def test_one_unknown_cost_makes_all_unknown(order):
     assert any("price" in assumption for assumption in report.assumptions)
 
 
+@pytest.mark.parametrize(("path", "calls"), [("source", 3), ("english", 3), ("both", 6)])
+def test_a_second_look_is_told_apart_as_the_most_that_it_adds(path, calls):
+    judged = {"path": path, "judge": JudgeOptions(samples=3)}
+    parts = {"judge": PricedJudge(), "translator": FakeTranslator()}
+    once = estimate([make_candidate("a")], BatchOptions(rubric=RUBRIC.id, **judged), **parts)
+    twice = estimate([make_candidate("a")], BatchOptions(rubric=RUBRIC.id, integrity="judge-twice", **judged), **parts)
+    # A call of a dollar and ten cents for each sample, on one of the paths.
+    assert twice.second_look_calls == 3
+    assert twice.second_look_cost_usd == pytest.approx(3 * 1.1)
+    assert (once.second_look_calls, once.second_look_cost_usd) == (0, 0.0)
+    assert once.calls == twice.calls == calls
+    assert (once.cost_usd, once.unit_cost_usd) == (twice.cost_usd, twice.unit_cost_usd)
+    assert sum("second time" in assumption for assumption in twice.assumptions) == 1
+    assert not any("second time" in assumption for assumption in once.assumptions)
+
+
+def test_a_second_look_is_at_distinct_candidates_and_at_the_dearer_path():
+    class DearEnglish(PricedJudge):
+        def estimate(self, task: JudgingTask) -> Estimate:
+            found = super().estimate(task)
+            return replace(found, cost_usd=2 * (found.cost_usd or 0.0)) if task.language == "en" else found
+
+    options = BatchOptions(rubric=RUBRIC.id, path="both", integrity="judge-twice")
+    report = estimate([make_candidate("a")] * 2, options, judge=DearEnglish(), translator=FakeTranslator())
+    assert report.second_look_calls == 1
+    assert report.second_look_cost_usd == pytest.approx(2.2)
+
+
+def test_an_unknown_cost_of_a_second_look_is_unknown():
+    options = BatchOptions(rubric=RUBRIC.id, integrity="judge-twice")
+    report = estimate([make_candidate("long enough"), make_candidate("no")], options, judge=UnpricedJudge())
+    assert (report.second_look_calls, report.second_look_cost_usd) == (2, None)
+
+
 def test_an_empty_batch_takes_nothing():
     report = estimate([])
     assert (report.candidates, report.calls, report.cost_usd, report.unit_cost_usd) == (0, 0, 0.0, 0.0)

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.batch_ports import Job, QueueUnavailable
-from app.batches.ledger import MOST_AT_ONCE, enqueue
+from app.batch_ports import Finished, Job, QueueUnavailable
+from app.batches.ledger import MOST_AT_ONCE, Ledger, enqueue
+from app.domain.redaction import ERASED_FAILURE
 from tests.support.batches import LEASE, C, finish
 from tests.support.floor import OWNER, Bench, turns
 
@@ -90,6 +91,33 @@ async def test_a_chunk_with_something_in_hand_or_to_begin_is_not_closed_early(be
     await kept
     assert bench.store.commits == [([0], [])]
     other.cancel()
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_commit_waits_for_company_only_where_some_may_come(bench: Bench, others: int) -> None:
+    await bench.post(3)
+    work, _ = await bench.lease()
+
+    async def sleep(_seconds: float) -> None:
+        await hang()
+
+    ledger = Ledger(bench.store, bench.queue, bench.cache, owner=OWNER, lease_seconds=LEASE, sleep=sleep)
+    running = asyncio.create_task(ledger.run())
+    kept = asyncio.create_task(ledger.keep(finish(work, 0)))
+    in_hand = [kept, *(asyncio.create_task(hang()) for _ in range(others))]
+    ledger.hold(work.job).tasks.update(in_hand)
+    await turns()
+    assert kept.done() is (others == 0)
+    for task in [running, *in_hand]:
+        task.cancel()
+    await asyncio.wait([running, *in_hand])
+
+
+async def test_a_batch_is_stopped_in_all_its_chunks_and_no_other(bench: Bench) -> None:
+    jobs = [Job("ba_1", 0), Job("ba_1", 1), Job("ba_2", 0)]
+    holds = [bench.ledger.hold(job) for job in jobs]
+    bench.ledger.stop_batch("ba_1")
+    assert [hold.stopped for hold in holds] == [True, True, False]
 
 
 async def test_a_chunk_that_is_closed_with_candidates_left_is_queued_again(bench: Bench) -> None:
@@ -206,6 +234,17 @@ async def test_lost_work_of_an_erased_batch_leaves_nothing_in_the_cache(bench: B
     await bench.ledger.close(hold)
     assert set(bench.cache.entries) == ({"another's"} if erased else {"mine", "another's"})
     assert bench.ledger.held == 0
+
+
+async def test_what_a_chunk_with_erased_candidates_rests_on_leaves_the_cache(bench: Bench) -> None:
+    await bench.post(2)
+    work, hold = await bench.lease()
+    bench.cache.entries = {"mine": b"1", "another's": b"2"}
+    hold.touched.add("mine")
+    await bench.store.commit(OWNER, [Finished(work.job, work.todo[0][0], None, ERASED_FAILURE)], [])
+    await bench.ledger.close(hold)
+    assert not hold.lost
+    assert set(bench.cache.entries) == {"another's"}
 
 
 async def test_a_sender_that_goes_away_takes_its_result_not_back(bench: Bench) -> None:

@@ -324,10 +324,12 @@ async def test_what_waits_is_told_to_telemetry() -> None:
     await bench.store.pause("ba_1", "requested", "…")
     async with running(make_worker(bench)):
         assert ("backlog", "0", "0") in bench.telemetry.told
+        assert ("paused", "requested=1") in bench.telemetry.told
         await bench.store.resume("team", "ba_1")
         bench.judge.holds = True
         await bench.time.move(SWEEP_SECONDS)
         assert ("backlog", "4", "1") in bench.telemetry.told
+        assert ("paused",) in bench.telemetry.told
         bench.judge.let_all_go()
 
 

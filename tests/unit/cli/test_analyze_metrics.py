@@ -15,6 +15,7 @@ from app.adapters.bertscore_encoder import BertScoreEncoder
 from app.cli.analyze_metrics import NO_ENCODER, choose_encoder, command, read_metric_items
 from app.cli.items import InvalidItems
 from app.domain.dialogue import DEFAULT_LIMITS
+from app.domain.redaction import DROPPED
 from app.domain.reference_metrics import FIGURES
 from app.settings import Settings
 from tests.support.command import run
@@ -138,6 +139,10 @@ MISTAKES = {
     "repeated in an array": (
         json.dumps([ITEMS[0], ITEMS[0]]).encode(),
         "standard input: item 2: /item: is that of standard input: item 1 again",
+    ),
+    "dropped": (
+        ndjson({**ITEMS[0], "response": DROPPED}),
+        "standard input:1: /response: was dropped, hashed or erased",
     ),
     "not an object": (b'"a"', "standard input:1: the item: an item is a JSON object with a response"),
     "nothing": (b"\n\n", "standard input: no items"),

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from app.adapters.rubric_files import RubricFiles, default_folder
 from app.cli.export_finetune import command
 from app.domain.evaluation import EvaluationRequest
+from app.domain.redaction import hash_with
 from app.domain.verdict import read_verdict
 
 LFQA = RubricFiles([default_folder()]).get("lfqa")
@@ -102,6 +103,14 @@ def test_a_byte_order_mark_before_the_ratings_is_passed_over(desk: Desk):
         desk.write([item("a"), item("b")], "\ufeff" + text)
         done = desk.run()
         assert (done.exit_code, done.stdout) == (0, wanted), done.stderr
+
+
+def test_there_is_nothing_to_learn_from_texts_that_were_covered(desk: Desk):
+    covered = item("b") | {"context": [{"speaker": "A", "text": hash_with("salt")("今日は？")}]}
+    desk.write([item("a"), covered], [rating("a"), rating("b")])
+    done = desk.run()
+    assert done.exit_code == 2
+    assert "items.jsonl:2: /context/0/text: was dropped, hashed or erased" in done.stderr
 
 
 def test_an_element_of_an_array_is_no_line(desk: Desk):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.items import InvalidItems, read_items
+from app.cli.items import COVERED, InvalidItems, read_items
 from app.domain.dialogue import DEFAULT_LIMITS
+from app.domain.redaction import ERASED, Cover, drop, hash_with
 from tests.support.command import saiten
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -47,6 +48,18 @@ def test_an_id_comes_first_in_the_result_and_pairs_in_the_gate(tmp_path: Path) -
 def test_an_item_without_an_id_has_the_result_that_it_always_had(tmp_path: Path) -> None:
     done = saiten("score", write(tmp_path, PLAIN), "--format", "ndjson", folder=tmp_path)
     assert "item" not in json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("cover", [drop, hash_with("salt"), lambda _: ERASED])
+def test_texts_that_a_policy_covered_are_not_scored(tmp_path: Path, cover: Cover) -> None:
+    told = refusal_of(write(tmp_path, PLAIN, {**PLAIN, "response": cover(PLAIN["response"])}))
+    assert told.endswith(f":2: /response: {COVERED}")
+
+
+def test_what_no_policy_covers_may_look_as_it_likes(tmp_path: Path) -> None:
+    name = hash_with("salt")("u-42")
+    (found,) = read_items(write(tmp_path, {**PLAIN, "id": name, "metadata": {"user": name}}), {}, DEFAULT_LIMITS)
+    assert (found.id, found.metadata) == (name, {"user": name})
 
 
 async def test_a_service_is_not_shown_the_id(tmp_path: Path) -> None:

@@ -6,21 +6,35 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
+import pytest
 
 from tests.support.command import environment
 
 
-def test_a_worker_answers_probes_and_stops_quietly(tmp_path: Path, redis_url: str) -> None:
-    command = [sys.executable, "-m", "app", "worker", "--metrics-port", "0"]
-    variables = environment(tmp_path, REDIS_URL=redis_url)
+@pytest.mark.parametrize(
+    ("arguments", "settings", "host"),
+    [
+        (("--metrics-port", "0"), {}, "127.0.0.1"),
+        ((), {"SAITEN_WORKER_METRICS_PORT": "0", "SAITEN_WORKER_METRICS_HOST": "127.0.0.2"}, "127.0.0.2"),
+        (("--metrics-port", "0", "--metrics-host", "127.0.0.3"), {"SAITEN_WORKER_METRICS_HOST": "::"}, "127.0.0.3"),
+    ],
+    ids=["loopback by default", "as the settings say", "the option comes first"],
+)
+def test_a_worker_answers_probes_and_stops_quietly(
+    tmp_path: Path, redis_url: str, arguments: tuple[str, ...], settings: dict[str, str], host: str
+) -> None:
+    command = [sys.executable, "-m", "app", "worker", *arguments]
+    variables = environment(tmp_path, REDIS_URL=redis_url, **settings)
     with (tmp_path / "log").open("wb") as log:
         worker = subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, stderr=log, text=True)
         with worker:
             assert worker.stdout is not None
             said = next(line for line in worker.stdout if line.startswith("Metrics on "))
             address = said.split()[-1].removesuffix("/metrics")
+            assert urlsplit(address).hostname == host
             # The line is said before the port is served; the connection waits in the listener's queue.
             answers = [httpx.get(f"{address}{path}", trust_env=False) for path in ("/livez", "/readyz", "/metrics")]
             worker.send_signal(signal.SIGTERM)

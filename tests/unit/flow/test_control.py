@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
 from app.flow.call import RateLimits
 from app.flow.control import HERD_SECONDS, FlowControl, open_local_flow
+from app.flow.errand import errand
 from app.flow.state import FIRST_CALLS, Bounds, Demand, Grant, Report
 from app.ports import FlowFigures, Lane
 from tests.support.dict_cache import FakeTime
@@ -272,6 +274,40 @@ class TestRefusedAccounts:
         with pytest.raises(JudgeUnauthorized):
             await waiter
         await assert_free(flow, 1)
+
+    async def test_what_belongs_to_an_errand_begun_before_is_turned_away_and_what_is_begun_later_may_try(self):
+        time = FakeTime()
+        flow = open_flow(1, time)
+        with errand(time.now):
+            time.now += 1
+            flow.turn_away(JudgeUnauthorized("the account is closed"))
+            time.now += 1
+            with pytest.raises(JudgeUnauthorized):
+                async with flow.passage(lane="batch", patience_seconds=1):
+                    pytest.fail("it called")
+            with pytest.raises(JudgeUnauthorized):
+                await asyncio.create_task(enter(flow, 1))  # what it sets going belongs to it
+        await enter(flow, 1)
+        with errand(time.now):
+            await enter(flow, 1, lane="batch")
+        await assert_free(flow, 1)
+
+    async def test_once_a_later_call_has_succeeded_the_account_is_mended_for_all(self):
+        time = FakeTime()
+        flow = open_flow(2, time)
+        leave = asyncio.Event()
+        earlier = asyncio.create_task(hold(flow, leave))
+        await turn()
+        with errand(time.now):
+            time.now += 1
+            flow.turn_away(JudgeUnauthorized("the account is closed"))
+            time.now += 1
+            leave.set()
+            await earlier  # was begun before, and says nothing of now
+            with pytest.raises(JudgeUnauthorized):
+                await enter(flow, 1)
+            await asyncio.create_task(enter(flow, 1), context=Context())  # somebody else's
+            await enter(flow, 1)
 
 
 class TestRates:

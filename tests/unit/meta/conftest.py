@@ -42,6 +42,7 @@ class Bench:
     reliabilities: Reliabilities
     anchors: AnchorCheck
     now: HandClock
+    telemetry: FakeTelemetry
 
     def tomorrow(self) -> None:
         self.now.move(timedelta(days=1).total_seconds())
@@ -65,9 +66,15 @@ def build_bench(*rubrics: Rubric) -> Bench:
     reliabilities = Reliabilities(store, clock=lambda: now().timestamp())
     anchors = AnchorCheck(instruments, store, now=now)
     desk = MetaDesk(
-        batches=batches, ratings=store, rubrics=source, reliabilities=reliabilities, anchors=anchors, now=now
+        batches=batches,
+        ratings=store,
+        rubrics=source,
+        reliabilities=reliabilities,
+        anchors=anchors,
+        now=now,
+        telemetry=telemetry,
     )
-    return Bench(desk, batches, store, judge, reliabilities, anchors, now)
+    return Bench(desk, batches, store, judge, reliabilities, anchors, now, telemetry)
 
 
 @pytest.fixture

@@ -306,6 +306,7 @@ async def test_the_gate_fails_on_a_drop(bench: Bench) -> None:
     report = await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2"))
     assert (report.verdict, report.reasons[0].code, report.reasons[0].aspect) == ("fail", "drop", "warmth")
     assert bench.judge.tasks == []
+    assert bench.telemetry.told == [("gated", "fail")]
 
 
 async def test_a_judge_that_moved_is_told_before_a_drop(bench: Bench) -> None:
@@ -321,6 +322,9 @@ async def test_a_judge_that_moved_is_told_before_a_drop(bench: Bench) -> None:
     moved = await bench.desk.gate("team", request)
     assert (moved.verdict, moved.reasons[0].code, moved.reasons[0].about) == ("inconclusive", "judge-moved", "judge")
     assert moved.reasons[0].detail.startswith("judge moved: the judge moved since 2026-11-21: ")
+    # A gate that asks for a check is one gate and one check.
+    counted = [told for told in bench.telemetry.told if told[0] in {"gated", "checked"}]
+    assert counted == [("checked", "recorded"), ("gated", "fail"), ("checked", "moved"), ("gated", "inconclusive")]
 
 
 async def test_a_gate_that_is_refused_costs_no_judge_call(bench: Bench) -> None:

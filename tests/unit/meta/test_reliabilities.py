@@ -122,7 +122,7 @@ async def test_what_another_process_found_is_seen_after_a_while_and_ones_own_at_
     badges = Reliabilities(store, clock=lambda: clock[0])
     assert await badges.of("team", KEY) == UNVALIDATED
     await store.keep_validation("team", KEY, FOUND)
-    clock[0] = FRESH_SECONDS
+    clock[0] = 0.8 * FRESH_SECONDS
     assert not (await badges.of("team", KEY)).validated
     assert store.asked == 1
     clock[0] = FRESH_SECONDS + 0.1

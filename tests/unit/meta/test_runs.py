@@ -7,7 +7,7 @@ import pytest
 from app.batches import summaries
 from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
-from app.meta.runs import are_numbered, assemble_run, find_batch, make_run, read_items, read_results, scales_of
+from app.meta.runs import are_numbered, assemble_run, find_batch, read_items, scales_of
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
@@ -17,7 +17,7 @@ from tests.unit.meta.conftest import Bench
 async def run_of(bench: Bench, batch_id: str = "ba_1"):
     batch = await bench.batches.find("team", batch_id)
     assert batch is not None
-    return make_run(batch, await read_results(bench.batches, "team", batch_id), RUBRIC)
+    return assemble_run(batch, await read_items(bench.batches, "team", batch), RUBRIC)
 
 
 async def test_a_run_has_the_batchs_values(bench: Bench) -> None:
@@ -64,16 +64,9 @@ async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
 async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summaries, "SCORES_PAGE", 3)
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1] * 4})
-    found = await read_results(bench.batches, "team", "ba_1")
-    assert [result.entry.position for result in found] == list(range(8))
-    assert await read_results(bench.batches, "rivals", "ba_1") == []
-
-
-async def test_a_run_is_the_same_whether_its_results_are_held_or_not(bench: Bench) -> None:
-    await score_batch(bench.batches, "ba_1", {"warmth": [0, None, 1]}, fail=[2], blend=0.5)
     batch = await find_batch(bench.batches, "team", "ba_1")
-    items = await read_items(bench.batches, "team", batch)
-    assert assemble_run(batch, items, RUBRIC) == await run_of(bench)
+    assert [item.position for item in await read_items(bench.batches, "team", batch)] == list(range(8))
+    assert await read_items(bench.batches, "rivals", batch) == []
 
 
 @pytest.mark.parametrize(

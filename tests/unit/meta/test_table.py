@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from app.domain.human_rating import StoredRating
-from app.meta.runs import read_results
+from app.meta.opinions import rater_opinions
+from app.meta.runs import find_batch, tabulate
 from app.meta.table import AnswerTable
 from tests.support.batches import START
 from tests.support.scored_batches import score_batch
@@ -17,39 +20,42 @@ def rating(item: str | None = None, value: float = 1.0, **changes: Any) -> Store
     return StoredRating(**given, created_at=START)
 
 
-async def tabulate(bench: Bench, *ids: str) -> AnswerTable:
-    table = AnswerTable()
-    for batch_id in ids:
-        batch = await bench.batches.find("team", batch_id)
-        assert batch is not None
-        table.add(batch, await read_results(bench.batches, "team", batch_id))
-    return table
+async def fill(bench: Bench, *ids: str) -> AnswerTable:
+    return await tabulate(bench.batches, "team", [await find_batch(bench.batches, "team", one) for one in ids])
+
+
+def named(table: AnswerTable) -> list[tuple[str, str]]:
+    """System and item of each row."""
+    return [(table.systems[a], table.items[b]) for a, b in zip(table.system, table.item, strict=True)]
 
 
 def rated(table: AnswerTable, *ratings: StoredRating) -> list[tuple[str, str]]:
-    return [(record["system"], record["item"]) for record in table.rate(ratings)]
+    return [named(table)[opinion.row] for opinion in table.rate(ratings)]
 
 
-async def test_a_record_holds_everything_that_the_analyses_read(bench: Bench) -> None:
+async def test_the_observations_hold_everything_that_the_analyses_read(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0], "clarity": [None]}, blend=0.25, systems=["甲"])
-    table = await tabulate(bench, "ba_1")
-    assert list(table.rate([rating("item-0", ratings={"warmth": 0.5, "clarity": 2})])) == [
-        {
-            "system": "甲",
-            "item": "item-0",
-            "rater": "r1",
-            "scores": {"warmth": 0, "clarity": None, "warmth.blended": 0.25},
-            "similarity": 0.5,
-            # The same opinion is what the blended value is held against; where nothing is blended there is nothing.
-            "ratings": {"warmth": 0.5, "clarity": 2, "warmth.blended": 0.5},
-        }
-    ]
+    table = await fill(bench, "ba_1")
+    found = rater_opinions(table, [rating("item-0", ratings={"warmth": 0.5, "clarity": 2})]).observe()
+    assert (found.systems, found.items, found.raters) == (("甲",), ("item-0",), ("r1",))
+    # The same opinion is what the blended value is held against; where nothing is blended there is nothing.
+    ratings = {name: column.tolist() for name, column in found.ratings.items()}
+    assert ratings == {"warmth": [0.5], "clarity": [2], "warmth.blended": [0.5]}
+    scores = {name: column[0] for name, column in found.scores.items()}
+    assert (list(scores), scores["warmth"], scores["warmth.blended"]) == (
+        ["warmth", "clarity", "warmth.blended"],
+        0,
+        0.25,
+    )
+    assert np.isnan(scores["clarity"])
+    assert found.similarity is not None
+    assert found.similarity.tolist() == [0.5]
 
 
 async def test_a_rating_may_name_a_result_in_many_ways(bench: Bench) -> None:
     entries = [("a", 0), ("a", 1), ("b", None)]
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, 1]}, entries=entries, systems=["甲", "乙", "甲"])
-    table = await tabulate(bench, "ba_1")
+    table = await fill(bench, "ba_1")
     first, second = ("甲", "a#0"), ("乙", "a#1")
     for named, expected in (
         (rating(evaluation="ev_ba_1_1"), [second]),
@@ -72,7 +78,7 @@ async def test_a_rating_may_name_a_result_in_many_ways(bench: Bench) -> None:
 async def test_an_item_of_two_batches_is_in_doubt_unless_the_batch_is_named(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0]}, name="old")
     await score_batch(bench.batches, "ba_2", {"warmth": [1]}, name="new")
-    table = await tabulate(bench, "ba_1", "ba_2")
+    table = await fill(bench, "ba_1", "ba_2")
     assert rated(table, rating("item-0"), rating("item-0", batch="ba_2")) == [("new", "item-0")]
     assert table.ambiguous == 1
 
@@ -81,34 +87,36 @@ async def test_two_batches_of_one_system_are_two_systems(bench: Bench) -> None:
     for batch_id in ("ba_1", "ba_2", "ba_3"):
         await score_batch(bench.batches, batch_id, {"warmth": [0, 1]}, metadata={"system": "甲"})
     await score_batch(bench.batches, "ba_4", {"warmth": [0]})
-    table = await tabulate(bench, "ba_1", "ba_2", "ba_3", "ba_4")
-    assert [answer.system for answer in table.answers] == [
+    table = await fill(bench, "ba_1", "ba_2", "ba_3", "ba_4")
+    assert [system for system, _ in named(table)] == [
         *("甲", "甲", "甲 (ba_2)", "甲 (ba_2)", "甲 (ba_3)", "甲 (ba_3)", "ba_4")
     ]
 
 
 async def test_an_item_that_one_system_answers_twice_is_told_apart(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]}, entries=[("a", None), ("a", None)])
-    table = await tabulate(bench, "ba_1")
-    assert [answer.item for answer in table.answers] == ["a", "a@1"]
+    table = await fill(bench, "ba_1")
+    assert [item for _, item in named(table)] == ["a", "a@1"]
     assert rated(table, rating(evaluation="ev_ba_1_1")) == [("ba_1", "a@1")]
 
 
 async def test_of_one_raters_ratings_of_a_response_the_later_counts_aspect_by_aspect(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0], "clarity": [2]})
-    table = await tabulate(bench, "ba_1")
+    table = await fill(bench, "ba_1")
     ratings = [
         rating("item-0", ratings={"warmth": 0, "clarity": 1}),
         rating("item-0", ratings={"warmth": 1}, rater="r2"),
         rating("item-0", batch="ba_1", ratings={"warmth": 1}),
         rating(evaluation="ev_ba_1_0", ratings={"warmth": 0.5}),
     ]
-    records = [(record["rater"], record["ratings"]) for record in table.rate(ratings)]
-    assert records == [("r1", {"warmth": 0.5, "clarity": 1}), ("r2", {"warmth": 1})]
+    assert [(opinion.rater, opinion.ratings) for opinion in table.rate(ratings)] == [
+        ("r1", {"warmth": 0.5, "clarity": 1}),
+        ("r2", {"warmth": 1}),
+    ]
 
 
 async def test_a_failed_result_can_be_rated_and_has_no_score(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]}, fail=[1])
-    table = await tabulate(bench, "ba_1")
-    (record,) = table.rate([rating("item-1")])
-    assert (record["scores"], record["ratings"]) == ({}, {"warmth": 1.0})
+    table = await fill(bench, "ba_1")
+    found = rater_opinions(table, [rating("item-1")]).observe()
+    assert (found.scores, found.ratings["warmth"].tolist()) == ({}, [1.0])

@@ -411,7 +411,7 @@ async def test_the_service_answers_while_an_analysis_runs(
         go.wait(30)
         return analyse(*args)
 
-    monkeypatch.setattr("app.meta.desk.analyse", slow)
+    monkeypatch.setattr("app.meta.analyses.analyse", slow)
     task = asyncio.create_task(find(client, "agreement", {"data": RECORDS}))
     try:
         await asyncio.to_thread(begun.wait, 30)

@@ -17,6 +17,7 @@ from tests.support.records import BODY
 from tests.unit.web.test_http import raw
 
 ITEM = {name: BODY[name] for name in ("context", "response")}
+BODIES = ("body_text", "body_json", "body_text_set", "body_repeat", "body_hex", "body_encode", "gzip_repeat")
 CASES = Path(__file__).resolve().parents[4] / "shared" / "checks" / "bad_inputs.jsonl"
 
 
@@ -88,6 +89,19 @@ async def authorize(send: dict[str, Any], folder: Path) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if send["auth"] == "READONLY" else {}
 
 
+def test_no_case_is_left_out() -> None:
+    """Every line is a case of its own, with something to send that this module knows."""
+    if not CASES.is_file():
+        pytest.skip("../shared/checks/bad_inputs.jsonl is absent")
+    cases = [case.values[0] for case in load()]
+    assert len(cases) >= 46
+    assert len({case["id"] for case in cases}) == len(cases)
+    for case in cases:
+        known = {"method", "path", "headers", "raw", "script", "auth", "base", "prefix_hex", *BODIES}
+        assert set(case["send"]) <= known, case["id"]
+        assert all(status < 500 for status in case["expect"]["status"]), case["id"]
+
+
 @pytest.mark.parametrize("case", load())
 async def test_case(client: httpx.AsyncClient, fake: FakeOpenAI, tmp_path: Path, case: dict[str, Any]) -> None:
     send, expect = case["send"], case["expect"]
@@ -103,7 +117,8 @@ async def test_case(client: httpx.AsyncClient, fake: FakeOpenAI, tmp_path: Path,
         content = body_of(send) if send["method"] == "POST" else None
         response = await client.request(send["method"], send["path"], content=content, headers=headers)
         assert response.status_code in expect["status"], response.text
-        if response.status_code >= 400 and response.headers.get("content-type") != "text/plain; charset=utf-8":
+        if response.status_code >= 400:
+            assert response.headers["content-type"] == "application/problem+json"
             problem = response.json()
             assert {"type", "title", "status", "code"} <= set(problem)
             assert "Traceback" not in response.text

@@ -72,7 +72,7 @@ async def test_a_fault_refuses_the_whole_batch_and_is_pointed_at(
         response = await client.post(path, content=content, headers=headers)
         problem = response.json()
         if expected is None:
-            assert (response.status_code, problem["code"]) == (503, "translator-not-configured")
+            assert (response.status_code, problem["code"]) == (422, "translator-not-configured")
         else:
             assert response.status_code == 422, problem
             assert [fault["pointer"] for fault in problem["errors"]] == expected

@@ -24,6 +24,18 @@ async def test_a_batch_is_estimated(client: httpx.AsyncClient, fake: FakeOpenAI,
     assert (await client.get("/v1/batches")).json()["items"] == []
 
 
+async def test_the_projects_policy_holds_for_an_estimate_too(client: httpx.AsyncClient) -> None:
+    async def look(**options: str) -> int:
+        found = (await client.post("/v1/estimates", json=make_body(4, **options))).json()
+        return int(found["second_look_calls"])
+
+    assert await look() == 0
+    assert await look(integrity="judge-twice") == 4
+    (await client.put("/v1/policy", json={"integrity": "judge-twice"})).raise_for_status()
+    assert await look() == 4
+    assert await look(integrity="flag") == 0
+
+
 async def test_a_budget_needs_a_known_price(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     unpriced = make_body(judge={"model": "somebody/else-7"})
     response = await client.post("/v1/batches", json={**unpriced, "budget_usd": 1})

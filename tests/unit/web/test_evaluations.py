@@ -217,7 +217,7 @@ async def test_english_and_both(fake: FakeOpenAI, tmp_path: Path) -> None:
 
 async def test_the_english_path_without_a_translator_says_what_to_set(client: httpx.AsyncClient) -> None:
     response = await client.post("/v1/evaluations", json={**BODY, "path": "english"})
-    assert (response.status_code, response.json()["code"]) == (503, "translator-not-configured")
+    assert (response.status_code, response.json()["code"]) == (422, "translator-not-configured")
     assert "DEEPL_API_KEY" in response.json()["detail"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -128,6 +128,12 @@ async def lock_batches(connection: AsyncConnection, ids: Collection[str]) -> dic
     # key_share: results that refer to the batch may be inserted meanwhile.
     rows = await connection.execute(query.order_by(batches.c.id).with_for_update(key_share=True))
     return {row.id: read_account(row) for row in rows}
+
+
+async def lock_held(connection: AsyncConnection, held: Mapping[str, Locked]) -> dict[str, Locked]:
+    """The batches that `hold_batches` holds, locked, with their accounts as they are now; they are in a `change`, and
+    not changed yet. On SQLite nobody else has written since it began: they are as they were read."""
+    return dict(held) if connection.dialect.name == "sqlite" else await lock_batches(connection, held)
 
 
 def read_account(row: Row[Any]) -> Locked:

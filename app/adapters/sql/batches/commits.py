@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import Locked, hold_batches, lock_batches, log_completed, store_accounts
+from app.adapters.sql.batches.account import Locked, hold_batches, lock_held, log_completed, store_accounts
 from app.adapters.sql.batches.closing import close_chunks
 from app.adapters.sql.batches.figures import (
     Placed,
@@ -20,18 +20,24 @@ from app.adapters.sql.batches.figures import (
     rewrite_figures,
     write_measures,
 )
-from app.adapters.sql.batches.holding import Span, find_held, hold_condition
+from app.adapters.sql.batches.holding import Span, find_held
 from app.adapters.sql.batches.queueing import Queueing, count_active, queue_waiting, share_of
 from app.adapters.sql.batches.rows import describe_result, score_result
 from app.adapters.sql.batches.signatures import count_in
 from app.adapters.sql.engine import change
-from app.adapters.sql.tables import batch_chunks, evaluations
+from app.adapters.sql.governance.batch_rows import owe_calls
+from app.adapters.sql.governance.spending import charge_keys
+from app.adapters.sql.tables import evaluations
 from app.batch_ports import Committed, Finished, Job, Scores
+from app.domain.redaction import ERASED_FAILURE
 from app.domain.tally import Tally
 from app.tally import tally_scores
 
 Place = tuple[str, int]
 """A batch and a position in it."""
+
+ERASED = ERASED_FAILURE.model_dump_json()
+"""What stands in `evaluations.failure` for an erased candidate."""
 
 
 class Commits(Queueing):
@@ -48,19 +54,23 @@ class Commits(Queueing):
             batches = await hold_batches(connection, {job.batch for job in jobs})
             found = await find_held(connection, owner, jobs)
             held = {job: span for job, span in found.items() if job.batch in batches}
-            kept = await find_kept(connection, held)
+            kept, erased = await find_kept(connection, held)
+            await owe_late(connection, finished, erased)
             free = pick_new([each for each in finished if each.job in held], kept)
             added = await keep(connection, batches, free, now)
             ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
-            locked = await lock_batches(connection, batches)
+            locked = await lock_held(connection, batches)
             await enter(connection, locked, free)
             await settle_figures(connection, locked, added)
             ready = await close_chunks(connection, locked, ending, now)
             await store_accounts(connection, locked.values())
             ready += await self._follow_up(connection, locked, ending, now)
+            # Last: while the row of a key is held, no other worker can commit for any batch of that key.
+            await charge_keys(connection, sum_costs(locked, free), now)
         log_completed(locked.values())
         stopped = {job for job in held if job not in ending and not locked[job.batch].account.is_active}
-        return Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready))
+        touched = {job for job, span in held.items() if span.holds(job.batch, erased)}
+        return Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready), frozenset(touched))
 
     async def _follow_up(
         self, connection: AsyncConnection, locked: Mapping[str, Locked], ending: Iterable[Job], now: datetime
@@ -73,15 +83,25 @@ class Commits(Queueing):
         return [job for batch_id in ids for job in await queue_waiting(connection, batch_id, share, now)]
 
 
-async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> set[Place]:
-    """The places of the held chunks that have a result already."""
+async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> tuple[set[Place], set[Place]]:
+    """The places of the held chunks that have a result already, and those of them that were erased."""
     if not held:
-        return set()
-    chunk, result = batch_chunks.c, evaluations.c
-    query = select(result.batch_id, result.position).join(
-        batch_chunks, (result.batch_id == chunk.batch_id) & result.position.between(chunk.first, chunk.last)
+        return set(), set()
+    result = evaluations.c
+    # Between numbers rather than between columns of the chunks: of those PostgreSQL expects a ninth of all results, and
+    # reads through a large batch's from its first at every commit.
+    places = or_(
+        *((result.batch_id == job.batch) & result.position.between(span.first, span.last) for job, span in held.items())
     )
-    return {(row.batch_id, row.position) for row in await connection.execute(query.where(hold_condition(held)))}
+    rows = (await connection.execute(select(result.batch_id, result.position, result.failure).where(places))).all()
+    erased = {(row.batch_id, row.position) for row in rows if row.failure == ERASED}
+    return {(row.batch_id, row.position) for row in rows}, erased
+
+
+async def owe_late(connection: AsyncConnection, finished: Sequence[Finished], erased: Collection[Place]) -> None:
+    """Notes the calls of results that come too late, for candidates that were erased: nobody else knows of them."""
+    late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
+    await owe_calls(connection, {key for each in late for key in each.calls})
 
 
 @dataclass(frozen=True)
@@ -145,6 +165,16 @@ async def enter(
             signatures[each.job.batch, each.record.evaluation.signature] += 1
     if signatures:
         await count_in(connection, signatures)
+
+
+def sum_costs(locked: Mapping[str, Locked], new: Sequence[tuple[Finished, Scores]]) -> dict[str, float]:
+    """What new results cost (USD) by the key that is charged; nothing of batches without one."""
+    costs = defaultdict[str, float](float)
+    for each, _ in new:
+        key_id = locked[each.job.batch].row._mapping["api_key"]
+        if key_id is not None and each.usage.cost_usd:
+            costs[key_id] += each.usage.cost_usd
+    return costs
 
 
 async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locked], added: Mapping[str, Added]) -> None:

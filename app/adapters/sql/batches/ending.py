@@ -33,7 +33,8 @@ class Ending(StorePart):
     async def rewrite(self, batch_id: str, changed: Sequence[tuple[int, Evaluation]]) -> None:
         async with change(self._engine) as connection:
             locked = await lock_batches(connection, [batch_id])
-            if batch_id not in locked:
+            # Whoever lost the batch's end and still works on it must not put texts back that are gone.
+            if batch_id not in locked or locked[batch_id].row._mapping["texts"] is not None:
                 return
             for start in range(0, len(changed), ROWS):
                 await rewrite_results(connection, locked[batch_id], dict(changed[start : start + ROWS]))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 from sqlalchemy import delete, select
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.part import ROWS, StorePart, utc_now
+from app.adapters.sql.batches.part import ROWS, StorePart
 from app.adapters.sql.engine import change, read, scrub
 from app.adapters.sql.store import insert_or_ignore
 from app.adapters.sql.tables import batch_chunks, batches, can_hold, erased_calls, evaluations
@@ -23,30 +22,25 @@ logger = logging.getLogger("saiten.batches")
 class Erasure(StorePart):
     """Erases batches. On SQLite the file and its log are then cleaned of what was erased."""
 
-    def __init__(self, engine: AsyncEngine, *, window: int = 24, clock: Callable[[], datetime] = utc_now) -> None:
-        super().__init__(engine, window=window, clock=clock)
-        # True from the start: the process before this one may have died between an erasure and the cleaning.
-        self._traces = True
+    # True from the start: the process before this one may have died between an erasure and the cleaning.
+    _traces = True
 
-    async def erase(self, project: str, batch_id: str) -> tuple[str, ...] | None:
+    async def erase(self, project: str, batch_id: str) -> bool:
         if not can_hold(project, batch_id):
-            return None
+            return False
         this = (batches.c.id == batch_id) & (batches.c.project == project)
         async with change(self._engine) as connection:
             # Locked first: a commit that waits for the batch finds it gone. Then its chunks, in the order of `renew`.
             found = await connection.execute(select(batches.c.id).where(this).with_for_update())
             if found.first() is None:
-                return None
+                return False
             leased = select(chunk.number).where(chunk.batch_id == batch_id, chunk.owner.is_not(None))
             await connection.execute(leased.order_by(chunk.number).with_for_update())
-            keys = await collect_calls(connection, batch_id)
+            await owe_all_calls(connection, batch_id)
             await connection.execute(delete(batches).where(this))
-            for start in range(0, len(keys), ROWS):
-                owed = [{"key": key} for key in sorted(keys[start : start + ROWS])]
-                await connection.execute(insert_or_ignore(connection, erased_calls), owed)
         self.remember()
         await self.tidy()
-        return keys
+        return True
 
     async def owed(self, limit: int) -> tuple[str, ...]:
         async with read(self._engine) as connection:
@@ -71,12 +65,12 @@ class Erasure(StorePart):
                 logger.warning("another process reads the database; what was erased is cleaned from its log later")
 
 
-async def collect_calls(connection: AsyncConnection, batch_id: str) -> tuple[str, ...]:
-    """The cache keys of all calls that the batch's results rest on, each once."""
-    table, keys, after = evaluations.c, dict[str, None](), -1
+async def owe_all_calls(connection: AsyncConnection, batch_id: str) -> None:
+    """Notes the calls that the batch's results rest on, page by page: a large batch's would fill the memory."""
+    table, after = evaluations.c, -1
     query = select(table.position, table.calls).where(table.batch_id == batch_id).order_by(table.position)
     while rows := (await connection.execute(query.where(table.position > after).limit(ROWS))).all():
-        for row in rows:
-            keys.update(dict.fromkeys(json.loads(row.calls)))
+        owed = [{"key": key} for key in sorted({key for row in rows for key in json.loads(row.calls)})]
+        if owed:
+            await connection.execute(insert_or_ignore(connection, erased_calls), owed)
         after = rows[-1].position
-    return tuple(keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, or_, select
@@ -26,6 +26,10 @@ class Span:
     @property
     def size(self) -> int:
         return self.last - self.first + 1
+
+    def holds(self, batch_id: str, places: Collection[tuple[str, int]]) -> bool:
+        """Whether any of the places, of several batches, is one of this chunk of the batch."""
+        return any(owner == batch_id and self.first <= position <= self.last for owner, position in places)
 
 
 def hold_condition(jobs: Iterable[Job]) -> ColumnElement[bool]:

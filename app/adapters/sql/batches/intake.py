@@ -76,7 +76,13 @@ class Intake(Views):
                 await connection.execute(insert(batch_texts), texts[start : start + ROWS])
 
     async def accept(
-        self, project: str, batch_id: str, *, unit_cost_usd: float | None, answer: KeyedAnswer | None
+        self,
+        project: str,
+        batch_id: str,
+        *,
+        unit_cost_usd: float | None,
+        answer: KeyedAnswer | None,
+        api_key: str | None = None,
     ) -> Batch:
         async with change(self._engine) as connection:
             found = (
@@ -92,7 +98,7 @@ class Intake(Views):
             await connection.execute(
                 update(batches)
                 .where(batches.c.id == batch_id)
-                .values(status="queued", chunks_left=count, unit_cost_usd=unit_cost_usd)
+                .values(status="queued", chunks_left=count, unit_cost_usd=unit_cost_usd, api_key=api_key)
             )
             if answer is not None:
                 await keep_answer(connection, project, answer)

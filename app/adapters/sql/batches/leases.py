@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row, exists, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import Locked, hold_batches, lock_batches, log_paused, store_accounts
+from app.adapters.sql.batches.account import Locked, hold_batches, lock_batches, lock_held, log_paused, store_accounts
 from app.adapters.sql.batches.budget import EXHAUSTED, Budget
 from app.adapters.sql.batches.closing import RELEASED, close_chunks
 from app.adapters.sql.batches.holding import find_held, hold_condition, stopped_among
@@ -18,8 +18,11 @@ from app.adapters.sql.batches.part import StorePart
 from app.adapters.sql.batches.results import read_entry
 from app.adapters.sql.batches.texts import read_candidate, read_options
 from app.adapters.sql.engine import change
+from app.adapters.sql.governance.spending import find_overspent
 from app.adapters.sql.tables import batch_chunks, batch_items, can_hold, evaluations
-from app.batch_ports import Committed, Job, Work
+from app.batch_ports import COLLECT, Committed, Job, Work
+
+OVERSPENT = "cost-limit-reached"
 
 chunk, item = batch_chunks.c, batch_items.c
 
@@ -35,8 +38,8 @@ class Leases(StorePart):
             batch = (await hold_batches(connection, [job.batch])).get(job.batch)
             if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
                 # It will be changed, or reckoned with. Mostly it is not, and claims need not wait for commits.
-                batch = (await lock_batches(connection, [job.batch])).get(job.batch)
-            if batch is None or not batch.account.is_active:
+                batch = (await lock_held(connection, {job.batch: batch})).get(job.batch)
+            if batch is None or not batch.account.is_active or await self._is_overspent(connection, batch, job, now):
                 return None
             found = await lock_free_chunk(connection, job, now)
             if found is None:
@@ -70,6 +73,23 @@ class Leases(StorePart):
         unit_usd = None if budget.total_usd is None else budget.unit_usd
         return replace(describe_work(job, batch.row, todo, crashes, affordable), unit_usd=unit_usd)
 
+    async def _is_overspent(self, connection: AsyncConnection, batch: Locked, job: Job, now: datetime) -> bool:
+        """Whether the batch's key may spend nothing more today: then the batch is paused here."""
+        key_id: str | None = batch.row._mapping["api_key"]
+        # Replies that the provider's batch has are paid for, and a batch's end costs nothing.
+        costs = job.chunk == COLLECT if batch.row._mapping["mode"] == "provider-batch" else job.chunk >= 0
+        if key_id is None or not costs:
+            return False
+        overspent = await find_overspent(connection, key_id, self._usd_per_day, now)
+        if overspent is None:
+            return False
+        batch = (await lock_batches(connection, [batch.id]))[batch.id]
+        if batch.account.is_active:
+            batch.account.pause(OVERSPENT, explain_overspent(*overspent))
+            await store_accounts(connection, [batch])
+            log_paused(batch.id, OVERSPENT)
+        return True
+
     async def _turn_away(
         self, connection: AsyncConnection, batch: Locked, job: Job, crashes: int, budget: Budget
     ) -> None:
@@ -102,6 +122,14 @@ class Leases(StorePart):
             # A try by one who lost the chunk is not a try of its new owner's.
             await connection.execute(update(batch_items).where(this, mine).values(tries=item.tries + 1))
         return tries or 0
+
+
+def explain_overspent(cost_usd: float, limit_usd: float) -> str:
+    """One sentence that says why the batch pauses."""
+    return (
+        f"the batch's key may cost {limit_usd:.6g} USD a day and has cost {cost_usd:.6g} today (UTC); "
+        "resume the batch tomorrow, or once the limit is raised"
+    )
 
 
 def this_chunk(job: Job) -> Any:

@@ -23,12 +23,21 @@ def utc_now() -> datetime:
 
 
 class StorePart:
-    """The engine and the clock. `window` is how many chunks of all batches together are queued or leased at a time.
+    """The engine and the clock. `window` is how many chunks of all batches together are queued or leased at a time,
+    `usd_per_day` what a key may cost a day (UTC) that has no limit of its own, None for any.
 
     Processes that share a PostgreSQL share their leases: their clocks have to agree to a fraction of a lease.
     """
 
-    def __init__(self, engine: AsyncEngine, *, window: int = 24, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        *,
+        window: int = 24,
+        usd_per_day: float | None = None,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
         self._engine = engine
         self._window = window
+        self._usd_per_day = usd_per_day
         self._clock = clock

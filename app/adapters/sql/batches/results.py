@@ -63,7 +63,7 @@ class Results(StorePart):
 
 def read_entry(row: Any) -> Entry:
     """The place that a row of a result or of a candidate tells."""
-    return Entry.model_construct(position=row.position, item=row.item, candidate=row.candidate)
+    return Entry(position=row.position, item=row.item, candidate=row.candidate)
 
 
 def read_result(row: Row[Any]) -> ItemResult:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import Insert, delete
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.adapters.sql.store import insert_or_add
 from app.adapters.sql.tables import batch_signatures
 
 table = batch_signatures.c
@@ -27,17 +27,7 @@ async def count_in(connection: AsyncConnection, changes: Mapping[tuple[str, str]
         if change
     ]
     if rows:
-        await connection.execute(insert_or_add(connection), rows)
+        await connection.execute(insert_or_add(connection, batch_signatures, table.count), rows)
     ids = {batch_id for (batch_id, _), change in changes.items() if change < 0}
     if ids:
         await connection.execute(delete(batch_signatures).where(table.batch_id.in_(ids), table.count <= 0))
-
-
-def insert_or_add(connection: AsyncConnection) -> Insert:
-    """An insert that adds its count to that of the same signature. SQLAlchemy has no name common to both databases."""
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(batch_signatures)
-    added: Insert = statement.on_conflict_do_update(
-        index_elements=[table.batch_id, table.digest], set_={"count": table.count + statement.excluded.count}
-    )
-    return added

@@ -14,6 +14,6 @@ from app.adapters.sql.batches.tallies import Tallies
 class SQLBatchStore(Intake, Steering, Results, Leases, Commits, Ending, Tallies):
     """Keeps batches on any engine that `app.adapters.sql.engine` opens.
 
-    `window` is how many chunks are queued or leased at a time when a commit makes room for more, and `clock` the time
-    in UTC.
+    `window` is how many chunks are queued or leased at a time when a commit makes room for more, `usd_per_day` what a
+    key may cost a day that has no limit of its own, and `clock` the time in UTC.
     """

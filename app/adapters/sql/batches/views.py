@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, exists, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, case, exists, func, literal, literal_column, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.part import ACTIVE, RECEIVING, StorePart
@@ -16,8 +16,16 @@ from app.adapters.sql.tables import Instant, batch_metadata, batch_signatures, b
 from app.batch_ports import BatchFilter
 from app.domain.batch import Batch, BatchOptions, Counts
 from app.domain.evaluation import Usage
+from app.domain.policy import TextKeeping
 
 SEEN = batches.c.status != RECEIVING
+
+NAME_START_CHARACTERS = 64
+NAME_START: ColumnElement[str] = literal_column(f"substr(batches.name, 1, {NAME_START_CHARACTERS})")
+"""What the index holds of a name."""
+
+TEXTS: Mapping[str | None, TextKeeping] = {"hashing": "hash", "hash": "hash", "dropping": "drop", "drop": "drop"}
+"""What a batch's texts are, by the column: while they are going some are gone."""
 
 
 class Views(StorePart):
@@ -63,6 +71,22 @@ class Views(StorePart):
             count, oldest = (await connection.execute(query)).one()
         return (0, 0.0) if oldest is None else (int(count), (self._clock() - oldest).total_seconds())
 
+    async def paused(self) -> Mapping[str, int]:
+        reason = batches.c.pause_reason
+        query = select(reason, func.count()).where(SEEN, batches.c.status == "paused").group_by(reason)
+        async with read(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+        return {named or "": count for named, count in rows}
+
+    async def waiting(self, project: str) -> tuple[int, int]:
+        left = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed
+        # A project that no column can hold has nothing waiting, and PostgreSQL would not even compare it.
+        mine = case((batches.c.project == project, left), else_=0) if can_hold(project) else literal(0)
+        query = select(func.sum(left), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
+        async with read(self._engine) as connection:
+            everybody, own = (await connection.execute(query)).one()
+        return int(everybody or 0), int(own or 0)
+
     # Last, for its name hides the type's from whatever stands below
 
     async def list(
@@ -82,7 +106,13 @@ class Views(StorePart):
 
 def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
     """What a batch must fulfil to be listed."""
-    exact = ((batches.c.name, wanted.name), (batches.c.rubric, wanted.rubric), (batches.c.status, wanted.status))
+    exact = (
+        (NAME_START, wanted.name and wanted.name[:NAME_START_CHARACTERS]),
+        # Not the column alone: SQLite would put its value into what is asked of the beginning, and miss the index.
+        (batches.c.name.concat(""), wanted.name),
+        (batches.c.rubric, wanted.rubric),
+        (batches.c.status, wanted.status),
+    )
     entry = batch_metadata.c
     return [
         *contain(wanted.text),
@@ -141,6 +171,7 @@ def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
         signature=next(iter(signatures)) if len(signatures) == 1 else None,
         signatures=signatures if len(signatures) > 1 else {},
         metadata=options.metadata,
+        texts=TEXTS.get(row.texts, "keep"),
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, insert, select, text, union_all
+from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, select, text, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.part import RECEIVING, ROWS
@@ -28,6 +28,10 @@ TURNS = 7_236_147
 UNHELD = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
 
 table = human_ratings.c
+
+ITEM_START_CHARACTERS = 64
+ITEM_START: ColumnElement[str] = literal_column(f"substr(human_ratings.item, 1, {ITEM_START_CHARACTERS})")
+"""What the index holds of an item's id, whose length only the operator bounds."""
 
 logger = logging.getLogger("saiten.ratings")
 
@@ -201,7 +205,9 @@ def read_rating(row: Row[Any]) -> StoredRating:
 def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
     """What a rating must fulfil to be meant. One of an evaluation is one of the batch that the evaluation is of."""
     exact = (
-        (table.item, wanted.item),
+        (ITEM_START, wanted.item and wanted.item[:ITEM_START_CHARACTERS]),
+        # Not the column alone: SQLite would put its value into what is asked of the beginning, and miss the index.
+        (table.item.concat(""), wanted.item),
         (table.evaluation, wanted.evaluation),
         (table.batch_id, wanted.batch),
         (table.rater, wanted.rater),

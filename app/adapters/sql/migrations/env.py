@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from app.adapters.sql import provider_tables, round_tables  # noqa: F401 - their tables belong to the same metadata
+# Their tables belong to the same metadata.
+from app.adapters.sql import governance_tables, provider_tables, round_tables  # noqa: F401
 from app.adapters.sql.tables import metadata
 
 

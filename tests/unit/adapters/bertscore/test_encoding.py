@@ -1,4 +1,4 @@
-"""How texts are put into batches."""
+"""What is encoded, how often, and how long it is kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.adapters.bertscore.encoding import LoadedEncoder, batch_by_length
+from app.adapters.bertscore.batching import PassLimits
+from app.adapters.bertscore.encoding import LoadedEncoder
+from app.adapters.bertscore.recent import MAX_AGE_SECONDS
 from app.adapters.bertscore.tokens import Tokens
 from app.ports import EncoderUnavailable
 
@@ -38,16 +40,20 @@ class OneHotModel:
         return (torch.nn.functional.one_hot(ids, self.size).float(),)
 
 
-def build(model: OneHotModel, **limits: int) -> LoadedEncoder:
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def build(model: OneHotModel, clock: Clock | None = None, **settings: int) -> LoadedEncoder:
     tokenizing: Any = WordTokenizing()
-    return LoadedEncoder(model, tokenizing, identity="", device="cpu", **{"max_batch_tokens": 100, **limits})
-
-
-def test_batches_hold_like_lengths_and_no_more_than_allowed() -> None:
-    texts = [(1,) * length for length in (1, 9, 2, 8, 3, 30)]
-    batches = list(batch_by_length(texts, 20))
-    # 30 is over the limit and goes alone; 2 · 9 fits, 3 · 9 does not; 3 · 3 fits.
-    assert [[len(ids) for ids in batch] for batch in batches] == [[30], [9, 8], [3, 2, 1]]
+    limits = PassLimits(max_tokens=100, max_padding=100)
+    return LoadedEncoder(
+        model, tokenizing, identity="", device="cpu", limits=limits, clock=clock or Clock(), **settings
+    )
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="the bertscore extra is not installed")
@@ -70,3 +76,41 @@ class TestLoadedEncoder:
     def test_says_what_failed_and_not_on_which_text(self) -> None:
         with pytest.raises(EncoderUnavailable, match=r"^the encoder failed on this text \(ValueError\)$"):
             build(OneHotModel()).compare([("1", "poison")])
+
+    def test_a_context_is_encoded_once_for_candidates_that_come_one_after_another(self) -> None:
+        model = OneHotModel()
+        encoder = build(model)
+        together = build(OneHotModel()).compare([("1 2", "1 3"), ("1 2", "2 2 2")])
+        one_by_one = [encoder.compare([pair])[0] for pair in (("1 2", "1 3"), ("1 2", "2 2 2"), ("1 2", "1 3"))]
+        assert one_by_one == [*together, together[0]]
+        assert model.shapes == [(2, 2), (1, 3)]
+
+    def test_what_is_kept_is_no_view_of_its_batch(self) -> None:
+        encoder = build(OneHotModel(size=64))
+        encoder.compare([("1 2 3", "4")])
+        kept = [entry.value.vectors for entry in encoder._embedded._entries.values()]
+        assert sorted(one.untyped_storage().nbytes() for one in kept) == [1 * 64 * 4, 3 * 64 * 4]
+
+    def test_forgets_a_text_so_many_seconds_after_it_was_first_read_however_often_it_comes(self) -> None:
+        model, clock = OneHotModel(), Clock()
+        encoder = build(model, clock)
+        assert encoder.forget() is None
+        encoder.compare([("1 2", "1 3")])
+        clock.seconds = MAX_AGE_SECONDS - 1
+        encoder.compare([("1 2", "1 3")])
+        assert encoder.forget() == pytest.approx(1)
+        assert model.shapes == [(2, 2)]
+        clock.seconds = MAX_AGE_SECONDS
+        assert encoder.forget() is None
+        assert (len(encoder._tokens), len(encoder._embedded)) == (0, 0)
+        encoder.compare([("1 2", "1 3")])
+        assert model.shapes == [(2, 2), (2, 2)]
+
+    def test_nothing_older_is_used_or_left_by_a_run_either(self) -> None:
+        model, clock = OneHotModel(), Clock()
+        encoder = build(model, clock)
+        encoder.compare([("1 2", "1 2")])
+        clock.seconds = MAX_AGE_SECONDS
+        encoder.compare([("3", "3")])
+        assert list(encoder._embedded._entries) == [(3,)]
+        assert model.shapes == [(1, 2), (1, 1)]

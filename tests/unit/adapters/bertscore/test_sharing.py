@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -24,6 +26,17 @@ class CountingComparer:
         self.runs: list[list[tuple[str, str]]] = []
         self.running = threading.Event()
         self.go_on = threading.Event()
+        self.waits: list[float | None] = []
+        self.forgotten = threading.Event()
+
+    def forget(self) -> float | None:
+        """Wants to be called again so often as `waits` says."""
+        if not self.waits:
+            return None
+        wait = self.waits.pop(0)
+        if not self.waits:
+            self.forgotten.set()
+        return wait
 
     def compare(self, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
         self.runs.append(list(pairs))
@@ -237,3 +250,29 @@ def test_serves_one_loop_after_another() -> None:
         assert asyncio.run(encoder.compare("ja", [SAME]))[0].f1 == 1.0
     assert len(loader.loads) == 1
     asyncio.run(encoder.close())
+
+
+async def test_what_is_kept_of_texts_goes_in_time_though_nobody_asks_again() -> None:
+    loader = CountingLoader()
+    loader.comparer.waits = [0.001, 0.001, None]
+    encoder = build(loader)
+    await encoder.compare("ja", [SAME])
+    await wait_for(loader.comparer.forgotten)
+    assert (await encoder.compare("ja", [SAME]))[0].f1 == 1.0
+    await encoder.close()
+
+
+async def test_a_closed_encoder_keeps_nothing() -> None:
+    made: list[weakref.ref[CountingComparer]] = []
+
+    def load(_: EncoderChoice) -> CountingComparer:
+        comparer = CountingComparer()
+        made.append(weakref.ref(comparer))
+        return comparer
+
+    encoder = BertScoreEncoder(encoder="any", load=load)
+    await encoder.compare("ja", [SAME])
+    assert made[0]() is not None
+    await encoder.close()
+    gc.collect()
+    assert made[0]() is None

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from app.adapters.huggingface.cores import read_quota
 from app.adapters.huggingface.kind import Kind
-from app.adapters.huggingface.loading import loading
+from app.adapters.huggingface.loading import choose_threads, loading
 from app.adapters.huggingface.sources import Source
 
 pytestmark = pytest.mark.skipif(
@@ -43,7 +44,14 @@ def test_gives_source_and_device_and_sets_the_threads(tmp_path: Path) -> None:
     with loading(KIND, TinyChoice(str(tmp_path), device=None, threads=before)) as (_, device):
         assert device == ("cuda" if torch.cuda.is_available() else "cpu")
     with loading(KIND, TinyChoice(str(tmp_path))):
-        assert torch.get_num_threads() == before
+        assert torch.get_num_threads() == min(before, read_quota() or before)
+
+
+def test_a_thread_a_core_that_the_cgroup_has_and_no_more_than_pytorch_takes() -> None:
+    assert choose_threads(None, 16, None) == 16
+    assert choose_threads(None, 16, 2) == 2
+    assert choose_threads(None, 2, 16) == 2
+    assert choose_threads(8, 16, 2) == 8
 
 
 def test_transformers_is_quiet_inside_and_as_before_afterwards(tmp_path: Path) -> None:

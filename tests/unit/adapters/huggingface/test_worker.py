@@ -66,3 +66,31 @@ async def test_a_worker_that_never_worked_stops_at_once() -> None:
     before = threading.active_count()
     await Worker("of-this-test").stop(grace_seconds=600)
     assert threading.active_count() == before
+
+
+async def test_tidies_up_in_its_thread_while_there_is_no_job_as_often_as_it_is_told() -> None:
+    waits: list[float | None] = [0.001, 0.0, None]
+    names: list[str] = []
+    done = threading.Event()
+
+    def tidy() -> float | None:
+        names.append(threading.current_thread().name)
+        if len(names) == len(waits):
+            done.set()
+        return waits[len(names) - 1] if len(names) <= len(waits) else None
+
+    worker = Worker("test", tidy)
+    await worker.submit(lambda: None)
+    await asyncio.to_thread(done.wait)
+    assert names[:3] == ["test"] * 3
+    assert await worker.submit(lambda: "still there") == "still there"
+    await worker.stop()
+
+
+async def test_an_idle_worker_without_anything_to_tidy_up_is_not_woken() -> None:
+    calls: list[None] = []
+    worker = Worker("test", lambda: calls.append(None))
+    await worker.submit(lambda: None)
+    await worker.stop()
+    # Before the job, and before the word to stop.
+    assert len(calls) == 2

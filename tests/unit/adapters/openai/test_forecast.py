@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from app.adapters.openai.forecast import SURELY_CACHEABLE_TOKENS
 from app.adapters.openai.prices import read_prices
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import LanguageNotSupported
@@ -79,7 +80,7 @@ async def test_only_a_long_prefix_is_kept_by_the_provider():
     short = await estimate(make_task(independent_rubric()))
     assert short.cost_usd_prefix_cached == short.cost_usd
     long = await estimate(make_task(joint_rubric(), explain=True))
-    assert long.prefix_tokens >= 1024
+    assert long.prefix_tokens >= SURELY_CACHEABLE_TOKENS
     spent = {"prompt_tokens": long.prompt_tokens, "completion_tokens": long.completion_tokens}
     assert long.cost_usd_prefix_cached == read_prices().cost("gpt-6-luna", cached_tokens=long.prefix_tokens, **spent)
     assert long.cost_usd_prefix_cached < long.cost_usd

@@ -52,6 +52,16 @@ def test_the_key_is_of_what_is_sent_to_the_letter() -> None:
     assert QUESTION.key("http://e") == expected
 
 
+@pytest.mark.parametrize("user", ['{"a": "\\n"}', "「文」\n\u2028\x7f", "]", ""])
+def test_the_key_of_any_dialogue_is_that_of_its_canonical_json(user: str) -> None:
+    asked = replace(QUESTION, model="gpt-6-luna", structured=replace(QUESTION.structured, user=user), sample=1)
+    sent = {**asked.body(), "model": "gpt-6-luna"}
+    sent.pop("messages")
+    sent.pop("response_format")
+    expected = digest(["judge", CACHE_FORMAT, "http://e", sent, ["p", "q"], user, 1, 0])
+    assert asked.key("http://e") == expected == asked.key("http://e")
+
+
 def test_the_body_is_the_parameters_with_the_prompt() -> None:
     body = replace(QUESTION, options=JudgeOptions(expected=True), sample=2, attempt=1).body()
     assert body == {

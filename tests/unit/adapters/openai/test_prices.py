@@ -29,6 +29,20 @@ def test_cached_tokens_are_among_the_prompts_and_cheaper(tmp_path):
     assert prices.cost("luna", prompt_tokens=100, cached_tokens=400, completion_tokens=0) == pytest.approx(10e-6)
 
 
+def test_tokens_that_were_put_into_the_prompt_cache_have_their_own_price(tmp_path):
+    spent = {"prompt_tokens": 1000, "cached_tokens": 400, "completion_tokens": 0}
+    dear = read_prices(save(tmp_path, models={"luna": LUNA | {"cache_write": 1.25}}))
+    # (1000 − 400 − 500) · 1.0 + 400 · 0.1 + 500 · 1.25 = 100 + 40 + 625 = 765 millionths of a dollar.
+    assert dear.cost("luna", **spent, written_tokens=500) == pytest.approx(765e-6)
+    # An endpoint that claims more than there were: what is not cached was written, and none is negative.
+    assert dear.cost("luna", **spent, written_tokens=5000) == pytest.approx((40 + 600 * 1.25) * 1e-6)
+    # A table without such a price: they cost what others do. A price of nothing is one.
+    plain = read_prices(save(tmp_path))
+    assert plain.cost("luna", **spent, written_tokens=500) == pytest.approx(640e-6)
+    free = read_prices(save(tmp_path, models={"luna": LUNA | {"cache_write": 0}}))
+    assert free.cost("luna", **spent, written_tokens=500) == pytest.approx(140e-6)
+
+
 @pytest.mark.parametrize(
     ("model", "known"), [("luna", True), ("luna-2026-09-22", True), ("luna-mini", False), ("", False)]
 )
@@ -42,6 +56,8 @@ def test_the_table_that_ships_knows_the_default_model():
     cost = prices.cost("gpt-6-luna", prompt_tokens=10**6, cached_tokens=5 * 10**5, completion_tokens=10**6)
     assert cost == pytest.approx(0.555)
     assert all(price.cached_input <= price.input <= price.output for price in prices.models.values())
+    # OpenAI's guide: from GPT-5.6 on, writing to the prompt cache costs 1.25 times the input.
+    assert all(price.cache_write == pytest.approx(1.25 * price.input) for price in prices.models.values())
 
 
 @pytest.mark.parametrize(

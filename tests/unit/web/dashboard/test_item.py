@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,8 +13,9 @@ from app.adapters.sql.engine import open_engine
 from app.adapters.sql.meta.store import SQLMetaStore
 from app.adapters.sql.store import SQLStore
 from app.domain.dialogue import Utterance
-from app.domain.evaluation import RubricReference
+from app.domain.evaluation import IntegrityReport, MaskedSpan, PathResult, Paths, RubricReference
 from app.domain.human_rating import HumanRating
+from app.web.dashboard.item_integrity import view_integrity
 from app.web.dashboard.item_views import blend_of, digits_of, list_composites, list_said, responder_of
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
@@ -268,3 +270,90 @@ def test_a_warning_stands_at_its_text_and_at_its_translations():
 @pytest.mark.parametrize(("value", "digits"), [(3.0, 0), (0.5, 1), (2.048, 3), (1 / 3, 4), (None, 0)])
 def test_numbers_have_the_digits_that_they_need(value, digits):
     assert digits_of(value) == digits
+
+
+# Suspected attacks
+
+
+def twice(rubric_aspects, where: str = "response", *, lift: float | None = 2.0) -> IntegrityReport:
+    spans = (MaskedSpan(where=where, start=4, end=12), MaskedSpan(where="context/1/speaker", start=0, end=3))
+    masked: dict[str, float | None] = dict.fromkeys(rubric_aspects, None if lift is None else 1.0)
+    return IntegrityReport(spans=spans, masked=masked, lift=dict.fromkeys(rubric_aspects, lift))
+
+
+async def keep_judged_twice(url: str, **changes) -> None:
+    rubric = load_rubric()
+    aspects = rate_all(rubric, 1)
+    reference = RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest)
+    given = {"integrity": twice(aspects), **changes}
+    record = make_record("ev_twice", rubric=reference, aspects=aspects, composites={}, **given)
+    engine = open_engine(url)
+    await SQLStore(engine).save(PROJECT, record)
+    await engine.dispose()
+
+
+async def read_twice(client, **headers: str) -> str:
+    response = await client.get("/evaluations/ev_twice", headers=headers)
+    assert response.status_code == 200, response.text
+    page = Page(response.text)
+    assert page.inline() == []
+    return page.one("main").text
+
+
+async def test_both_judgements_of_a_suspicious_dialogue_stand_side_by_side(client, sqlite_url: str):
+    await keep_judged_twice(sqlite_url)
+    text = await read_twice(client)
+    assert "Judged twice" in text
+    assert "Naturalness 2 1 +2.00" in text
+    assert "Response: characters 5 to 12" in text
+    assert "Utterance 2: the speaker's name" in text
+
+
+async def test_what_is_not_known_is_not_shown_as_nought(client, sqlite_url: str):
+    aspects = rate_all(load_rubric(), 1)
+    await keep_judged_twice(sqlite_url, integrity=twice(aspects, "reference/0", lift=None))
+    text = await read_twice(client)
+    assert "Naturalness 2 – –" in text
+    assert "Reference 1: characters 5 to 12" in text
+
+
+@pytest.mark.parametrize(("language", "word"), [("ja", "二度の判定"), ("ko", "두 번 심사")])
+async def test_the_report_speaks_the_visitors_language(client, sqlite_url: str, language: str, word: str):
+    await keep_judged_twice(sqlite_url)
+    text = await read_twice(client, **{"Accept-Language": language})
+    assert word in text
+    assert "Without the suspicious parts" not in text
+
+
+async def test_without_a_report_nothing_is_said_of_it(client):
+    assert "Judged twice" not in (await look(client, BLENDED)).one("main").text
+
+
+def test_a_masked_translation_is_held_against_the_english_path():
+    rubric = load_rubric()
+    source, english = rate_all(rubric, 0), rate_all(rubric, 2)
+    both = [PathResult(aspects=each, composites={}, relevance=None, signature="s") for each in (source, english)]
+    paths = Paths(source=both[0], english=both[1], difference={}, translation_sensitive=True)
+    given: dict[str, Any] = {"path": "both", "paths": paths, "aspects": source}
+    for where, path, whole in (("translation/response", "english", english), ("response", "source", source)):
+        report = twice(source, where)
+        view = view_integrity(make_record(**given, integrity=report).evaluation, rubric)
+        assert view is not None
+        assert view.path == path
+        assert view.left_out[0].translated == (path == "english")
+        assert [row.whole for row in view.rows] == [result.mean for result in whole.values()]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("suspected-injection", "the policy in force is to refuse such texts. The judge was not asked."),
+        ("erased", "Its texts and its result were erased on request."),
+    ],
+)
+async def test_some_failures_have_a_sentence_of_their_own(tmp_path: Path, sqlite_url: str, code: str, says: str):
+    await keep_shown(sqlite_url, 3, failure=code)
+    async with serving(tmp_path, judge="lexical") as client:
+        found = (await look(client, FAILED)).one("main").text
+    assert says in found
+    assert code in found

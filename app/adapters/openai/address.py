@@ -1,0 +1,46 @@
+"""Where an OpenAI-compatible endpoint is, and what can be said of it and of its key before it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from app.adapters.openai.cache_marks import is_openais, takes_marks
+from app.domain.errors import SettingsInvalid
+
+OFFICIAL_URL = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An endpoint. `url` has no slash at its end; `kind` is `openai` for OpenAI's own service, else `compatible`;
+    `openais` is True for its regions too."""
+
+    url: str
+    kind: str
+    openais: bool
+
+    def keeps_marked(self, model: str) -> bool:
+        """Whether the prompt cache behind this endpoint keeps what is marked of a prompt. Others are sent no marks."""
+        return self.openais and takes_marks(model)
+
+
+def find_address(base_url: str | None) -> Address:
+    """The endpoint at `base_url`; None is OpenAI's own."""
+    url = (base_url or OFFICIAL_URL).rstrip("/")
+    kind = "openai" if urlsplit(url).hostname == "api.openai.com" else "compatible"
+    return Address(url, kind, is_openais(url))
+
+
+def check_key(api_key: str) -> str:
+    """The key. Raises SettingsInvalid where there is none, or one that no HTTP header can carry."""
+    if not api_key:
+        raise SettingsInvalid("the judge needs a key; set OPENAI_API_KEY (any word where the endpoint asks for none)")
+    if not is_printable(api_key):
+        raise SettingsInvalid("the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY")
+    return api_key
+
+
+def is_printable(api_key: str) -> bool:
+    """Whether an HTTP header can carry the key."""
+    return api_key.isascii() and api_key.isprintable()

@@ -1,0 +1,1 @@
+"""Policies, spending, the audit log and the removal of texts, in SQL."""

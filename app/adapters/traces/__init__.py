@@ -1,0 +1,1 @@
+"""OpenTelemetry made safe for texts: what leaves in a span, which spans there are, and what a caller's trace says."""

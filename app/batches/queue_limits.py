@@ -1,0 +1,54 @@
+"""How many candidates may wait for their results before batches are turned away, new ones and resumed ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.domain.errors import Overloaded, QueueLimitReached
+
+RETRY_SECONDS = 30.0
+"""When to ask again. A batch in front takes its minutes; who asks more often gains nothing."""
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """Candidates without a result, in batches that are queued or running: of all projects together, and of each. None
+    is any number.
+
+    They are counted before a batch is taken or resumed: those that come in at the same moment do not see each other.
+    """
+
+    everybody: int | None = None
+    project: int | None = None
+
+    @property
+    def hold(self) -> bool:
+        """Whether there is any limit."""
+        return self.everybody is not None or self.project is not None
+
+    def require_room(self, waiting: tuple[int, int], candidates: int, *, resumed: bool = False) -> None:
+        """Raises QueueLimitReached or Overloaded where the new candidates do not fit in, or where `resumed` those that
+        a paused batch still has. `waiting` are those of all projects, and of the caller's."""
+        everybody, own = waiting
+        if self.project is not None and own + candidates > self.project:
+            detail = (
+                f"{own} candidates of the project wait already, these are {candidates}, and {self.project} may wait"
+            )
+            raise QueueLimitReached(
+                advise(detail, candidates, self.project, resumed=resumed), retry_after_seconds=RETRY_SECONDS
+            )
+        if self.everybody is not None and everybody + candidates > self.everybody:
+            # How much others have waiting is not this caller's business.
+            detail = f"with these {candidates} candidates more than {self.everybody} would wait for the service"
+            raise Overloaded(
+                advise(detail, candidates, self.everybody, resumed=resumed), retry_after_seconds=RETRY_SECONDS
+            )
+
+
+def advise(detail: str, candidates: int, most: int, *, resumed: bool = False) -> str:
+    """The detail, with what helps: a batch that is too large alone is never taken, and none becomes smaller."""
+    if resumed:
+        what = "have the limit raised" if candidates > most else "resume the batch when some are done"
+    else:
+        what = "send smaller batches" if candidates > most else "send the batch again when some are done"
+    return f"{detail}; {what}"

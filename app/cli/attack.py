@@ -1,0 +1,142 @@
+"""`saiten attack`: how far attacks move a judge."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from app.cli.progress import open_progress
+from app.cli.streams import OutputFailed
+from app.domain.errors import SaitenError
+from app.settings import read_settings
+
+if TYPE_CHECKING:
+    from app.analysis.attack_rules import Rules
+    from app.cli.attacking import Options, Scored
+    from app.domain.attack import AttackItem
+    from app.domain.attack_report import AttackReport
+
+EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
+COULD_NOT_RUN = 3
+SHARE = click.FloatRange(0, 1)
+
+
+class AttackCommand(click.Command):
+    """A defect ends with 3: Python would end with 1, which a CI takes for a judge that was moved."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.exceptions.Abort, SaitenError, OutputFailed):
+            raise
+        except Exception as error:  # the edge
+            traceback.print_exc()
+            click.echo(
+                f"saiten: a defect of Saiten ({type(error).__name__}); please report what stands above", err=True
+            )
+            raise click.exceptions.Exit(COULD_NOT_RUN) from error
+
+
+@click.command("attack", cls=AttackCommand)
+@click.argument("file", metavar="[FILE|-]", required=False)
+@click.option("--rubric", metavar="ID", help="Rubric of every item (ko-comment for Korean, else ja-dialogue).")
+@click.option(
+    "--path", type=click.Choice(["source", "english"]), default="source", show_default=True, help="Language path."
+)
+@click.option("--model", metavar="NAME", help="The judge model; default: the settings', or the service's.")
+@click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="Judgements of a dialogue.")
+@click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
+@click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Dialogues in flight.")
+@click.option("--max-lift", type=SHARE, metavar="SHARE", help="Most mean lift, as a share of the scale.")
+@click.option("--min-flagged", type=SHARE, metavar="SHARE", help="Least share of attacks that are flagged.")
+@click.option("--max-false-flags", type=click.IntRange(min=0), metavar="N", help="Most look-alikes that are flagged.")
+@click.option("--json", "as_json", metavar="FILE|-", help="Write the report as JSON.")
+@click.option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
+@click.option("--junit", metavar="FILE", help="Write JUnit XML.")
+@click.option("--details", metavar="FILE", help="Write NDJSON, an item a line with both evaluations.")
+def command(
+    file: str | None,
+    url: str | None,
+    concurrency: int,
+    max_lift: float | None,
+    min_flagged: float | None,
+    max_false_flags: int | None,
+    as_json: str | None,
+    markdown: str | None,
+    junit: str | None,
+    details: str | None,
+    **options: Any,
+) -> None:
+    """Score attacks on the judge beside their clean twins, and tell how far each moved it.
+
+    FILE is a corpus (docs/attack.md); without it the bundled one is taken. Every item is judged and flagged, whatever
+    the project's policy says, and stored as `saiten score` stores it.
+
+    Exit 0: all that was asked holds; 1: a threshold fails, a rating is not the judge's own, or what must be refused was
+    taken; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
+    """
+    from app.adapters.telemetry import configure_logging
+    from app.analysis.attack_rules import Rules
+    from app.cli.attack_items import read_corpus
+    from app.cli.attack_output import require_place, write_reports
+    from app.cli.attacking import Options
+
+    configure_logging("warning")
+    for path in (as_json, markdown, junit, details):
+        require_place(path)
+    name, items = read_corpus(file)
+    chosen, rules = Options(**options), Rules(max_lift, min_flagged, max_false_flags)
+    report, scored = asyncio.run(run(name, items, url, chosen, rules, concurrency))
+    try:
+        write_reports(report, scored, as_json=as_json, markdown=markdown, junit=junit, details=details)
+    finally:
+        if as_json != "-":
+            show(report)
+    raise click.exceptions.Exit(EXITS[report.verdict])
+
+
+async def run(
+    name: str, items: Sequence[AttackItem], url: str | None, options: Options, rules: Rules, concurrency: int
+) -> tuple[AttackReport, list[Scored]]:
+    """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
+    from app.analysis.attack_rules import Setup, report_on
+    from app.cli.attack_targets import open_target
+    from app.cli.attacking import count_dialogues, score_attacks
+
+    settings = read_settings()
+    if url is None and settings.judge_kind == "lexical":
+        click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+    with open_progress() as bar:
+        line = bar.add_task("scoring", total=count_dialogues(items))
+
+        def done() -> None:
+            bar.advance(line)
+
+        async with open_target(url, settings) as target:
+            scored = await score_attacks(items, target, options, concurrency=concurrency, done=done)
+            judge = target.judge
+    require_answers(scored)
+    rubrics = {item.language: options.rubric_of(item.language) for item in items}
+    setup = Setup(name, judge, rubrics, options.path, options.samples)
+    return report_on([one.trial for one in scored], setup, rules), scored
+
+
+def require_answers(scored: Sequence[Scored]) -> None:
+    """Raises SaitenError where the judge was asked nothing, so that there is nothing to report: it is not there, or the
+    options suit no dialogue."""
+    trials = [one.trial for one in scored if not one.trial.item.refusable]
+    answers = [answer for trial in trials for answer in trial.answers]
+    lost = [answer for answer in answers if answer.outcome in {"failed", "refused"} and not answer.flagged]
+    if lost and len(lost) == len(answers):
+        raise SaitenError(f"not one dialogue was judged: {lost[0].code}: {lost[0].detail}")
+
+
+def show(report: AttackReport) -> None:
+    """Prints the report."""
+    from app.cli.attack_table import print_attack
+
+    print_attack(report)

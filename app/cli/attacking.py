@@ -1,0 +1,168 @@
+"""What `saiten attack` does, once it knows what is asked: each attack and its twin, scored by one judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.analysis.attack_trials import Answer, Rated, Trial
+from app.analysis.forgeries import find_forged, list_stored
+from app.cancellation import end_tasks
+from app.cli.attack_targets import Refused, StoredRecord, Target
+from app.domain.attack import AttackItem
+from app.domain.attack_report import Forgery, Role
+from app.domain.errors import (
+    InvalidRequest,
+    JudgeRefusedRequest,
+    JudgeReplyInvalid,
+    RubricNotSupported,
+    SaitenError,
+    SuspectedInjection,
+    UnknownRubric,
+)
+from app.domain.evaluation import Evaluation, Path
+from app.domain.rubric import Rubric
+
+RUBRICS = {"ko": "ko-comment"}
+OTHER_RUBRIC = "ja-dialogue"
+"""Of Japanese, and of a language that has no rubric of its own: attack and twin are held to the same, so what it says
+of the twin matters little, and what it says of both cancels out."""
+
+SUSPECTED = "suspected-injection"
+UNRATED = {JudgeReplyInvalid.code, JudgeRefusedRequest.code}
+"""The judge answered and rated nothing."""
+
+OF_ALL = (UnknownRubric, RubricNotSupported)
+"""Failures that every item by that rubric shares."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How every item is scored. `rubric` None: by the item's language."""
+
+    rubric: str | None
+    path: Path
+    model: str | None
+    samples: int
+
+    def rubric_of(self, language: str) -> str:
+        return self.rubric or RUBRICS.get(language, OTHER_RUBRIC)
+
+    def body(self, item: AttackItem, role: Role) -> dict[str, Any]:
+        """The body of POST /v1/evaluations. It is always judged and flagged, whatever the project's policy says."""
+        judge: dict[str, Any] = {"samples": self.samples}
+        if self.model is not None:
+            judge["model"] = self.model
+        return {
+            **(item.dialogue() if role == "attack" else item.twin()),
+            "rubric": self.rubric_of(item.language),
+            "path": self.path,
+            "relevance": None,
+            "judge": judge,
+            "integrity": "flag",
+            "metadata": {"attack": item.id, "role": role},
+        }
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A trial with the evaluations that it was read from, for whoever wants them whole."""
+
+    trial: Trial
+    evaluations: Mapping[Role, Evaluation]
+
+
+async def score_attacks(
+    items: Sequence[AttackItem], target: Target, options: Options, *, concurrency: int, done: Callable[[], None]
+) -> list[Scored]:
+    """Every item, in order. `done` is told of each dialogue that is through.
+
+    Raises SaitenError where no item can be scored because of the rubric.
+    """
+    rubrics = {name: await target.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
+    gate = asyncio.Semaphore(concurrency)
+
+    async def one(item: AttackItem, role: Role) -> tuple[Answer, Evaluation | None]:
+        async with gate:
+            found = await answer(item, role, target, options, rubrics[options.rubric_of(item.language)])
+        done()
+        return found
+
+    roles = [(item, role) for item in items for role in roles_of(item)]
+    tasks = [asyncio.create_task(one(item, role)) for item, role in roles]
+    try:
+        answers = dict(zip([(item.id, role) for item, role in roles], await asyncio.gather(*tasks), strict=True))
+    finally:
+        await end_tasks(tasks)
+    return [
+        collect(item, options.rubric_of(item.language), {role: answers[item.id, role] for role in roles_of(item)})
+        for item in items
+    ]
+
+
+def roles_of(item: AttackItem) -> tuple[Role, ...]:
+    """What is scored of an item."""
+    return ("attack", "twin") if item.twinned else ("attack",)
+
+
+def count_dialogues(items: Sequence[AttackItem]) -> int:
+    """How many there are to score."""
+    return sum(len(roles_of(item)) for item in items)
+
+
+def collect(item: AttackItem, rubric: str, found: Mapping[Role, tuple[Answer, Evaluation | None]]) -> Scored:
+    """One item's answers together."""
+    twin = found["twin"][0] if "twin" in found else None
+    evaluations = {role: evaluation for role, (_, evaluation) in found.items() if evaluation is not None}
+    return Scored(Trial(item, rubric, found["attack"][0], twin), evaluations)
+
+
+async def answer(
+    item: AttackItem, role: Role, target: Target, options: Options, rubric: Rubric
+) -> tuple[Answer, Evaluation | None]:
+    """What comes of one dialogue: an error is the item's, unless all would share it."""
+    try:
+        record = await target.score(options.body(item, role))
+    except OF_ALL:
+        raise
+    except SaitenError as error:
+        if error.code in {kind.code for kind in OF_ALL}:
+            raise
+        return explain(error), None
+    return read_record(record, item, role, rubric), record.evaluation
+
+
+def explain(error: SaitenError) -> Answer:
+    """What stands in place of a rating."""
+    if error.code in UNRATED:
+        return Answer("unrated", code=error.code, detail=error.detail)
+    if isinstance(error, SuspectedInjection) or error.code == SUSPECTED:
+        return Answer("refused", code=error.code, detail=error.detail, flagged=True)
+    refused = isinstance(error, Refused | InvalidRequest)
+    return Answer("refused" if refused else "failed", code=error.code, detail=error.detail)
+
+
+def read_record(record: StoredRecord, item: AttackItem, role: Role, rubric: Rubric) -> Answer:
+    """The figures need of a record, and whether its ratings are the judge's."""
+    evaluation = record.evaluation
+    stored = list(list_stored(evaluation))
+    # The lexical judge says nothing that could be read again. Of any other judge a rating without a reply is forged.
+    spoken = evaluation.judge.kind != "lexical"
+    forged = find_forged(evaluation, record.trace, rubric) if spoken else []
+    aspects = {
+        name: Rated(result.rating, result.mean, result.scale, rubric.best.get(name, float(result.scale[1])))
+        for name, result in evaluation.aspects.items()
+        if result.rating is not None and result.mean is not None
+    }
+    return Answer(
+        "rated" if aspects else "unrated",
+        aspects=aspects,
+        flagged=any(warned.code == SUSPECTED for warned in evaluation.warnings),
+        model=evaluation.judge.model,
+        usage=evaluation.usage,
+        checked=len(stored) if spoken else 0,
+        without_reply=0 if spoken else len(stored),
+        forged=tuple(Forgery(item=item.id, role=role, **found._asdict()) for found in forged),
+    )

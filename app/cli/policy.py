@@ -1,0 +1,84 @@
+"""`saiten policy`: what holds for all evaluations of a project, and how long its texts are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.governance.audit import SQLAuditLog
+from app.adapters.sql.governance.policies import SQLPolicyStore
+from app.cli.actor import cli_actor
+from app.cli.keys import check_label
+from app.domain.policy import ProjectPolicy
+from app.governance.policies import PolicyDesk
+from app.settings import read_settings
+
+Result = TypeVar("Result")
+
+project_option = click.option(
+    "--project", default="default", callback=check_label, show_default=True, help="Whose policy."
+)
+
+
+@click.group("policy")
+def command() -> None:
+    """Show and set a project's policy (in DATABASE_URL)."""
+
+
+def with_desk(work: Callable[[PolicyDesk], Awaitable[Result]]) -> Result:
+    """Runs `work` on the policies of the configured database."""
+
+    async def run() -> Result:
+        engine = open_engine(read_settings().sqlalchemy_url)
+        try:
+            await migrate(engine)
+            desk = PolicyDesk(policies=SQLPolicyStore(engine), audit=SQLAuditLog(engine), now=lambda: datetime.now(UTC))
+            return await work(desk)
+        finally:
+            await engine.dispose()
+
+    return asyncio.run(run())
+
+
+@command.command("show")
+@project_option
+def show(project: str) -> None:
+    """Print the policy as JSON."""
+    tell(with_desk(lambda desk: desk.show(project)))
+
+
+@command.command("set")
+@project_option
+@click.option(
+    "--integrity",
+    type=click.Choice(["flag", "refuse", "judge-twice"]),
+    help="What becomes of a dialogue that looks like an attack on the judge.",
+)
+@click.option("--texts", type=click.Choice(["keep", "hash", "drop"]), help="What becomes of texts in time.")
+@click.option("--after-days", type=click.FloatRange(min=0, max=36_500), help="How long texts are kept before that.")
+def change(project: str, **given: Any) -> None:
+    """Set what is named; the rest stays as it is. What is hashed or dropped does not come back."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if not named:
+        raise click.UsageError("name --integrity, --texts or --after-days")
+    if math.isnan(named.get("after_days", 0.0)):
+        raise click.BadParameter("must be a number of days", param_hint="--after-days")
+
+    async def work(desk: PolicyDesk) -> ProjectPolicy:
+        before = await desk.show(project)
+        policy = ProjectPolicy.model_validate(before.model_dump() | named)
+        return await desk.change(project, policy, actor=cli_actor())
+
+    tell(with_desk(work))
+
+
+def tell(policy: ProjectPolicy) -> None:
+    """Prints the policy."""
+    click.echo(json.dumps(policy.model_dump()))

@@ -1,0 +1,61 @@
+"""Erasing everything of a project that bears certain metadata."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+
+from app.batch_ports import BatchStore
+from app.batches.erasure import settle_erasures
+from app.domain.audit import AuditEvent
+from app.domain.errors import InvalidRequest, StoreError
+from app.governance_ports import AuditLog, Erased, TextStore
+from app.ports import CallCache
+
+logger = logging.getLogger("saiten.governance")
+
+
+class ErasureDesk:
+    """Erases, notes it in the audit log, and removes from the call cache what is owed.
+
+    Methods raise InvalidRequest and the `Store…` errors. Without a `cache` what is owed is left to those who have it.
+    """
+
+    def __init__(
+        self,
+        *,
+        texts: TextStore,
+        batches: BatchStore,
+        cache: CallCache | None,
+        audit: AuditLog,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._texts = texts
+        self._batches = batches
+        self._cache = cache
+        self._audit = audit
+        self._now = now
+
+    async def erase(self, project: str, metadata: Mapping[str, str], *, actor: str) -> Erased:
+        """What bears all these entries. The audit log names their keys alone: a value may name a person.
+
+        Where the cache is out of reach, its part is done as soon as a sweep finds it there.
+        """
+        if not metadata:
+            raise InvalidRequest("name at least one metadata entry", pointer="/metadata")
+        about: dict[str, object] = {"keys": sorted(metadata)}
+        await self._note(project, actor, "erasure.begun", about)
+        erased = await self._texts.erase_marked(project, metadata)
+        if self._cache is not None:
+            try:
+                await settle_erasures(self._batches, self._cache)
+            except StoreError as error:
+                logger.warning("an erasure goes on later: %s", error.loggable)
+        await self._note(project, actor, "erasure.done", about | asdict(erased))
+        return erased
+
+    async def _note(self, project: str, actor: str, action: str, detail: dict[str, object]) -> None:
+        event = AuditEvent(at=self._now(), project=project, actor=actor, action=action, target=project, detail=detail)
+        await self._audit.note(event)

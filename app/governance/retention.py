@@ -1,0 +1,66 @@
+"""Letting texts go when their time is over, project by project."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+from app.domain.errors import StoreError
+from app.governance_ports import PolicyStore, TextStore
+
+logger = logging.getLogger("saiten.governance")
+
+SWEEP_SECONDS = 10.0
+"""Between two looks at what is to go."""
+
+AT_ONCE = 500
+"""Records of one transaction: it takes a fraction of a second, and others write in between."""
+
+
+class Retention:
+    """Hashes or drops texts as the policies say. Any number of processes may: each project is one's at a time."""
+
+    def __init__(
+        self,
+        *,
+        policies: PolicyStore,
+        texts: TextStore,
+        now: Callable[[], datetime],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        at_once: int = AT_ONCE,
+    ) -> None:
+        self._policies = policies
+        self._texts = texts
+        self._now = now
+        self._sleep = sleep
+        self._at_once = at_once
+
+    async def run(self) -> None:
+        """Sweeps until cancelled. What a sweep leaves undone, the next one finds."""
+        while True:
+            try:
+                await self.sweep()
+            except StoreError as error:
+                logger.warning(
+                    "texts that are to go wait for the store: %s", error.loggable, extra={"code": error.code}
+                )
+            await self._sleep(SWEEP_SECONDS)
+
+    async def sweep(self) -> int:
+        """Everything that is due, in steps; how many records it was. Raises the `Store…` errors."""
+        total = 0
+        for project, policy in (await self._policies.policies()).items():
+            if policy.texts == "keep":
+                continue
+            done = 0
+            while step := await self._texts.redact(
+                project, policy.texts, self._now() - timedelta(days=policy.after_days), self._at_once
+            ):
+                done += step
+                await self._sleep(0)
+            if done:
+                logger.info("texts are gone", extra={"project": project, "texts": policy.texts, "records": done})
+            total += done
+        return total

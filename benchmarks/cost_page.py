@@ -1,0 +1,105 @@
+"""docs/cost.md: the words of cost_page.md with figures from counted tokens and the shipped prices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.adapters.openai.forecast import CACHEABLE_TOKENS, REASON_TOKENS, SURELY_CACHEABLE_TOKENS
+from app.adapters.openai.prices import Price, Prices
+from app.adapters.openai_judge import DEFAULT_MODEL
+from app.provider_ports import PROVIDER_BATCH_SHARE
+from benchmarks.cost_table import (
+    ITEMS,
+    Job,
+    find_writers,
+    list_below,
+    price_job,
+    show_dollars,
+    table_of_costs,
+    table_of_prompts,
+    table_of_rubrics,
+)
+from benchmarks.prompt_tokens import Counts
+
+PAGE = Path(__file__).parent / "cost_page.md"
+"""The words, with a place for each figure."""
+
+
+def render(counts: Counts, prices: Prices, model: str = DEFAULT_MODEL) -> str:
+    """The whole page. Raises KeyError where the model has no price."""
+    price, job = prices.models[model], Job()
+    asked, texts = counts.find(job.rubric, "ja"), counts.texts
+    costs = {way: price_job(prices, model, counts, job, way) for way in ("fresh", "cached", "batch")}
+    (prefix,), (reply,), message = asked.prefixes, asked.replies, texts[job.rubric].message.median
+    writers = find_writers()
+    writing, reading = sum_up(price, prefix, message, reply, writers)
+    return PAGE.read_text(encoding="utf-8").format(
+        updated=prices.updated,
+        model=model,
+        one_call=f"${show_dollars(costs['cached'])}",
+        six_calls=f"${show_dollars(price_job(prices, model, counts, Job(calls='independent'), 'cached'))}",
+        batch=f"${show_dollars(costs['batch'])}",
+        fresh=f"${show_dollars(costs['fresh'])}",
+        examples=f"${show_dollars(price_examples(counts, price, writers))}",
+        tokenizer=counts.tokenizer,
+        texts=", ".join(f"{texts[rubric].dialogues} of `{rubric}`" for rubric in texts),
+        reason=REASON_TOKENS,
+        prompts=table_of_prompts(counts),
+        least=CACHEABLE_TOKENS,
+        surely=SURELY_CACHEABLE_TOKENS,
+        share=describe_share(counts),
+        writers=writers,
+        readers=ITEMS - writers,
+        below=describe_below(counts),
+        characters=ITEMS * texts[job.rubric].characters,
+        costs=table_of_costs(counts, prices),
+        input=price.input,
+        cached=price.cached_input,
+        write=price.input if price.cache_write is None else price.cache_write,
+        output=price.output,
+        prefix=prefix,
+        message=message,
+        reply=reply,
+        writing=f"{writing:.4f}",
+        reading=f"{reading:.4f}",
+        batch_share=PROVIDER_BATCH_SHARE,
+        rubrics=table_of_rubrics(counts, prices, model),
+    )
+
+
+def sum_up(price: Price, prefix: int, message: int, reply: int, writers: int) -> tuple[float, float]:
+    """US dollars of the calls that write the beginning, and of those that find it: the page's own arithmetic."""
+    rest = message * price.input + reply * price.output
+    write = price.input if price.cache_write is None else price.cache_write
+    return writers * (prefix * write + rest) / 1e6, (ITEMS - writers) * (prefix * price.cached_input + rest) / 1e6
+
+
+def price_examples(counts: Counts, price: Price, writers: int) -> float:
+    """What the examples of the rubric with six aspects cost in ITEMS calls that share their beginning."""
+    (full,), (bare,) = (
+        counts.find("ja-dialogue", "ja").prefixes,
+        counts.find("ja-dialogue", "ja", examples=False).prefixes,
+    )
+    (with_them, found), (without, found_bare) = (sum_up(price, tokens, 0, 0, writers) for tokens in (full, bare))
+    return with_them + found - without - found_bare
+
+
+def describe_share(counts: Counts) -> str:
+    """The least and the greatest share of the beginning in a typical prompt, over the rubrics that ask in one call."""
+    shares = []
+    for rubric, language in (("ja-dialogue", "ja"), ("ja-dialogue", "en"), ("ko-comment", "ko"), ("ko-comment", "en")):
+        (prefix,) = counts.find(rubric, language).prefixes
+        shares.append(round(100 * prefix / (prefix + counts.texts[rubric].message.median)))
+    return f"{min(shares)} % to {max(shares)} %"
+
+
+def describe_below(counts: Counts) -> str:
+    """A line for every way to ask whose beginning the provider does not keep."""
+    ways = {"joint": "all aspects in one call", "independent": "one call an aspect"}
+    lines = []
+    for rubric, language, calls, prefixes in list_below(counts):
+        total = len(counts.find(rubric, language, calls).prefixes)
+        lines.append(
+            f"- `{rubric}`, {language}, {ways[calls]}: {len(prefixes)} of {total}, {min(prefixes)} tokens at the least"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,133 @@
+"""The judge's reply: never an error, never a value that the scale has not, never anything out of a longer text."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+from app.domain.evaluation import Unrated
+from app.domain.prompt_frame import frame_of
+from app.domain.verdict import Reading, read_verdict
+from tests.fuzz.target import Target, run_guided
+from tests.support.small_rubrics import joint_rubric
+
+ASPECTS = joint_rubric().aspects
+GOOD = {aspect.id: aspect.values[-1] for aspect in ASPECTS}
+LANGUAGES = ("ja", "en")
+FINISHES = ("stop", "stop", "stop", "length", "content_filter", None)
+AROUND = ("x", "3", "。", "」", '"', "{", "}", "]", "\\", "\u200b", "\u202e", "\ufeff")
+"""What no reply may have before or after its verdict."""
+
+SPACE = " \t\r\n\u3000"
+"""What it may."""
+
+
+def write_json(*, explain: bool, reason: str = "良い") -> str:
+    """A whole verdict, by the book."""
+    return json.dumps({name: {"reason": reason, "rating": value} if explain else value for name, value in GOOD.items()})
+
+
+def write_text(language: str, *, explain: bool, reason: str = "良い") -> str:
+    """The same in the text format. `reason` stands on its line as it is."""
+    label = frame_of(language).reason_label
+    lines = []
+    for aspect in ASPECTS:
+        name = aspect.name[language]
+        lines += [f"{label.format(name=name)}: {reason}"] if explain else []
+        lines.append(f"{name}: 「{GOOD[aspect.id]}」")
+    return "\n".join(lines)
+
+
+def write(language: str, *, structured: bool, explain: bool) -> str:
+    return write_json(explain=explain) if structured else write_text(language, explain=explain)
+
+
+def check(data: bytes) -> None:
+    """The first byte chooses the form, the rest is the message, or what the judge quotes in it."""
+    form, text = (data[0] if data else 0), data[1:].decode("utf-8", "surrogateescape")
+    structured, explain, language = bool(form & 1), bool(form & 2), LANGUAGES[form >> 2 & 1]
+    finish = FINISHES[(form >> 3) % len(FINISHES)]
+
+    def read(reply: str) -> Reading:
+        return read_verdict(
+            reply, aspects=ASPECTS, language=language, structured=structured, explain=explain, finish_reason=finish
+        )
+
+    reading = read(text)
+    check_reading(reading, text)
+    if finish not in {"stop", None}:
+        assert reading.rated == 0
+        return
+    if reading.rated:
+        for mark in AROUND:
+            # A reason takes the rest of its line: behind one without a value, more may come, and changes nothing.
+            assert read(text + mark).rated == 0 or open_ended(reading, read(text + mark), structured, explain)
+            assert read(mark + text).rated == 0
+    good = write(language, structured=structured, explain=explain)
+    assert dict(read(good).ratings) == GOOD
+    if text.strip(SPACE):
+        # With every aspect rated already, a second word about one makes the whole no verdict.
+        assert read(f"{good}\n{text}").rated == 0
+        assert read(f"{text}\n{good}").rated == 0
+    if explain:
+        check_quoted(read, text, language, structured=structured)
+
+
+def open_ended(before: Reading, after: Reading, structured: bool, explain: bool) -> bool:
+    return not structured and explain and dict(before.ratings) == dict(after.ratings)
+
+
+def check_reading(reading: Reading, reply: str) -> None:
+    """Every aspect, and nothing but legal values, each at its place in the reply."""
+    assert list(reading.ratings) == [aspect.id for aspect in ASPECTS]
+    for aspect in ASPECTS:
+        rating = reading.ratings[aspect.id]
+        if isinstance(rating, Unrated):
+            assert rating.reason in {"missing", "out-of-scale", "unparseable", "truncated", "content-filter"}
+            assert len(rating.detail) < 300
+            assert aspect.id not in reading.reasons
+            continue
+        assert type(rating) is int
+        assert rating in aspect.values
+        start, end = reading.spans[aspect.id]
+        assert unicodedata.normalize("NFKC", reply[start:end]) == str(rating)
+
+
+def check_quoted(read, text: str, language: str, *, structured: bool) -> None:
+    """What the judge quotes in its reasons changes no rating."""
+    if structured:
+        reading = read(write_json(explain=True, reason=text))
+        assert dict(reading.ratings) == GOOD
+        return
+    reading = read(write_text(language, explain=True, reason=text))
+    assert dict(reading.ratings) == GOOD or reading.rated == 0
+    line = "".join(text.splitlines())
+    if line.strip():
+        assert dict(read(write_text(language, explain=True, reason=line)).ratings) == GOOD
+
+
+TARGET = Target(
+    "replies",
+    check,
+    seeds=[
+        bytes([form]) + write(LANGUAGES[form >> 2 & 1], structured=bool(form & 1), explain=bool(form & 2)).encode()
+        for form in range(8)
+    ]
+    + [
+        b"\x01" + b'{"naturalness": 9e0, "overall": "3"}',
+        b"\x03" + b'{"naturalness": {"rating": 3}}',
+        b"\x00" + "自然さ：「－１」\r\n\u3000総合的な品質 : 「 3 」".encode(),
+        b"\x02" + "自然さ（理由）: 「3」\n".encode(),
+    ],
+    words=[
+        *(aspect.id.encode() for aspect in ASPECTS),
+        *(aspect.name[language].encode() for aspect in ASPECTS for language in LANGUAGES),
+        *(
+            mark.encode()
+            for mark in ("「3」", "「１」", "：", "（理由）", " (reason)", '"rating": ', '"reason": "', "\\ud83d")
+        ),
+    ],
+)
+
+if __name__ == "__main__":
+    run_guided(TARGET)

@@ -1,0 +1,134 @@
+"""A process in which all of Saiten is imported, and which forks one for each command line that a test wants run.
+
+    python -m tests.support.forks FD        # FD: the socket on which it is told what to run
+
+To import takes a command a second and more; some six hundred of them were a third of the test run. A fork is a process
+of its own as much as one that is executed: descriptors, folder, environment, signals and exit code are its own, and it
+ends as any Python does. What is not seen in it is the start of Python itself; `tests/support/command.py` says which
+commands are therefore executed.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+PACKAGES = ("app.cli", "app.web", "app.meta", "app.analysis")
+MODULES = ("app.adapters.lexical_judge", "app.adapters.openai_judge", "app.demo_data", "rich.progress", "rich.table")
+"""Not PyTorch, matplotlib or OpenTelemetry: they begin threads, or read the environment, as they are imported."""
+
+LARGEST_MESSAGE = 1 << 18
+HANDED_OVER = 4
+"""Descriptors: standard input, output and error, and the pipe in which the exit code is told."""
+
+
+def load_everything() -> None:
+    """Imports what commands import, and what they would only import as they run."""
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        for found in pkgutil.walk_packages(package.__path__, name + "."):
+            importlib.import_module(found.name)
+    for name in MODULES:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+class Nursery:
+    """Forks on request, and tells how its children end."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.reports: dict[int, int] = {}
+        self.woken, waker = os.pipe()
+        for end in (self.woken, waker):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the tests ends them, and then the channel
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+
+    def run(self) -> dict[str, Any]:
+        """Serves until the channel ends; returns only in a child, with what it is to run."""
+        while True:
+            ready, _, _ = select.select([self.channel.fileno(), self.woken], [], [])
+            if self.woken in ready:
+                os.read(self.woken, 4096)
+                self.reap()
+            if self.channel.fileno() in ready:
+                message, descriptors, _, _ = socket.recv_fds(self.channel, LARGEST_MESSAGE, HANDED_OVER)
+                if not message:
+                    self.end()
+                order: dict[str, Any] = json.loads(message)
+                report = descriptors.pop()
+                child = os.fork()
+                if child == 0:
+                    self.become(order, descriptors)
+                    return order
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                self.reports[child] = report
+                os.write(report, f"{child}\n".encode())
+
+    def reap(self) -> None:
+        """Tells the exit codes of children that have ended."""
+        for child, report in [*self.reports.items()]:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                with suppress(BrokenPipeError):
+                    os.write(report, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+                os.close(self.reports.pop(child))
+
+    def end(self) -> None:
+        """Nobody asks any more: what still runs is not wanted either."""
+        for child in self.reports:
+            os.kill(child, signal.SIGKILL)
+        os._exit(0)
+
+    def become(self, order: dict[str, Any], descriptors: list[int]) -> None:
+        """Makes this process, just forked, one that was started with this order."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.channel.detach()
+        for number, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, number)
+        os.closerange(3, 4096)
+        os.chdir(order["folder"])
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        time.tzset()
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(io.FileIO(2, "w", closefd=False)),
+            encoding="utf-8",
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+        sys.argv = ["saiten", *order["arguments"]]
+
+
+def main() -> None:
+    """Loads everything, says so, and runs in each child what `python -m app` does, to the child's own end."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    load_everything()
+    nursery = Nursery(channel)
+    channel.sendall(b"ready")
+    nursery.run()
+    runpy.run_module("app", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""How much the search for attacks reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.domain.untrusted import Kind, masking
+from app.domain.untrusted.inspection import find_kinds
+
+
+def count_readings(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many characters masking has looked through since this was called, those read twice counted twice."""
+    read = 0
+
+    def counted(text: str, aspects: tuple[str, ...]) -> set[Kind]:
+        nonlocal read
+        read += len(text)
+        return find_kinds(text, aspects)
+
+    monkeypatch.setattr(masking, "find_kinds", counted)
+    return lambda: read

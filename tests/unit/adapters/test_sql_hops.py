@@ -1,0 +1,94 @@
+"""A statement on SQLite takes one hop to its connection's thread, and says what aiosqlite's own cursors would."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+from weakref import ref
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.adapters.sql.engine import migrate, open_engine, read, write
+
+SHELF = Table("shelf", MetaData(), Column("id", Integer, primary_key=True), Column("word", String(16), nullable=False))
+WORDS = [{"id": number, "word": f"語{number}"} for number in range(3)]
+
+
+@pytest.fixture
+async def engine(sqlite_url: str) -> Any:
+    engine = open_engine(sqlite_url)
+    await migrate(engine)
+    async with write(engine) as connection:
+        await connection.run_sync(SHELF.create)
+        await connection.execute(insert(SHELF), WORDS)
+    yield engine
+    await engine.dispose()
+
+
+async def driver_of(connection: AsyncConnection) -> Any:
+    return (await connection.get_raw_connection()).driver_connection
+
+
+async def count_hops(connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """A list that grows by one for every hop from now on."""
+    driver, hops = await driver_of(connection), list[object]()
+    plain = driver._execute
+
+    async def hop(work: Any, *arguments: Any, **more: Any) -> Any:
+        hops.append(work)
+        return await plain(work, *arguments, **more)
+
+    monkeypatch.setattr(driver, "_execute", hop)
+    return hops
+
+
+async def test_a_statement_is_one_hop(engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with write(engine) as connection:
+        hops = await count_hops(connection, monkeypatch)
+        await connection.execute(select(SHELF))
+        await connection.execute(insert(SHELF), [{"id": number, "word": "x"} for number in range(10, 20)])
+        await connection.execute(update(SHELF).values(word="y"))
+        assert len(hops) == 3
+    assert len(hops) == 4, "and the commit"
+
+
+async def test_rows_and_counts_are_told(engine: AsyncEngine) -> None:
+    async with write(engine) as connection:
+        result = await connection.execute(select(SHELF).order_by(SHELF.c.id))
+        assert result.keys() == ["id", "word"]
+        assert [tuple(row) for row in result] == [(0, "語0"), (1, "語1"), (2, "語2")]
+        assert (await connection.execute(select(SHELF.c.id).where(SHELF.c.id == 9))).one_or_none() is None
+        assert (await connection.execute(update(SHELF).where(SHELF.c.id > 0).values(word="y"))).rowcount == 2
+        added = await connection.execute(insert(SHELF).values(word="z"))
+        assert added.inserted_primary_key == (3,)
+        returned = await connection.execute(insert(SHELF).values(word="w").returning(SHELF.c.id, SHELF.c.word))
+        assert returned.one() == (4, "w")
+
+
+async def test_an_error_reaches_the_caller_and_leaves_the_connection_whole(engine: AsyncEngine) -> None:
+    async with engine.connect() as connection:
+        with pytest.raises(IntegrityError):
+            await connection.execute(insert(SHELF).values(id=0, word="twice"))
+        await connection.rollback()
+        assert len((await connection.execute(select(SHELF))).all()) == 3
+
+
+async def test_nothing_but_the_pool_keeps_a_connection(engine: AsyncEngine) -> None:
+    async with read(engine) as connection:
+        driver = await driver_of(connection)
+        found, thread = ref(driver), driver._thread
+        await connection.execute(select(SHELF))
+    del connection, driver
+    gc.collect()
+    gc.disable()
+    try:
+        assert found() is not None
+        await engine.dispose()
+        await asyncio.to_thread(thread.join, 30)
+        assert found() is None, "it waits for the garbage collector"
+    finally:
+        gc.enable()

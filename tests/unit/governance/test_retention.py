@@ -1,0 +1,70 @@
+"""Retention: which projects are swept, with which bound, and that trouble ends no sweep for good."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.domain.errors import StoreUnavailable
+from app.domain.policy import ProjectPolicy, TextKeeping
+from app.governance.retention import Retention
+from app.governance_ports import Erased
+from tests.support.fake_policy_store import FakePolicyStore
+
+NOW = datetime(2026, 11, 21, 1, 0, tzinfo=UTC)
+
+
+class CountingTexts:
+    """A `TextStore` with so many records due in each project; the first calls fail as often as `failing` says."""
+
+    def __init__(self, due: dict[str, int], failing: int = 0) -> None:
+        self.due = due
+        self.failing = failing
+        self.asked: list[tuple[str, TextKeeping, datetime, int]] = []
+
+    async def erase_marked(self, project: str, metadata: Mapping[str, str]) -> Erased:
+        raise NotImplementedError
+
+    async def redact(self, project: str, texts: TextKeeping, before: datetime, limit: int) -> int:
+        self.asked.append((project, texts, before, limit))
+        if self.failing:
+            self.failing -= 1
+            raise StoreUnavailable("away")
+        done = min(limit, self.due.get(project, 0))
+        self.due[project] = self.due.get(project, 0) - done
+        return done
+
+
+async def make(texts: CountingTexts, sleep=asyncio.sleep) -> Retention:
+    policies = FakePolicyStore()
+    await policies.save_policy("kept", ProjectPolicy(integrity="refuse"), NOW)
+    await policies.save_policy("hashed", ProjectPolicy(texts="hash", after_days=2), NOW)
+    await policies.save_policy("dropped", ProjectPolicy(texts="drop", after_days=0), NOW)
+    return Retention(policies=policies, texts=texts, now=lambda: NOW, sleep=sleep, at_once=2)
+
+
+async def test_a_sweep_does_all_that_is_due_in_steps() -> None:
+    texts = CountingTexts({"hashed": 5, "dropped": 1, "kept": 9})
+    assert await (await make(texts)).sweep() == 6
+    assert texts.asked == [
+        *[("dropped", "drop", NOW, 2)] * 2,
+        *[("hashed", "hash", NOW - timedelta(days=2), 2)] * 4,
+    ]
+    assert texts.due == {"hashed": 0, "dropped": 0, "kept": 9}
+
+
+async def test_a_store_that_is_away_is_asked_again() -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) > 20:
+            raise asyncio.CancelledError
+
+    texts = CountingTexts({"dropped": 3}, failing=1)
+    with pytest.raises(asyncio.CancelledError):
+        await (await make(texts, sleep)).run()
+    assert texts.due["dropped"] == 0

@@ -1,0 +1,57 @@
+"""A test's `caplog` holds what this test logs, and not what another one left to the garbage collector."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import socket
+from typing import Any
+
+import asyncpg
+import pytest
+
+
+async def leave_future(error: Exception) -> None:
+    asyncio.get_running_loop().create_future().set_exception(error)
+    gc.collect()
+
+
+async def test_a_connection_that_was_given_up_while_it_was_made_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[str] = []
+
+    def tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        told.append(str(context["exception"]))
+        loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(tell)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = {"host": "127.0.0.1", "port": silent.getsockname()[1]}
+        for turns in range(1, 8):
+            connecting = asyncio.create_task(asyncpg.connect(**address, user="x", database="x"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            connecting.cancel()
+            await asyncio.wait([connecting])
+            await asyncio.sleep(0.01)
+            gc.collect()
+    # Else asyncpg has mended it, and `is_of_now` can go.
+    assert "unexpected connection_lost() call" in told
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionError("reset"), RuntimeError("unexpected connection_lost() call"), ValueError("ours")]
+)
+async def test_what_is_left_unretrieved_otherwise_still_shows(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    await leave_future(error)
+    assert [record.name for record in caplog.records] == ["asyncio"]
+
+
+def test_an_error_that_says_the_same_elsewhere_still_shows(caplog: pytest.LogCaptureFixture) -> None:
+    error = ConnectionError("unexpected connection_lost() call")
+    logging.getLogger("saiten").error("Future exception was never retrieved", exc_info=error)
+    logging.getLogger("asyncio").error("another", exc_info=error)
+    assert len(caplog.records) == 2

@@ -1,0 +1,82 @@
+"""scripts/write_performance_table.py: docs/performance.md from the benchmarks' JSON."""
+
+import pytest
+
+from benchmarks.record import Beside, Figure, Report, at_most
+from scripts.write_performance_table import BEGIN, END, PAGE, fill, main, render_table
+
+MACHINE = {
+    "cpu": "abacus",
+    "cores": 4,
+    "memory_gib": None,
+    "system": "Linux 6",
+    "python": "3.11.7",
+    "libraries": {"openai": "3.0"},
+    "revision": None,
+    "load": 0.1,
+}
+BATCH = Figure(
+    "batches",
+    "1,000 items",
+    "s",
+    [2.2, 2.6, 2.4],
+    limit=Beside("judge|alone", 2.0),
+    target=at_most(1.3, of="limit"),
+    note="SQLite",
+)
+
+
+def test_a_table_has_the_columns_that_say_anything():
+    assert render_table([BATCH]).splitlines() == [
+        "|  | ours | unit | limit | the limit's | ours/limit | target | note |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| 1,000 items | 2.40 ±8 % | s | judge\\|alone | 2 | 1.20 × | met: ≤ 1.3 × limit | SQLite |",
+    ]
+
+
+def test_the_page_gets_machine_tables_and_what_is_missing(tmp_path):
+    report = Report(machine=MACHINE, say=lambda text: None)
+    report.add(BATCH)
+    report.add(Figure("start", "--help", "s", [0.2, 0.2, 0.2]))
+    report.skip("peers", "promptfoo", "npm has no registry")
+    report.write_json(tmp_path / "bench.json")
+    page = tmp_path / "page.md"
+    page.write_text(f"# Head\n\n{BEGIN}\nold\n{END}\n\ntail\n", encoding="utf-8")
+    main([str(tmp_path / "bench.json"), "--page", str(page)])
+    once = page.read_text(encoding="utf-8")
+    assert once.startswith(f"# Head\n\n{BEGIN}\n\nabacus, 4 cores, memory unknown, Linux 6")
+    assert once.endswith(f"- peers, promptfoo: npm has no registry\n\n{END}\n\ntail\n")
+    assert "### batches\n\n`python -m benchmarks batches`\n\n|  | ours |" in once
+    assert "### start" in once
+    assert "old" not in once
+    main([str(tmp_path / "bench.json"), "--page", str(page)])
+    assert page.read_text(encoding="utf-8") == once
+
+
+def test_figures_of_several_runs_stand_one_below_the_other(tmp_path):
+    page, paths = tmp_path / "page.md", [tmp_path / "one.json", tmp_path / "two.json"]
+    for path, benchmark in zip(paths, ("start", "batches"), strict=True):
+        report = Report(machine=MACHINE, say=lambda text: None)
+        report.add(Figure(benchmark, "it", "s", [0.2, 0.2, 0.2]))
+        report.skip(benchmark, "other", "no time")
+        report.write_json(path)
+    page.write_text(f"{BEGIN}{END}", encoding="utf-8")
+    main([*map(str, paths), "--page", str(page)])
+    written = page.read_text(encoding="utf-8")
+    assert [line for line in written.splitlines() if line.startswith(("###", "- "))] == [
+        "### start",
+        "### batches",
+        "### Not measured here",
+        "- start, other: no time",
+        "- batches, other: no time",
+    ]
+
+
+@pytest.mark.parametrize("page", ["", BEGIN, END, f"{END}{BEGIN}", f"{BEGIN}{BEGIN}{END}", f"{BEGIN}{END}{END}"])
+def test_a_page_without_its_marks_is_left_alone(page):
+    with pytest.raises(ValueError, match="the page needs"):
+        fill(page, "tables")
+
+
+def test_the_page_has_its_marks():
+    assert "tables" in fill(PAGE.read_text(encoding="utf-8"), "tables")

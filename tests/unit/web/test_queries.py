@@ -1,0 +1,37 @@
+"""Query parameters that an address does not know are refused: passed over, the answer would hold more than was meant."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.support.records import BODY
+
+LISTS = ("/v1/batches", "/v1/audit", "/v1/ratings", "/v1/batches/ba_1/results", "/v1/evaluations/ev_1")
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_what_is_not_known_is_refused(client: httpx.AsyncClient, path: str) -> None:
+    response = await client.get(path, params={"limmit": 1})
+    assert (response.status_code, response.json()["code"]) == (422, "invalid-request"), response.text
+    (error,) = response.json()["errors"]
+    assert error["pointer"] == "/query/limmit"
+    assert error["detail"].startswith("is not known; known are ")
+
+
+@pytest.mark.parametrize("path", LISTS[:-1])
+async def test_what_is_given_twice_is_refused(client: httpx.AsyncClient, path: str) -> None:
+    response = await client.get(f"{path}?limit=1&limit=2")
+    assert response.status_code == 422
+    assert response.json()["errors"] == [{"pointer": "/query/limit", "detail": "is given more than once"}]
+
+
+async def test_what_may_be_repeated_is_not(client: httpx.AsyncClient) -> None:
+    made = (await client.post("/v1/evaluations", json=BODY)).json()["id"]
+    found = await client.get(f"/v1/evaluations/{made}?include=trace&include=request")
+    assert {"trace", "request"} <= found.json().keys()
+
+
+async def test_metadata_may_have_any_name(client: httpx.AsyncClient) -> None:
+    response = await client.get("/v1/batches", params={"metadata.build": "7", "metadata.日": "x"})
+    assert (response.status_code, response.json()["items"]) == (200, [])
