@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import event, text, update
@@ -249,6 +250,8 @@ async def test_a_server_that_hangs_is_not_waited_for_at_the_end() -> None:
 async def test_connections_that_the_server_ended_are_made_anew(postgres_url: str) -> None:
     engine = open_engine(postgres_url)
     await migrate(engine)
+    held: list[Any] = []
+    event.listen(engine.sync_engine, "checkin", lambda connection, _: held.append(connection.driver_connection))
     store = SQLStore(engine)
     await asyncio.gather(*(store.ping() for _ in range(4)))
     other = open_engine(postgres_url)
@@ -259,8 +262,13 @@ async def test_connections_that_the_server_ended_are_made_anew(postgres_url: str
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
         )
+    # It tells its processes to end, and does not wait until they have.
+    async with asyncio.timeout(60):
+        while not all(connection.is_closed() for connection in held):
+            await asyncio.sleep(0.01)
     await store.save("team", make_record())
     assert await store.find("team", "ev_1") is not None
+    assert not held[-1].is_closed()
     for made in (engine, other):
         await made.dispose()
 

@@ -41,12 +41,15 @@ class Counted:
     def __init__(self, real: Callable[[dict[str, Any]], str]) -> None:
         self.real, self.calls, self.at_once, self.most = real, 0, 0, 0
         self.lock = threading.Lock()
+        self.allowed = threading.Event()
+        self.allowed.set()
 
     def __call__(self, spec: dict[str, Any]) -> str:
         with self.lock:
             self.calls += 1
             self.at_once += 1
             self.most = max(self.most, self.at_once)
+        assert self.allowed.wait(60)
         drawn = self.real(spec)
         with self.lock:
             self.at_once -= 1
@@ -229,7 +232,9 @@ def test_a_name_says_which_marks_are_which() -> None:
 
 async def test_a_page_waits_for_no_drawing_and_many_pages_ask_for_one(counted: Counted) -> None:
     charts = ChartRenderer()
+    counted.allowed.clear()
     assert await asyncio.gather(*(charts.draw_soon(chart("a"), 0) for _ in range(5))) == [None] * 5
+    counted.allowed.set()
     drawn = await charts.draw(chart("a"))
     assert await charts.draw_soon(chart("a"), 0) == drawn
     assert counted.calls == 1
@@ -238,8 +243,10 @@ async def test_a_page_waits_for_no_drawing_and_many_pages_ask_for_one(counted: C
 async def test_only_so_many_drawings_wait_behind_pages(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render, "MOST_BEGUN", 2)
     charts = ChartRenderer()
+    counted.allowed.clear()
     for text in "abc":
         assert await charts.draw_soon(chart(text), 0) is None
+    counted.allowed.set()
     await charts.draw(chart("last"))  # behind those that wait
     assert counted.calls == 3
     assert await charts.draw_soon(chart("c"), 60) is not None
