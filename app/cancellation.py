@@ -24,10 +24,22 @@ async def cancel_for_good(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancels them and waits until they have ended; an error that one of them died of is raised."""
+    """`cancel_for_good`; an error that one of them died of is raised."""
     ending = list(tasks)
-    for task in ending:
-        task.cancel()
-    for outcome in await asyncio.gather(*ending, return_exceptions=True):
-        if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError):
-            raise outcome
+    await cancel_for_good(ending)
+    raise_error_of(ending)
+
+
+async def end_once(task: asyncio.Task[Any]) -> None:
+    """Cancels it, once, and waits until it has ended; an error that it died of is raised. For a task that cleans up,
+    and that loses no cancellation."""
+    task.cancel()
+    await asyncio.wait([task])
+    raise_error_of([task])
+
+
+def raise_error_of(ended: Iterable[asyncio.Task[Any]]) -> None:
+    """The error that the first of them died of, where one did."""
+    for task in ended:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error

@@ -20,6 +20,7 @@ from app.batches.provider_leftovers import LeftoverRemoval
 from app.batches.provider_part import PartCourse, PartRefused
 from app.batches.provider_plan import LeaseLost, PartLimits, Planner, Step
 from app.batches.provider_translator import PlannedTranslator
+from app.cancellation import cancel_for_good
 from app.domain.batch import BatchOptions
 from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable
 from app.pipeline import Instruments
@@ -194,8 +195,7 @@ class ProviderRun:
         try:
             yield
         finally:
-            renewal.cancel()
-            await asyncio.gather(renewal, return_exceptions=True)
+            await cancel_for_good([renewal])
 
     async def _renew(self, step: Step) -> None:
         while True:

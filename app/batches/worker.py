@@ -17,7 +17,7 @@ from app.batches.erasure import settle_erasures
 from app.batches.ledger import Ledger, enqueue
 from app.batches.patience import Patience
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
-from app.cancellation import cancel_for_good, end_tasks
+from app.cancellation import cancel_for_good, end_once, end_tasks
 from app.domain.errors import StoreError, UnknownRubric
 from app.log_context import working_on
 from app.pipeline import Instruments
@@ -124,9 +124,8 @@ class BatchWorker:
         async with AsyncExitStack() as ending:
             # Done from the last to the first, each whatever comes of those before it.
             ending.push_async_callback(end_tasks, loops)
-            ending.push_async_callback(cancel_for_good, loops)
             ending.push_async_callback(self._wind_up)
-            ending.push_async_callback(end_tasks, [work])
+            ending.push_async_callback(end_once, work)
             ending.callback(self._begin_nothing)
             # Not `gather`: cancelled, it would cancel the ledger too, before the last results are in.
             await asyncio.wait([work, *loops], return_when=asyncio.FIRST_COMPLETED)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import Request, Response
 
+from app.cancellation import cancel_for_good
 from app.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused, StoreError
 from app.ports import KEY_SECONDS, Store, StoredAnswer
 from app.web.problems import Refused
@@ -79,8 +80,7 @@ async def renewed(store: Store, project: str, key: str) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        alive.cancel()
-        await asyncio.wait([alive])
+        await cancel_for_good([alive])
 
 
 async def show_life(

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -79,6 +80,21 @@ async def test_where_workers_have_a_queue_of_their_own_the_service_only_watches(
         assert worker.watching
         assert not worker.begun.is_set()
     assert not worker.watching
+
+
+async def test_a_watch_that_loses_its_cancellation_holds_no_end_up() -> None:
+    """As one does that asks Redis in that moment, see `cancel_for_good`."""
+    begun = asyncio.Event()
+
+    async def watch() -> None:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    service = serving(SimpleNamespace(watch=watch), "redis://localhost")
+    async with asyncio.timeout(30), working(service, asyncio.Event()):
+        await begun.wait()
 
 
 async def test_clients_are_loaded_a_while_after_the_start_and_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from app import cancellation
 from app.adapters.saq_queue import SAQJobQueue
 from app.batch_ports import Job
-from app.cancellation import cancel_for_good
+from app.cancellation import cancel_for_good, end_once, end_tasks
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +18,8 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cancellation, "AGAIN_SECONDS", 0.01)
 
 
-async def test_a_task_that_loses_two_cancellations_ends() -> None:
+@pytest.mark.parametrize("end", [cancel_for_good, end_tasks])
+async def test_a_task_that_loses_two_cancellations_ends(end: Callable[..., Awaitable[None]]) -> None:
     lost = 0
 
     async def work() -> None:
@@ -32,8 +34,39 @@ async def test_a_task_that_loses_two_cancellations_ends() -> None:
 
     task = asyncio.create_task(work())
     await asyncio.sleep(0)
-    await cancel_for_good([task])
+    await end([task])
     assert (lost, task.cancelled()) == (3, True)
+
+
+async def test_an_error_that_a_task_died_of_is_raised_once_all_have_ended() -> None:
+    async def die() -> None:
+        raise ValueError("dead")
+
+    died, waits = asyncio.create_task(die()), asyncio.create_task(asyncio.Event().wait())
+    await asyncio.wait([died])
+    with pytest.raises(ValueError, match="dead"):
+        await end_tasks([died, waits])
+    assert waits.cancelled()
+    with pytest.raises(ValueError, match="dead"):
+        await end_once(died)
+
+
+async def test_a_task_that_cleans_up_is_cancelled_once() -> None:
+    began, cleaned = asyncio.Event(), False
+
+    async def work() -> None:
+        nonlocal cleaned
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(5 * cancellation.AGAIN_SECONDS)
+            cleaned = True
+
+    task = asyncio.create_task(work())
+    await began.wait()
+    await end_once(task)
+    assert (cleaned, task.cancelled()) == (True, True)
 
 
 async def test_a_task_that_died_is_no_reason_to_leave_others() -> None:

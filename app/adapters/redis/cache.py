@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.exceptions import RedisError
 
+from app.cancellation import cancel_for_good
 from app.coalescing import Coalescer
 from app.domain.errors import StoreUnavailable
 from app.ports import Turn
@@ -140,8 +141,7 @@ class RedisCallCache:
     async def close(self) -> None:
         """Lets go of what this process still holds, so that nobody waits for it. The client is not closed."""
         if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.wait({self._renewing})
+            await cancel_for_good([self._renewing])
         for key in list(self._flights):
             self._let_go(key)
         await self._commands.drain()

@@ -891,6 +891,30 @@ async def test_a_long_step_keeps_its_lease(bench: ProviderBench) -> None:
     assert len(bench.fake.batches) == 1
 
 
+async def test_a_renewal_that_loses_its_cancellation_holds_no_step_up(bench: ProviderBench) -> None:
+    batch = await bench.add(2)
+    napped = asyncio.Event()
+
+    class Slow:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(bench.provider, name)
+
+        async def upload(self, *arguments: Any) -> str:
+            await napped.wait()
+            return await bench.provider.upload(*arguments)
+
+    async def nap(_: float) -> None:
+        if not napped.is_set():
+            napped.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30):
+        await bench.run(provider=Slow(), sleep=nap).step(batch)
+    assert len(bench.fake.batches) == 1
+
+
 # Erasure and cancellation
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from fastapi import Request
 
 from app.domain.errors import StoreUnavailable
 from app.ports import KEY_SECONDS, StoredAnswer
+from app.web import idempotency
 from app.web.idempotency import claimed, show_life
 from tests.support.fake_store import FakeStore
 
@@ -73,6 +75,22 @@ async def test_work_that_fails_ends_the_renewal_and_then_frees_the_key(error: Ba
     # Renewed after its release, it might be another's.
     assert at_release == [0]
     assert store.answers == {}
+
+
+async def test_a_renewal_that_loses_its_cancellation_holds_no_answer_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    renewing, before = asyncio.Event(), asyncio.all_tasks()
+
+    class Losing(RenewingStore):
+        async def renew_key(self, project: str, key: str) -> None:
+            renewing.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    monkeypatch.setattr(idempotency, "KEY_SECONDS", 0.004)
+    async with asyncio.timeout(30), claimed(REQUEST, Losing(), KEY, "d"):
+        await renewing.wait()
+        monkeypatch.setattr(idempotency, "KEY_SECONDS", KEY_SECONDS)
+    assert asyncio.all_tasks() == before
 
 
 async def test_without_a_key_nothing_is_claimed() -> None:
