@@ -51,8 +51,9 @@ def _match_batch(pairs: Sequence[tuple[Embedded, Embedded]]) -> list[float]:
     reference, reference_weights, reference_mask = _pad([reference for reference, _ in pairs])
     candidate, candidate_weights, candidate_mask = _pad([candidate for _, candidate in pairs])
     cosine = torch.bmm(candidate, reference.transpose(1, 2))
-    best_of_candidate = cosine.masked_fill(~reference_mask.unsqueeze(1), -torch.inf).amax(dim=2)
-    best_of_reference = cosine.masked_fill(~candidate_mask.unsqueeze(2), -torch.inf).amax(dim=1)
+    # A vector's length is 1 up to rounding; how that falls depends on the number of threads.
+    best_of_candidate = cosine.masked_fill(~reference_mask.unsqueeze(1), -torch.inf).amax(dim=2).clamp(-1, 1)
+    best_of_reference = cosine.masked_fill(~candidate_mask.unsqueeze(2), -torch.inf).amax(dim=1).clamp(-1, 1)
     precision = (best_of_candidate * candidate_weights).sum(dim=1) / candidate_weights.sum(dim=1)
     recall = (best_of_reference * reference_weights).sum(dim=1) / reference_weights.sum(dim=1)
     f1 = 2 * precision * recall / (precision + recall)

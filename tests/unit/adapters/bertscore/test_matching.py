@@ -37,6 +37,12 @@ def test_padding_does_not_hide_negative_similarities() -> None:
     assert match([opposite, longer]) == pytest.approx([-1.0, 2 / 3])
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_vectors_that_are_a_rounding_longer_than_one_meet_at_one(sign: float) -> None:
+    # The cosine of the two comes out as 1.0000002, or its negative.
+    assert match([(embed([1.0000001, 0.0]), embed([sign * 1.0000001, 0.0]))]) == [sign]
+
+
 def test_no_similarity_where_none_is_defined() -> None:
     weightless = embed(EAST, weights=[0.0])
     assert match([(weightless, embed(EAST)), (embed(EAST), embed(NORTH))]) == [0.0, 0.0]
