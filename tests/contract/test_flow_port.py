@@ -121,7 +121,7 @@ async def test_the_endpoint_tightens_a_rate_and_relaxes_it_again_but_not_beyond_
         grant = await state.exchange(Report(successes=1, tokens=10, tokens_per_minute=told), ask(1))
         waits.append(grant.wait_seconds)
     # Ten tokens take 10 s, then 5 s, then 2.5 s as configured.
-    assert waits == pytest.approx([9.9, 14.9, 17.4], abs=0.3)
+    assert waits == pytest.approx([9.9, 14.9, 17.4], abs=1)
 
 
 async def test_tokens_keep_to_their_rate_and_no_call_is_too_large_for_it(open_state: Open):
@@ -132,12 +132,12 @@ async def test_tokens_keep_to_their_rate_and_no_call_is_too_large_for_it(open_st
 
 
 async def test_tokens_are_settled_after_the_reply(open_state: Open):
-    state = open_state(Bounds(100, tokens_per_minute=6000.0))
+    state = open_state(Bounds(100, tokens_per_minute=600.0))
     await state.exchange(Report(), ask(1, tokens=1000))
     cheaper = await state.exchange(Report(successes=1, tokens=-900), ask(1, tokens=1000))
-    assert cheaper.wait_seconds == pytest.approx(0.9, abs=0.3)
+    assert cheaper.wait_seconds == pytest.approx(9.9, abs=2)
     dearer = await state.exchange(Report(tokens=500), ask(1))
-    assert dearer.wait_seconds == pytest.approx(5.9, abs=1)
+    assert dearer.wait_seconds == pytest.approx(59.9, abs=4)
 
 
 async def test_processes_share_the_places_and_the_pause(client: Redis):
