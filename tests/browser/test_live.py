@@ -49,12 +49,19 @@ def service(tmp_path: Path, judge: JudgeProcess) -> Iterator[str]:
         yield url
 
 
+def post_paused(service: str, judge: JudgeProcess, name: str, count: int) -> str:
+    """The id of a run of which only the first few candidates are asked: it cannot end before it is paused."""
+    judge.turn(latency_ms=2000)
+    run = post_run(service, [make_item(name, number) for number in range(count)], name=name)
+    turn_run(service, run, "pause")
+    judge.turn(latency_ms=300)
+    return run
+
+
 def test_progress_moves_without_reload(service: str, judge: JudgeProcess, browser: Browser):
     before = finish_run(service, [make_item("before", number) for number in range(60)], name="before")
-    judge.turn(latency_ms=300)
-    run = post_run(service, [make_item(RUN, number) for number in range(60)], name=RUN)
     # It waits until all pages are open.
-    turn_run(service, run, "pause")
+    run = post_paused(service, judge, RUN, 60)
     with ExitStack() as windows:
         seen = {name: windows.enter_context(visit(browser, service)) for name in OPENED}
         for name, address in OPENED.items():
@@ -90,9 +97,7 @@ def turn_run(url: str, run: str, action: str) -> None:
 def test_two_picked_runs_stay_picked_while_the_list_renews(service: str, judge: JudgeProcess, browser: Browser):
     items = [make_item("renewed", number) for number in range(12)]
     first, second = (finish_run(service, items, name=name) for name in ("first", "second"))
-    judge.turn(latency_ms=200)
-    third = post_run(service, [make_item("third", number) for number in range(12)], name="third")
-    turn_run(service, third, "pause")
+    third = post_paused(service, judge, "third", 12)
     with visit(browser, service) as seen:
         page = seen.goto("/")
         seen.mark()
@@ -115,7 +120,7 @@ def pick(seen: Visit, name: str) -> None:
 
 
 def test_a_run_is_paused_resumed_cancelled_and_deleted(service: str, judge: JudgeProcess, browser: Browser):
-    judge.turn(latency_ms=500)
+    judge.turn(latency_ms=2000)
     run = post_run(service, [make_item("held", number) for number in range(60)], name="held run")
     with visit(browser, service) as seen:
         page = seen.goto(f"/runs/{run}")
@@ -140,9 +145,7 @@ def test_a_run_is_paused_resumed_cancelled_and_deleted(service: str, judge: Judg
 def test_what_a_renewal_finds_being_computed_is_waited_for(service: str, judge: JudgeProcess, browser: Browser):
     """A run that ends leads to figures that are not there yet: the page asks for them until they are."""
     before = finish_run(service, [make_item("before", number) for number in range(12)], name="before")
-    judge.turn(latency_ms=200)
-    run = post_run(service, [make_item(RUN, number) for number in range(12)], name=RUN)
-    turn_run(service, run, "pause")
+    run = post_paused(service, judge, RUN, 12)
     asked: list[str] = []
 
     def compute_at_first(route: Route) -> None:

@@ -67,7 +67,7 @@ def test_a_judge_that_fails_or_hangs_loses_nothing(workers: Site, fault: str) ->
     workers.judge.turn(mode="ok")
     recovered = wait_until(lambda: workers.judge.stats()["ok"] > before["ok"], 30, "judged again", workers.log)
     print(f"\njudge {fault}: at work again after {recovered:.1f} s")
-    workers.wait_for(batch_id, seconds=90)
+    workers.wait_for(batch_id, seconds=180)
     check_all_scored(workers, batch_id)
     assert workers.judge.stats()["paid_again"] <= IN_FLIGHT
 
@@ -78,14 +78,14 @@ def test_a_judge_that_refuses_connections_loses_nothing(embedded: Site) -> None:
     embedded.judge.stop()
     time.sleep(3)
     embedded.judge.start()
-    embedded.wait_for(batch_id, seconds=90)
+    embedded.wait_for(batch_id, seconds=180)
     check_all_scored(embedded, batch_id)
 
 
 def test_nobody_calls_before_retry_after(workers: Site) -> None:
     workers.judge.turn(rpm=1200)
     batch_id = workers.post(ITEMS)
-    workers.wait_for(batch_id, seconds=90)
+    workers.wait_for(batch_id, seconds=180)
     check_all_scored(workers, batch_id)
     stats = workers.judge.stats()
     assert stats["early"] == 0
@@ -97,20 +97,20 @@ def test_a_spent_account_pauses_the_batch_until_it_is_resumed(workers: Site, mod
     batch_id = workers.post(ITEMS)
     workers.wait_for_results(batch_id, 30)
     workers.judge.turn(mode=mode)
-    paused = workers.wait_for(batch_id, "paused", seconds=30)
+    paused = workers.wait_for(batch_id, "paused", seconds=120)
     assert paused["pause_reason"] == reason
     time.sleep(2)
     assert workers.judge.stats()["refused"] <= IN_FLIGHT + 1
     workers.judge.turn(mode="ok")
     workers.client.post(f"/v1/batches/{batch_id}/resume").raise_for_status()
-    workers.wait_for(batch_id, seconds=60)
+    workers.wait_for(batch_id, seconds=120)
     check_all_scored(workers, batch_id)
 
 
 def test_malformed_replies_are_asked_again_once_and_never_stored(workers: Site) -> None:
     workers.judge.turn(malformed=0.3)
     batch_id = workers.post(ITEMS)
-    workers.wait_for(batch_id, seconds=60)
+    workers.wait_for(batch_id, seconds=120)
     results = workers.results(batch_id)
     assert len(results) == ITEMS
     for result in results:
@@ -130,7 +130,7 @@ def test_a_wiped_redis_loses_nothing(workers: Site, redis_port: int) -> None:
         for _ in range(3):
             workers.wait_for_results(batch_id, workers.finished(batch_id) + 20)
             client.flushall()
-    workers.wait_for(batch_id, seconds=60)
+    workers.wait_for(batch_id, seconds=120)
     check_all_scored(workers, batch_id)
 
 
@@ -148,8 +148,8 @@ def test_a_redis_that_goes_and_comes_back_loses_nothing(tmp_path: Path, postgres
         time.sleep(3)
         assert made.client.get("/readyz").status_code == 200
         with redis_on(port):
-            made.wait_for(batch_id, seconds=90)
-            made.wait_for(second, seconds=60)
+            made.wait_for(batch_id, seconds=180)
+            made.wait_for(second, seconds=120)
             check_all_scored(made, batch_id)
             check_all_scored(made, second, 20)
     finally:
@@ -173,7 +173,7 @@ def test_a_database_that_goes_and_comes_back_loses_nothing(tmp_path: Path, redis
                 lambda: made.client.get("/readyz").status_code == 200 and made.finished(batch_id) > 30, 30, "recovered"
             )
             print(f"\ndatabase gone: at work again after {seconds:.1f} s")
-            made.wait_for(batch_id, seconds=90)
+            made.wait_for(batch_id, seconds=180)
             check_all_scored(made, batch_id)
             assert [worker.poll() for worker in made.workers] == [None, None], made.log()
     finally:
@@ -197,7 +197,7 @@ def test_a_database_that_hangs_loses_nothing_and_is_told_from_one_that_answers(t
             # It cannot hand back what it holds, and leaves all the same.
             assert stopped.wait(timeout=25) == 0, made.log()
             server.thaw()
-            made.wait_for(batch_id, seconds=90)
+            made.wait_for(batch_id, seconds=180)
             check_all_scored(made, batch_id)
             assert made.workers[0].poll() is None, made.log()
     finally:
@@ -207,7 +207,7 @@ def test_a_database_that_hangs_loses_nothing_and_is_told_from_one_that_answers(t
 def test_five_killed_workers_lose_nothing(workers: Site) -> None:
     batch_id = workers.post(ITEMS)
     for round_number in range(5):
-        workers.wait_for_results(batch_id, 30 * (round_number + 1), seconds=60)
+        workers.wait_for_results(batch_id, 30 * (round_number + 1), seconds=120)
         workers.kill_worker()
         workers.start_workers(1)
     workers.wait_for(batch_id, seconds=120)
@@ -220,7 +220,7 @@ def test_what_a_stopped_worker_held_goes_to_another_and_its_late_results_are_ref
     workers.wait_for_results(batch_id, 30)
     frozen = workers.workers[0]
     os.kill(frozen.pid, signal.SIGSTOP)
-    workers.wait_for(batch_id, seconds=90)
+    workers.wait_for(batch_id, seconds=180)
     os.kill(frozen.pid, signal.SIGCONT)
     time.sleep(4)
     check_all_scored(workers, batch_id)
@@ -243,7 +243,7 @@ def test_what_was_accepted_runs_although_the_service_is_killed(embedded: Site) -
         accepted[name] = again
     for name, batch_id in accepted.items():
         assert batch_id is not None
-        embedded.wait_for(batch_id, seconds=60)
+        embedded.wait_for(batch_id, seconds=120)
         assert len(embedded.results(batch_id)) == 30
         assert len(embedded.client.get("/v1/batches", params={"name": name}).json()["items"]) == 1
 
@@ -281,7 +281,7 @@ def test_everything_killed_and_started_again_finishes_with_the_same_signature(wo
         client.flushall()
     workers.start_service()
     workers.start_workers(2)
-    workers.wait_for(batch_id, seconds=90)
+    workers.wait_for(batch_id, seconds=180)
     check_all_scored(workers, batch_id)
     assert workers.batch(batch_id)["signature"] == before
 
@@ -294,7 +294,7 @@ def test_a_stopped_worker_hands_its_work_back(workers: Site) -> None:
     first.terminate()
     assert first.wait(timeout=25) == 0, workers.log()
     print(f"\nSIGTERM: the worker left after {time.monotonic() - started:.1f} s")
-    workers.wait_for(batch_id, seconds=60)
+    workers.wait_for(batch_id, seconds=120)
     check_all_scored(workers, batch_id)
     # It finished what it had begun: nothing was judged twice.
     assert workers.judge.stats()["paid_again"] == 0
@@ -308,7 +308,7 @@ def test_a_stopped_service_with_a_batch_under_way_finishes_it_after_its_next_sta
     process.terminate()
     assert process.wait(timeout=25) == 0, embedded.log()
     embedded.start_service()
-    embedded.wait_for(batch_id, seconds=60)
+    embedded.wait_for(batch_id, seconds=120)
     check_all_scored(embedded, batch_id)
     assert embedded.judge.stats()["paid_again"] == 0
 
@@ -322,7 +322,7 @@ def test_a_candidate_that_kills_its_worker_is_set_aside_after_three_tries_under_
     guard = threading.Thread(target=restart_dead_workers, args=(workers, stop))
     guard.start()
     try:
-        workers.wait_for(batch_id, seconds=90)
+        workers.wait_for(batch_id, seconds=180)
     finally:
         stop.set()
         guard.join()
