@@ -39,13 +39,13 @@ def test_every_error_of_the_tree_has_a_status() -> None:
 
 
 async def raw(client: httpx.AsyncClient, request: bytes) -> bytes:
-    """Everything that comes back until the server closes the connection or says nothing for a second."""
+    """Everything that comes back until the server closes the connection, or has begun and says nothing for a second."""
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
     writer.write(request)
     await writer.drain()
     answer = b""
     try:
-        while chunk := await asyncio.wait_for(reader.read(65536), 1):
+        while chunk := await asyncio.wait_for(reader.read(65536), 1 if answer else 30):
             answer += chunk
     except TimeoutError:
         pass
