@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from app.domain.batch import Batch, BatchOptions, BatchStatus, Candidate, Entry, Failure, ItemResult
@@ -13,6 +13,9 @@ from app.domain.tally import Tally
 
 CHUNK_SIZE = 40
 """Candidates of a job: small, so that batches take turns and that little is done twice when a worker dies."""
+
+PROVIDER_TIME = timedelta(hours=24)
+"""What a provider promises for its own batch mode."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +276,8 @@ class BatchStore(Protocol):
     async def project_of(self, batch_id: str) -> str | None: ...
 
     async def backlog(self) -> tuple[int, float]:
-        """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest."""
+        """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest, as
+        `age_of_oldest` tells it."""
         ...
 
     async def waiting(self, project: str) -> tuple[int, int]:
@@ -316,5 +320,16 @@ class JobQueue(Protocol):
     async def close(self) -> None: ...
 
 
+def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) -> float:
+    """Seconds since the oldest batch was taken: `live` of those that workers score, `given` of those that the provider
+    has been given. These have a day, and count from its end on. 0 where there is none."""
+    due = [live] if live else []
+    if given:
+        due.append(given + PROVIDER_TIME)
+    return max(0.0, (now - min(due)).total_seconds()) if due else 0.0
+
+
 class QueueUnavailable(Exception):
-    """The queue cannot be reached; in one sentence."""
+    """The queue cannot be reached; in one sentence. No caller hears of it: `code` is for the log."""
+
+    code = "queue-unavailable"

@@ -178,7 +178,9 @@ def open_instruments(
     if translator is not None:
         stack.push_async_callback(translator.close)
     encoder = openers.open_encoder(settings)
-    relevance = Relevance(encoder, store, calls, telemetry=telemetry, timeout_seconds=settings.encoder_timeout_seconds)
+    # Where the extra is left out there is no encoder by choice: nothing fails, as with SAITEN_ENCODER=off.
+    told = telemetry if openers.can_encode() else None
+    relevance = Relevance(encoder, store, calls, telemetry=told, timeout_seconds=settings.encoder_timeout_seconds)
     stack.push_async_callback(relevance.close)
     return Instruments(
         rubrics=rubrics,

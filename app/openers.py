@@ -174,6 +174,13 @@ def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) 
     )
 
 
+def can_encode() -> bool:
+    """Whether the extra is installed that an encoder needs."""
+    from app.adapters.bertscore.loading import ENCODER
+
+    return not ENCODER.find_missing()
+
+
 def open_encoder(settings: Settings) -> Encoder | None:
     """The BERTScore encoder, unless it is switched off. Its weights are loaded at first use."""
     if settings.encoder == "off":

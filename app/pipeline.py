@@ -62,7 +62,11 @@ async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instrum
         raise
     suspicions, readings, second = await examine(case, instruments)
     if not batch:
-        refuse_unrated(readings)
+        try:
+            refuse_unrated(readings)
+        except JudgeReplyInvalid:
+            instruments.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
+            raise
     by_path = dict(zip(case.dialogues, readings, strict=True))
     record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now(), second=second)
     if any(warned.code == SUSPECTED for warned in suspicions):

@@ -344,8 +344,9 @@ class Telemetry(Protocol):
         """A candidate of a batch has its result; `code` says why it failed, else it is empty."""
         ...
 
-    def backlog(self, candidates: int, oldest_seconds: float, jobs: int) -> None:
-        """What waits: candidates without a result, the age of the oldest batch among them, jobs on the queue."""
+    def backlog(self, candidates: int, oldest_seconds: float, jobs: int | None) -> None:
+        """What waits: candidates without a result, the age of the oldest batch among them, jobs on the queue; None
+        where the queue cannot be asked."""
         ...
 
     def holding(self, chunks: int) -> None:

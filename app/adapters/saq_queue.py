@@ -96,7 +96,7 @@ class SAQJobQueue:
         try:
             await self.put(jobs)
         except QueueUnavailable as error:
-            logger.warning("jobs are left to the sweep: %s", error)
+            logger.warning("jobs are left to the sweep: %s", error, extra={"code": error.code})
 
 
 class _Queue(RedisQueue):
@@ -177,7 +177,7 @@ class Outage:
 
     async def _note(self, error: Exception) -> None:
         if self._failures == 0:
-            logger.warning("jobs wait: %s", unavailable(error))
+            logger.warning("jobs wait: %s", unavailable(error), extra={"code": QueueUnavailable.code})
         pause_seconds = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]
         self._failures += 1
         await self._sleep(pause_seconds)

@@ -38,8 +38,17 @@ FIELDS = (
     "kind",
     "asked",
     "answered",
+    "scored",
+    "partial",
+    "failed",
+    "project",
+    "actor",
+    "action",
+    "target",
+    "texts",
+    "records",
 )
-"""What a record may carry beside its message: Saiten's own ids and figures."""
+"""What a record may carry beside its message: Saiten's own ids, words and figures, and names that operators gave."""
 
 ENCODER = json.JSONEncoder(ensure_ascii=False)
 """Made once: `json.dumps` would make one for each record."""
@@ -122,6 +131,8 @@ class PrometheusTelemetry:
         self._backlog = gauge("saiten_batch_backlog_items", "Candidates of batches without a result")
         self._oldest = gauge("saiten_batch_backlog_age_seconds", "Age of the oldest unfinished batch")
         self._depth = gauge("saiten_queue_jobs", "Jobs that wait on the queue")
+        self._reached = gauge("saiten_queue_up", "Whether the queue could be asked, 1 or 0")
+        self._reached.set(1)
         self._chunks = gauge("saiten_worker_chunks", "Chunks that this process works on")
         self._paused = gauge("saiten_batches_paused", "Batches that are paused", ["reason"])
         self._unmeasured = Counter("saiten_encoder_failures", "Similarities that could not be had", registry=registry)
@@ -166,10 +177,12 @@ class PrometheusTelemetry:
     def batch_item(self, status: str, code: str) -> None:
         self._items[status, code].inc()
 
-    def backlog(self, candidates: int, oldest_seconds: float, jobs: int) -> None:
+    def backlog(self, candidates: int, oldest_seconds: float, jobs: int | None) -> None:
         self._backlog.set(candidates)
         self._oldest.set(oldest_seconds)
-        self._depth.set(jobs)
+        self._reached.set(jobs is not None)
+        if jobs is not None:
+            self._depth.set(jobs)
 
     def holding(self, chunks: int) -> None:
         self._chunks.set(chunks)

@@ -14,6 +14,7 @@ from app.batches.ledger import Hold, Ledger
 from app.batches.patience import Patience
 from app.batches.provider_run import ProviderRun
 from app.domain.batch import Candidate, Entry, Failure
+from app.domain.errors import JudgeReplyInvalid
 from app.flow.errand import errand
 from app.pipeline import Instruments
 from app.ports import Telemetry
@@ -174,4 +175,6 @@ class ChunkRun:
 
     def _count(self, finished: Finished) -> None:
         status = finished.record.evaluation.status if finished.record else "failed"
-        self._floor.telemetry.batch_item(status, finished.failure.code if finished.failure else "")
+        # One with a record failed because nothing of it was rated.
+        unrated = JudgeReplyInvalid.code if status == "failed" else ""
+        self._floor.telemetry.batch_item(status, finished.failure.code if finished.failure else unrated)

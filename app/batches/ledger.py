@@ -238,4 +238,4 @@ async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:
     try:
         await queue.put(jobs)
     except QueueUnavailable as error:
-        logger.warning("jobs wait for the queue: %s", error)
+        logger.warning("jobs wait for the queue: %s", error, extra={"code": error.code})

@@ -247,7 +247,7 @@ class BatchWorker:
 
     async def _report(self) -> None:
         candidates, oldest_seconds = await self._store.backlog()
-        jobs = 0
+        jobs = None
         with suppress(QueueUnavailable):
             jobs = await self._queue.depth()
         self._telemetry.backlog(candidates, oldest_seconds, jobs)

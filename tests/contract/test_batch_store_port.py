@@ -718,6 +718,19 @@ async def test_the_backlog_counts_what_is_to_be_done(bench: Bench) -> None:
     assert await bench.store.backlog() == (15, 60.0)
 
 
+async def test_a_batch_that_the_provider_has_is_old_after_its_day(bench: Bench) -> None:
+    await make_batch(bench.store, "ba_1", 5, mode="provider-batch")
+    bench.clock.move(86_400)
+    assert await bench.store.backlog() == (5, 0.0)
+    bench.clock.move(60)
+    assert await bench.store.backlog() == (5, 60.0)
+    await make_batch(bench.store, "ba_2", 5, created_at=START + timedelta(seconds=86_400))
+    assert await bench.store.backlog() == (10, 60.0)
+    bench.clock.move(60)
+    await bench.store.cancel("team", "ba_1")
+    assert await bench.store.backlog() == (5, 120.0)
+
+
 async def test_paused_batches_are_counted_by_their_reason(store: BatchStore) -> None:
     assert await store.paused() == {}
     for number in range(4):

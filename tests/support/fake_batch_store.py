@@ -23,6 +23,7 @@ from app.batch_ports import (
     Scored,
     Scores,
     Work,
+    age_of_oldest,
 )
 from app.domain.batch import Batch, BatchOptions, Candidate, Counts, Entry, Failure, ItemResult
 from app.domain.dialogue import digest_context
@@ -290,8 +291,11 @@ class FakeBatchStore:
     async def backlog(self) -> tuple[int, float]:
         active = [kept for kept in self.batches.values() if kept.is_active]
         left = sum(len(kept.items) - len(kept.results) for kept in active)
-        oldest = min((kept.created_at for kept in active), default=None)
-        return left, (self._clock() - oldest).total_seconds() if oldest else 0.0
+        live, given = (
+            min((kept.created_at for kept in active if (kept.options.mode == "provider-batch") is away), default=None)
+            for away in (False, True)
+        )
+        return left, age_of_oldest(self._clock(), live, given)
 
     async def waiting(self, project: str) -> tuple[int, int]:
         left = [(kept.project, len(kept.items) - len(kept.results)) for kept in self.batches.values() if kept.is_active]

@@ -38,7 +38,7 @@ class FakeTelemetry:
     def batch_item(self, status: str, code: str) -> None:
         self.told.append(("batch_item", status, code))
 
-    def backlog(self, candidates: int, oldest_seconds: float, jobs: int) -> None:
+    def backlog(self, candidates: int, oldest_seconds: float, jobs: int | None) -> None:
         self.told.append(("backlog", str(candidates), str(jobs)))
 
     def holding(self, chunks: int) -> None:

@@ -159,8 +159,10 @@ async def test_a_partly_rated_response_is_partial() -> None:
 
 async def test_nothing_rated_is_no_score() -> None:
     judge = FakeJudge(lambda *_: Unrated(reason="refused", detail=""))
+    bench = Bench(judge=judge)
     with pytest.raises(JudgeReplyInvalid, match="refused"):
-        await Bench(judge=judge).run()
+        await bench.run()
+    assert [told for told in bench.telemetry.told if told[0] == "evaluated"] == [("evaluated", RUBRIC.id, "failed")]
 
 
 async def test_a_path_that_is_not_rated_leaves_the_other() -> None:

@@ -16,10 +16,13 @@ class Kind:
     packages: tuple[str, ...]
     unavailable: type[Exception]
 
+    def find_missing(self) -> list[str]:
+        """Those of its packages that are not installed. Imports nothing."""
+        return [package for package in self.packages if find_spec(package) is None]
+
     def require_installed(self) -> None:
         """Raises `unavailable` where the extra is not installed. Imports nothing."""
-        missing = [package for package in self.packages if find_spec(package) is None]
-        if missing:
+        if missing := self.find_missing():
             reason = f"install saiten[bertscore] {self.purpose} ({', '.join(missing)} not installed)"
             raise self.unavailable(reason)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import io
 import json
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +16,9 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
-from app.adapters.telemetry import OWN, PrometheusTelemetry, Series, configure_logging, write_traceback
+from app.adapters.sql.governance.audit import tell_events
+from app.adapters.telemetry import FIELDS, OWN, PrometheusTelemetry, Series, configure_logging, write_traceback
+from app.domain.audit import AuditEvent
 from app.domain.comparison import GateVerdict
 from app.domain.errors import JudgeUnavailable
 from app.domain.evaluation import Usage
@@ -25,6 +29,7 @@ from tests.support.command import saiten, served
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 
+APP = Path(__file__).resolve().parents[3] / "app"
 CONTEXT, RESPONSE = "金魚鉢の水を替えたよ", "それは涼しそうだね"
 
 
@@ -78,6 +83,35 @@ def test_a_library_that_sets_its_own_level_is_not_heard_either(log: io.StringIO)
     logging.getLogger("openai").setLevel(logging.DEBUG)
     speak("openai")
     assert [json.loads(line)["level"] for line in log.getvalue().splitlines()] == ["warning", "error"]
+
+
+def keys_of_records() -> Iterator[tuple[str, str]]:
+    """What the records of `app` carry beside their message: file and line, and the key."""
+    for path in sorted(APP.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if not isinstance(node.func.value, ast.Name) or node.func.value.id != "logger":
+                continue
+            carried = [keyword.value for keyword in node.keywords if keyword.arg == "extra"]
+            for key in (key for value in carried if isinstance(value, ast.Dict) for key in value.keys):
+                if isinstance(key, ast.Constant):
+                    yield f"{path.name}:{node.lineno}", str(key.value)
+
+
+def test_what_a_record_carries_is_written() -> None:
+    found = list(keys_of_records())
+    assert len(found) > 20
+    assert [(place, key) for place, key in found if key not in FIELDS] == []
+
+
+def test_the_record_of_an_administrative_act_says_who_did_what_and_where(log: io.StringIO) -> None:
+    listen(log, "info")
+    act = {"project": "team", "actor": "key_1", "action": "batch.erased", "target": "ba_1"}
+    tell_events(AuditEvent.model_validate({**act, "at": datetime.now(UTC), "detail": {"name": "not told"}}))
+    told = json.loads(log.getvalue())
+    assert (told["message"], {name: told[name] for name in act}) == ("audit", act)
+    assert "not told" not in log.getvalue()
 
 
 def test_a_line_break_makes_no_second_record(log: io.StringIO) -> None:
@@ -184,8 +218,20 @@ def test_batches_are_counted() -> None:
     assert found['saiten_batch_items_total{code="worker-died",status="failed"}'] == 1
     assert found["saiten_batch_backlog_items"] == 80
     assert found["saiten_batch_backlog_age_seconds"] == 8.5
-    assert found["saiten_queue_jobs"] == 2
+    assert (found["saiten_queue_jobs"], found["saiten_queue_up"]) == (2, 1)
     assert found["saiten_worker_chunks"] == 4
+
+
+def test_a_queue_that_cannot_be_asked_is_told_from_an_empty_one() -> None:
+    telemetry = PrometheusTelemetry(CollectorRegistry())
+    assert read_metrics(telemetry)["saiten_queue_up"] == 1
+    telemetry.backlog(80, 8.5, 2)
+    telemetry.backlog(80, 9.5, None)
+    found = read_metrics(telemetry)
+    assert (found["saiten_queue_jobs"], found["saiten_queue_up"]) == (2, 0)
+    telemetry.backlog(0, 0.0, 0)
+    found = read_metrics(telemetry)
+    assert (found["saiten_queue_jobs"], found["saiten_queue_up"]) == (0, 1)
 
 
 def test_what_is_paused_is_told_as_it_is_now() -> None:

@@ -108,6 +108,8 @@ async def test_unrated_responses_are_results_and_fail_nothing(bench: Bench) -> N
     bench.judge.opinion = lambda *_: Unrated(reason="missing", detail="it left it out")
     run, _ = await begin(bench, 3)
     await run
+    counted = [told[1:] for told in bench.telemetry.told if told[0] == "batch_item"]
+    assert counted == [("failed", "judge-reply-invalid")] * 3
     assert bench.store.statuses() == {0: "failed", 1: "failed", 2: "failed"}
     assert bench.store.batches["ba_1"].status == "completed"
 

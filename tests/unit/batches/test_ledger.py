@@ -268,6 +268,7 @@ async def test_jobs_of_a_queue_that_is_away_are_left_to_the_sweep(caplog: pytest
     with caplog.at_level(logging.WARNING, "saiten.batches"):
         await enqueue(Away(), [Job("ba_1", 0)])  # type: ignore[arg-type]
     assert [record.getMessage() for record in caplog.records] == ["jobs wait for the queue: Redis cannot be reached"]
+    assert vars(caplog.records[0])["code"] == "queue-unavailable"
 
 
 async def test_results_are_counted_once_though_they_come_twice(bench: Bench) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.adapters.asyncio_queue import AsyncioJobQueue
-from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, Handler, Job
+from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, Handler, Job, QueueUnavailable
 from app.batches.provider_run import UNAVAILABLE
 from app.batches.worker import PATIENCE_SECONDS, SWEEP_SECONDS, BatchWorker, window_of
 from app.bootstrap import keep_working
@@ -330,6 +330,13 @@ async def test_what_waits_is_told_to_telemetry() -> None:
         await bench.time.move(SWEEP_SECONDS)
         assert ("backlog", "4", "1") in bench.telemetry.told
         assert ("paused",) in bench.telemetry.told
+
+        async def fail() -> int:
+            raise QueueUnavailable("Redis cannot be reached")
+
+        bench.queue.depth = fail  # type: ignore[method-assign]
+        await bench.time.move(SWEEP_SECONDS)
+        assert bench.telemetry.told[-2:] == [("backlog", "4", "None"), ("paused",)]
         bench.judge.let_all_go()
 
 

@@ -13,7 +13,7 @@ from app.adapters.sql.batches.part import ACTIVE, RECEIVING, StorePart
 from app.adapters.sql.batches.texts import read_options
 from app.adapters.sql.engine import read
 from app.adapters.sql.tables import Instant, batch_metadata, batch_signatures, batches, can_hold
-from app.batch_ports import BatchFilter
+from app.batch_ports import BatchFilter, age_of_oldest
 from app.domain.batch import Batch, BatchOptions, Counts
 from app.domain.evaluation import Usage
 from app.domain.policy import TextKeeping
@@ -66,10 +66,11 @@ class Views(StorePart):
 
     async def backlog(self) -> tuple[int, float]:
         left = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed
-        query = select(func.sum(left), func.min(batches.c.created_at)).where(batches.c.status.in_(ACTIVE))
+        given, oldest = batches.c.mode == "provider-batch", func.min(batches.c.created_at)
+        query = select(func.sum(left), oldest.filter(~given), oldest.filter(given)).where(batches.c.status.in_(ACTIVE))
         async with read(self._engine) as connection:
-            count, oldest = (await connection.execute(query)).one()
-        return (0, 0.0) if oldest is None else (int(count), (self._clock() - oldest).total_seconds())
+            count, *created_at = (await connection.execute(query)).one()
+        return int(count or 0), age_of_oldest(self._clock(), *created_at)
 
     async def paused(self) -> Mapping[str, int]:
         reason = batches.c.pause_reason
