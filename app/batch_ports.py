@@ -209,6 +209,10 @@ class BatchStore(Protocol):
         """
         ...
 
+    async def owe(self, keys: Sequence[str]) -> None:
+        """Remembers cache keys that are to be removed, until `settle`."""
+        ...
+
     async def owed(self, limit: int) -> tuple[str, ...]:
         """Cache keys of erased batches that nobody has settled yet."""
         ...

@@ -322,6 +322,9 @@ async def keep_working(worker: BatchWorker, *, sleep: Callable[[float], Awaitabl
             await worker.run()
         except Exception:
             logger.exception("the worker failed, and begins anew")
+            # Cancelled as it handed back what it held: the failure took the cancellation's place.
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError from None
         await sleep(RESTART_SECONDS)
 
 

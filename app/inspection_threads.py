@@ -47,19 +47,24 @@ class InspectionThreads:
                 raise GivenUp
 
         context = contextvars.copy_context()
-        self._jobs.put(lambda: settle(done, lambda: context.run(work, checkpoint)))
         self._start()
+        self._jobs.put(lambda: settle(done, lambda: context.run(work, checkpoint)))
         try:
             return await asyncio.wrap_future(done)
         finally:
             given_up.set()
 
     def _start(self) -> None:
-        """One more thread, until there are enough."""
+        """One more thread, until there are enough. Raises RuntimeError where the system has none for the first."""
         with self._starting:
             if self._started < self._most:
+                try:
+                    Thread(target=self._serve, name=f"inspection-{self._started + 1}", daemon=True).start()
+                except RuntimeError:
+                    if not self._started:
+                        raise
+                    return
                 self._started += 1
-                Thread(target=self._serve, name=f"inspection-{self._started}", daemon=True).start()
 
     def _serve(self) -> None:
         """Does one job after the other."""

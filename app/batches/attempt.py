@@ -8,7 +8,7 @@ from app.batch_ports import Finished, Work
 from app.batches.patience import Patience
 from app.call_cache import collect_keys
 from app.domain import errors
-from app.domain.batch import Candidate, Entry, Failure, request_of
+from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
 from app.domain.errors import SaitenError
 from app.domain.evaluation import Record
 from app.log_context import working_on
@@ -74,9 +74,8 @@ async def insist(work: Work, candidate: Candidate, tools: Instruments, patience:
             return Failure(code=error.code, detail=error.detail)
         except Exception:
             # The edge of a batch, as `RequestFrame` is that of HTTP: a defect costs this candidate, not the worker.
-            logger.exception("unexpected error", extra={"code": "internal-error"})
-            detail = "something went wrong inside Saiten; the worker's log has a record with this batch and position"
-            return Failure(code="internal-error", detail=detail)
+            logger.exception("unexpected error", extra={"code": INTERNAL.code})
+            return INTERNAL
         else:
             patience.succeeded()
             return record

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from app.batch_ports import BatchStore
+from app.domain.errors import StoreError
 from app.ports import CallCache
 
 FORGOTTEN_AT_ONCE = 1000
+
+
+async def forget_calls(store: BatchStore, cache: CallCache, keys: Collection[str]) -> None:
+    """Removes what is cached of calls that nothing else knows of; where the cache is away they are owed.
+
+    Raises StoreError where the store is out of reach as well.
+    """
+    ordered = sorted(keys)
+    try:
+        await cache.forget(ordered)
+    except StoreError:
+        await store.owe(ordered)
 
 
 async def settle_erasures(store: BatchStore, cache: CallCache) -> None:

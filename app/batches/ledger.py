@@ -7,9 +7,11 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.batch_ports import BatchStore, Committed, Finished, Job, JobQueue, QueueUnavailable
+from app.batches.erasure import forget_calls
+from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError
 from app.ports import CallCache
 
@@ -200,6 +202,27 @@ class Ledger:
         return [hold.job for hold in ended]
 
     async def _persist(self, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+        try:
+            return await self._insist(finished, closed)
+        except Exception:
+            if not finished:
+                raise
+            logger.exception("results cannot be written together, and are written one by one")
+        # One that cannot be written must not hold up all others, and be judged again and again.
+        told = [await self._persist_alone(one) for one in finished]
+        return merge([*told, await self._insist((), closed)])
+
+    async def _persist_alone(self, one: Finished) -> Committed:
+        """The result, or where it cannot be written a failure in its place."""
+        try:
+            return await self._insist([one], ())
+        except Exception:
+            about = {"batch_id": one.job.batch, "position": one.entry.position, "code": INTERNAL.code}
+            logger.exception("a result cannot be written", extra=about)
+        return await self._insist([replace(one, record=None, failure=INTERNAL)], ())
+
+    async def _insist(self, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+        """Until the store is back."""
         wait_seconds = 0.1
         while True:
             try:
@@ -216,7 +239,7 @@ class Ledger:
             return
         try:
             if hold.erased or await self._store.project_of(hold.job.batch) is None:
-                await self._cache.forget(sorted(hold.touched))
+                await forget_calls(self._store, self._cache, hold.touched)
         except StoreError as error:
             logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
 
@@ -229,6 +252,17 @@ class Ledger:
             if hold.job in told.lost:
                 logger.warning("a lease was lost", extra={"batch_id": hold.job.batch, "chunk": hold.job.chunk})
                 hold.lose()
+
+
+def merge(told: Iterable[Committed]) -> Committed:
+    """What several commits led to together."""
+    each = list(told)
+    return Committed(
+        lost=frozenset().union(*(one.lost for one in each)),
+        stopped=frozenset().union(*(one.stopped for one in each)),
+        ready=[job for one in each for job in one.ready],
+        erased=frozenset().union(*(one.erased for one in each)),
+    )
 
 
 async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:

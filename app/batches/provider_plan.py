@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import IO
 
 from app.batch_ports import BatchStore
+from app.batches.erasure import forget_calls
 from app.call_cache import collect_keys
 from app.case import Case, open_case
 from app.concurrency import run_together
@@ -213,7 +214,7 @@ class Planner:
             part = replace(part, state="planned" if part.requests else "done")
         if not await self._course.plan(step.owner, part, draft.keys, draft.kept, draft.calls):
             # The batch may be erased, and nobody else knows of these.
-            await self._cache.forget(list(draft.calls))
+            await forget_calls(self._store, self._cache, draft.calls)
             raise LeaseLost
 
     async def _list_calls(

@@ -166,6 +166,9 @@ class ProviderRun:
         if not await self._can_afford(step, parts):
             return 0.0
         for part in parts:
+            # What a caller pauses or cancels meanwhile is not sent any more.
+            if await self._find_active(step.batch) is None:
+                return 0.0
             others = [one for one in parts if one.number != part.number]
             parts[part.number] = await self._parts.advance(step, part, others)
         await self.tidy()

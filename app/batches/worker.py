@@ -18,6 +18,7 @@ from app.batches.ledger import Ledger, enqueue
 from app.batches.patience import Patience
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
 from app.cancellation import cancel_for_good, end_once, end_tasks
+from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError, UnknownRubric
 from app.log_context import working_on
 from app.pipeline import Instruments
@@ -137,12 +138,14 @@ class BatchWorker:
     async def _wind_up(self) -> None:
         """What is in hand may finish, then leases go back. What still waits then is given up: leases end by themselves,
         and another worker finds the replies in the cache."""
-        await self._wait_for_runs(self._stop_seconds)
-        self._ledger.cut_off_all()
-        for run in self._runs:
-            run.cancel()
-        await self._wait_for_runs(self._hand_back_seconds)
-        await cancel_for_good(self._runs)
+        try:
+            await self._wait_for_runs(self._stop_seconds)
+        finally:
+            self._ledger.cut_off_all()
+            for run in self._runs:
+                run.cancel()
+            await self._wait_for_runs(self._hand_back_seconds)
+            await cancel_for_good(self._runs)
 
     async def _wait_for_runs(self, seconds: float) -> None:
         if self._runs:
@@ -233,6 +236,9 @@ class BatchWorker:
                     await self._provider.tidy()
             except StoreError as error:
                 logger.warning("what was erased waits for the store: %s", error.loggable, extra={"code": error.code})
+            except Exception:
+                # An odd answer of a provider, say: to end the worker would end it in each round.
+                logger.exception("unexpected error", extra={"code": INTERNAL.code})
             await self._sleep(TIDY_SECONDS)
 
     async def watch(self) -> None:

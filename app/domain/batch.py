@@ -194,6 +194,12 @@ class Failure(Value):
     detail: str
 
 
+INTERNAL = Failure(
+    code="internal-error",
+    detail="something went wrong inside Saiten; the worker's log has a record with this batch and position",
+)
+
+
 class ItemResult(Value):
     """What became of one candidate: its evaluation, or the failure in its place."""
 

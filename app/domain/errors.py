@@ -36,6 +36,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from app.domain.plain_text import clean
+
 
 class SaitenError(Exception):
     """Root of the tree. `detail` is one sentence that says what to do and never carries caller text at length."""
@@ -206,7 +208,8 @@ class UpstreamError(SaitenError):
     title = "A service that Saiten calls failed"
 
     def __init__(self, detail: str, *, retry_after_seconds: float | None = None, said: str = "") -> None:
-        super().__init__(f"{detail}: {said}" if said else detail)
+        # A gateway may cut an echoed text in the middle of a character; the words go into a batch's results.
+        super().__init__(clean(f"{detail}: {said}" if said else detail))
         self.retry_after_seconds = retry_after_seconds
         self._loggable = detail
 

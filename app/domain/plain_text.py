@@ -1,4 +1,4 @@
-"""Texts of others on a terminal or in a drawing, which they must not steer."""
+"""Texts of others on a terminal or in a drawing, which they must not steer, and in a store, which must hold them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ UNESCAPED = re.compile("[\x7f-\x9f]")
 def printable(text: str) -> str:
     """The text on one line: white space becomes a space, and any other control is made visible."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
+
+
+def clean(text: str) -> str:
+    """`text` with lone surrogates and NUL replaced by U+FFFD, since no store can keep them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\x00", "\ufffd")
 
 
 def escape_controls(document: str) -> str:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, read_strict_json
-from app.domain.verdict_parts import INTEGER, Malformed, Part, clean
+from app.domain.verdict_parts import INTEGER, Malformed, Part
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 """The tokens of a text that is known to be JSON."""

@@ -20,8 +20,3 @@ class Part:
     number: str | None
     span: tuple[int, int] = (0, 0)
     reason: str | None = None
-
-
-def clean(text: str) -> str:
-    """`text` with lone surrogates and NUL replaced by U+FFFD, since no store can keep them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\x00", "\ufffd")

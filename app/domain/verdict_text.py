@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from app.domain.plain_text import clean
 from app.domain.prompt_frame import frame_of
 from app.domain.rubric import Aspect
-from app.domain.verdict_parts import INTEGER, Malformed, Part, clean
+from app.domain.verdict_parts import INTEGER, Malformed, Part
 
 SPACE = re.compile(r"[ \t\r\n\u3000]*")
 GAP = re.compile(r"[ \t\r\n\u3000]+|\Z")

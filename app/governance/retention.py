@@ -46,6 +46,9 @@ class Retention:
                 logger.warning(
                     "texts that are to go wait for the store: %s", error.loggable, extra={"code": error.code}
                 )
+            except Exception:
+                # A record that nobody can read, say: to end the worker would end it at each sweep.
+                logger.exception("texts that are to go stay", extra={"code": "internal-error"})
             await self._sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:

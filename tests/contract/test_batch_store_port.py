@@ -633,6 +633,9 @@ async def test_an_erased_batch_leaves_nothing_and_late_results_are_refused(store
     await store.commit("w1", [finish(work, 0), finish(work, 1), fail(work, 2)], [])
     assert await store.erase("team", "ba_1")
     assert await store.owed(9) == ("key-0", "key-1", "key-failed", "key-shared")
+    await store.owe(["key-1", "key-late"])
+    assert await store.owed(9) == ("key-0", "key-1", "key-failed", "key-late", "key-shared")
+    await store.settle(["key-late"])
     lost = Committed(lost=frozenset({work.job}))
     assert await store.commit("w1", [finish(work, 3)], [work.job]) == lost
     assert await store.renew("w1", [work.job], LEASE) == lost

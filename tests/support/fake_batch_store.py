@@ -337,6 +337,9 @@ class FakeBatchStore:
         self.debts.update(key for one in kept.results.values() for key in one.calls)
         return True
 
+    async def owe(self, keys: Sequence[str]) -> None:
+        self.debts.update(keys)
+
     async def owed(self, limit: int) -> tuple[str, ...]:
         return tuple(sorted(self.debts))[:limit]
 

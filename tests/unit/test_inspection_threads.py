@@ -61,6 +61,26 @@ async def test_what_the_work_returns_or_raises_arrives() -> None:
     await threads.run(lambda checkpoint: checkpoint())
 
 
+async def test_a_thread_that_could_not_be_started_is_not_counted_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, start, refused = InspectionThreads(), threading.Thread.start, 3
+
+    def refuse(thread: threading.Thread) -> None:
+        nonlocal refused
+        if refused:
+            refused -= 1
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="can't start"):
+            await threads.run(lambda _: "never")
+    async with asyncio.timeout(30):
+        assert await threads.run(lambda _: "done") == "done"
+        refused = 1
+        assert await threads.run(lambda _: "by the one that there is") == "by the one that there is"
+
+
 async def test_the_work_knows_whose_it_is() -> None:
     name = contextvars.ContextVar("name", default="nobody's")
     name.set("mine")

@@ -32,10 +32,11 @@ class Worker:
     def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Queues the job; the answer (a value or what the job raised) belongs to the running event loop."""
         answer: Future[T] = Future()
-        self._jobs.put((answer, job))
         if self._thread is None:
-            self._thread = Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
+            thread = Thread(target=self._work, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
+        self._jobs.put((answer, job))
         return asyncio.wrap_future(answer)
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:

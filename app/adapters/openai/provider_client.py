@@ -16,6 +16,7 @@ from openai.types import Batch
 from app.adapters.openai.errors import KEY_SHAPE, UPSTREAM_TEXT_CHARACTERS, translate_error
 from app.adapters.openai.provider_batch_lines import CHAT_PATH, read_line, split_lines
 from app.adapters.openai.transfer import BoundedClient
+from app.domain.plain_text import clean
 from app.provider_ports import Part, ProviderAnswer, ProviderBatch
 
 logger = logging.getLogger("saiten.judge")
@@ -134,7 +135,7 @@ class ProviderClient:
     def _quote(self, said: str) -> str:
         """The provider's words on one line, without keys, cut."""
         message = KEY_SHAPE.sub("[key]", said.replace(self._api_key, "[key]"))
-        return " ".join(message.split())[:UPSTREAM_TEXT_CHARACTERS]
+        return clean(" ".join(message.split())[:UPSTREAM_TEXT_CHARACTERS])
 
     @contextmanager
     def _translating(

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from app.domain.expectation import Token
 from app.domain.model import Value, listed
-from app.domain.verdict_parts import clean
+from app.domain.plain_text import clean
 
 LARGEST_COUNT = 2**31 - 1
 FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.batch_ports import Finished, Job, QueueUnavailable
+from app.batch_ports import Committed, Finished, Job, QueueUnavailable
 from app.batches.ledger import MOST_AT_ONCE, Ledger, enqueue
+from app.domain.batch import INTERNAL
+from app.domain.errors import StoreUnavailable
 from app.domain.redaction import ERASED_FAILURE
 from tests.support.batches import LEASE, C, finish
 from tests.support.floor import OWNER, Bench, turns
@@ -245,6 +247,43 @@ async def test_what_a_chunk_with_erased_candidates_rests_on_leaves_the_cache(ben
     await bench.ledger.close(hold)
     assert not hold.lost
     assert set(bench.cache.entries) == {"another's"}
+
+
+async def test_what_an_erasure_owes_is_remembered_where_the_cache_is_away(bench: Bench) -> None:
+    await bench.post(2)
+    _, hold = await bench.lease()
+    hold.touched.update({"one", "another"})
+
+    async def fail(_: Sequence[str]) -> None:
+        raise StoreUnavailable("Redis is away")
+
+    bench.cache.forget = fail  # type: ignore[method-assign, assignment]
+    await bench.store.erase("team", "ba_1")
+    await bench.ledger.renew()
+    await bench.ledger.close(hold)
+    assert await bench.store.owed(9) == ("another", "one")
+
+
+async def test_a_result_that_cannot_be_written_holds_no_other_up(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    await bench.post(4)
+    work, hold = await bench.lease()
+    hold.fed = True
+    commit = bench.store.commit
+
+    async def refuse_one(owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+        if any(one.record is not None and one.entry.position == 1 for one in finished):
+            raise ValueError("no such character")
+        return await commit(owner, finished, closed)
+
+    bench.store.commit = refuse_one  # type: ignore[method-assign]
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(bench.ledger.keep(finish(work, position)) for position in range(4)))
+        await bench.ledger.close(hold)
+    assert bench.store.statuses() == {0: "scored", 1: INTERNAL.code, 2: "scored", 3: "scored"}
+    assert bench.store.batches["ba_1"].results[1].failure == INTERNAL
+    assert [vars(record).get("position") for record in caplog.records] == [None, 1]
 
 
 async def test_a_sender_that_goes_away_takes_its_result_not_back(bench: Bench) -> None:

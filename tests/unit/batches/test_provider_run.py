@@ -547,6 +547,26 @@ async def test_a_wrong_key_pauses_and_the_batch_goes_on_once_it_is_mended(bench:
     assert len(bench.fake.batches) == 1
 
 
+async def test_what_is_paused_during_a_step_sends_no_further_part(bench: ProviderBench) -> None:
+    bench.limits = PartLimits(requests=2)
+    batch = await bench.add(6)
+
+    class Paused:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(bench.provider, name)
+
+        async def create(self, *arguments: Any) -> str:
+            await bench.store.put_status(batch, "paused")
+            return await bench.provider.create(*arguments)
+
+    await bench.run(provider=Paused()).step(batch)
+    assert (len(bench.fake.batches), len(bench.fake.files)) == (1, 1)
+    await bench.store.put_status(batch, "queued")
+    await finish(bench, batch)
+    assert len(bench.fake.batches) == 3
+    assert bench.released(batch)
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

@@ -310,6 +310,18 @@ async def test_a_worker_without_the_providers_mode_pauses_such_a_batch() -> None
     assert bench.store.batches["ba_1"].pause[0] == UNAVAILABLE
 
 
+async def test_an_odd_answer_of_the_provider_ends_no_worker(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    provider = FakeProvider(bench)
+    provider.tidy = break_for_good  # type: ignore[method-assign]
+    async with running(make_worker(bench, provider=provider)) as task:
+        await bench.post(4)
+        await bench.time.move(2 * SWEEP_SECONDS)
+        assert is_completed(bench)()
+        assert not task.done()
+    assert {record.getMessage() for record in caplog.records if record.levelname == "ERROR"} == {"unexpected error"}
+
+
 async def test_a_provider_that_hangs_does_not_hold_up_the_sweep() -> None:
     bench = Bench()
     async with running(make_worker(bench, provider=FakeProvider(bench, hangs=True))):
@@ -352,6 +364,10 @@ def break_once(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
     return broken_once
 
 
+async def break_for_good(*_: Any) -> Any:
+    raise ValueError("a defect")
+
+
 async def test_a_defect_in_a_job_is_logged_and_ends_neither_worker_nor_batch(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     await bench.post(4)
@@ -370,7 +386,7 @@ async def test_a_part_that_fails_ends_the_worker_and_leaves_no_task_behind(part:
     bench = Bench()
     await bench.post(4)
     await enqueue(bench)
-    setattr(bench.store, part, break_once(getattr(bench.store, part)))
+    setattr(bench.store, part, break_for_good if part == "commit" else break_once(getattr(bench.store, part)))
     before = asyncio.all_tasks()
     task = asyncio.create_task(make_worker(bench, stop_seconds=0, hand_back_seconds=0).run())
     await asyncio.wait([task], timeout=20)
@@ -382,7 +398,7 @@ async def test_the_services_own_worker_begins_anew_after_a_failure(caplog: pytes
     bench = Bench()
     await bench.post(4)
     await enqueue(bench)
-    bench.store.commit = break_once(bench.store.commit)  # type: ignore[method-assign, assignment]
+    bench.store.sweep = break_once(bench.store.sweep)  # type: ignore[method-assign, assignment]
     worker = make_worker(bench, stop_seconds=0, hand_back_seconds=0)
     with caplog.at_level(logging.ERROR):
         work = asyncio.create_task(keep_working(worker, sleep=bench.time.sleep))
@@ -391,6 +407,23 @@ async def test_the_services_own_worker_begins_anew_after_a_failure(caplog: pytes
         await bench.time.move(LEASE + 10)
         assert is_completed(bench)()
     await stop(work)
+
+
+async def test_a_stop_while_a_failed_worker_hands_back_is_a_stop() -> None:
+    """The failure took the place of the cancellation, which nobody repeats."""
+    bench = Bench()
+    bench.judge.holds = True
+    await bench.post(4)
+    await enqueue(bench)
+    worker = make_worker(bench, stop_seconds=600, hand_back_seconds=600)
+    work = asyncio.create_task(keep_working(worker, sleep=bench.time.sleep))
+    await until(lambda: bool(bench.judge.held))
+    bench.store.sweep = break_for_good  # type: ignore[method-assign, assignment]
+    await bench.time.move(SWEEP_SECONDS)
+    work.cancel()
+    await asyncio.wait([work], timeout=30)
+    assert work.cancelled()
+    assert bench.judge.held == []
 
 
 async def test_a_small_batch_does_not_wait_for_a_large_one() -> None:

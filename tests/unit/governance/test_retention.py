@@ -56,6 +56,28 @@ async def test_a_sweep_does_all_that_is_due_in_steps() -> None:
     assert texts.due == {"hashed": 0, "dropped": 0, "kept": 9}
 
 
+async def test_a_defect_ends_no_sweeping(caplog: pytest.LogCaptureFixture) -> None:
+    texts, slept = CountingTexts({"hashed": 1}), list[float]()
+
+    async def break_first(*_: object) -> int:
+        del texts.redact
+        raise ValueError("a record that nobody can read")
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            slept.append(seconds)
+        if len(slept) == 2:
+            raise asyncio.CancelledError
+
+    texts.redact = break_first  # type: ignore[method-assign, assignment]
+    with pytest.raises(asyncio.CancelledError):
+        await (await make(texts, sleep)).run()
+    assert texts.due == {"hashed": 0, "dropped": 0}
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        "texts that are to go stay"
+    ]
+
+
 async def test_a_store_that_is_away_is_asked_again() -> None:
     slept: list[float] = []
 

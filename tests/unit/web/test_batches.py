@@ -13,6 +13,7 @@ import pytest
 
 from app.adapters.sql.engine import open_engine
 from app.adapters.sql.keys import SQLKeyring
+from tests.support import fake_openai
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_body, make_item, post_batch, wait_for, write_ndjson
 from tests.support.serving import serving
@@ -289,3 +290,20 @@ async def test_a_budget_stops_the_batch_before_it_is_passed(tmp_path: Path, affo
     # What is left is less than what the next may cost: reckoned at two tries, and half as dear again as it will be.
     assert budget - batch["usage"]["cost_usd"] <= 3 * one["usage"]["cost_usd"]
     assert len(fake.requests) < 100
+
+
+async def test_a_candidate_refused_in_broken_words_is_a_result_and_no_end_of_the_work(
+    tmp_path: Path, database_url: str
+) -> None:
+    """As of a gateway that cuts the text that it quotes in the middle of an emoji: no store can hold its words."""
+    async with FakeOpenAI() as fake:
+        settings = {"openai_api_key": "k", "openai_base_url": fake.base_url, "database_url": database_url}
+        async with serving(tmp_path, **settings) as client:
+            await wait_for(client, (await post_batch(client, 1, relevance=None))["id"])  # the first of those below, too
+            fake.default = fake_openai.status(400, "cannot process こ\ud83d\x00")
+            batch = await wait_for(client, (await post_batch(client, 3, name="broken", relevance=None))["id"])
+            results = (await client.get(f"/v1/batches/{batch['id']}/results")).text.splitlines()
+    assert batch["counts"]["failed"] == 2
+    errors = [one["error"] for one in map(json.loads, results) if one["status"] == "failed"]
+    assert {one["code"] for one in errors} == {"judge-refused-request"}
+    assert all("cannot process こ\ufffd" in one["detail"] for one in errors)

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.account import Locked, hold_batches, lock_held, log_completed, store_accounts
 from app.adapters.sql.batches.closing import close_chunks
+from app.adapters.sql.batches.erasure import owe_calls
 from app.adapters.sql.batches.figures import (
     Placed,
     extend_measures,
@@ -25,7 +26,6 @@ from app.adapters.sql.batches.queueing import Queueing, count_active, queue_wait
 from app.adapters.sql.batches.rows import describe_result, score_result
 from app.adapters.sql.batches.signatures import count_in
 from app.adapters.sql.engine import change
-from app.adapters.sql.governance.batch_rows import owe_calls
 from app.adapters.sql.governance.spending import charge_keys
 from app.adapters.sql.tables import evaluations
 from app.batch_ports import Committed, Finished, Job, Scores

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import Insert, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.part import ROWS, StorePart
@@ -42,6 +43,10 @@ class Erasure(StorePart):
         await self.tidy()
         return True
 
+    async def owe(self, keys: Sequence[str]) -> None:
+        async with change(self._engine) as connection:
+            await owe_calls(connection, keys)
+
     async def owed(self, limit: int) -> tuple[str, ...]:
         async with read(self._engine) as connection:
             query = select(erased_calls.c.key).order_by(erased_calls.c.key).limit(limit)
@@ -65,12 +70,19 @@ class Erasure(StorePart):
                 logger.warning("another process reads the database; what was erased is cleaned from its log later")
 
 
+async def owe_calls(connection: AsyncConnection, keys: Collection[str]) -> None:
+    """Notes calls whose replies are to leave the cache, sorted: two who note the same do not wait for each other."""
+    ordered = sorted(keys)
+    statement: Insert = insert_or_ignore(connection, erased_calls)
+    for start in range(0, len(ordered), ROWS):
+        rows: list[dict[str, Any]] = [{"key": key} for key in ordered[start : start + ROWS]]
+        await connection.execute(statement, rows)
+
+
 async def owe_all_calls(connection: AsyncConnection, batch_id: str) -> None:
     """Notes the calls that the batch's results rest on, page by page: a large batch's would fill the memory."""
     table, after = evaluations.c, -1
     query = select(table.position, table.calls).where(table.batch_id == batch_id).order_by(table.position)
     while rows := (await connection.execute(query.where(table.position > after).limit(ROWS))).all():
-        owed = [{"key": key} for key in sorted({key for row in rows for key in json.loads(row.calls)})]
-        if owed:
-            await connection.execute(insert_or_ignore(connection, erased_calls), owed)
+        await owe_calls(connection, {key for row in rows for key in json.loads(row.calls)})
         after = rows[-1].position

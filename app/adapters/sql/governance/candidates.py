@@ -13,12 +13,12 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.account import Account, read_account, store_accounts
+from app.adapters.sql.batches.erasure import owe_calls
 from app.adapters.sql.batches.figures import insert_figures, read_measures, rewrite_figures
 from app.adapters.sql.batches.part import RECEIVING
 from app.adapters.sql.batches.results import read_entry
 from app.adapters.sql.batches.rows import describe_result
 from app.adapters.sql.batches.signatures import count_in
-from app.adapters.sql.governance.batch_rows import owe_calls
 from app.adapters.sql.provider_tables import provider_replies
 from app.adapters.sql.round_tables import rating_rounds, round_items, round_tasks
 from app.adapters.sql.tables import batch_items, batch_texts, batches, evaluations, human_ratings

@@ -10,10 +10,9 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, LargeBinary, delete, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.erasure import Erasure
+from app.adapters.sql.batches.erasure import Erasure, owe_calls
 from app.adapters.sql.batches.part import RECEIVING, StorePart
 from app.adapters.sql.engine import change, file_of, read, write
-from app.adapters.sql.governance.batch_rows import owe_calls
 from app.adapters.sql.governance.candidates import bears, erase_candidates
 from app.adapters.sql.meta.ratings import take_turn
 from app.adapters.sql.provider_store import SQLProviderStore, cut

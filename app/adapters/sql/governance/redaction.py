@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.adapters.sql.batches.erasure import owe_calls
 from app.adapters.sql.batches.part import ROWS, StorePart
 from app.adapters.sql.batches.tallies import ENDED
 from app.adapters.sql.batches.texts import (
@@ -23,7 +24,7 @@ from app.adapters.sql.batches.texts import (
     read_record,
 )
 from app.adapters.sql.engine import change
-from app.adapters.sql.governance.batch_rows import held_now, owe_calls
+from app.adapters.sql.governance.batch_rows import held_now
 from app.adapters.sql.governance_tables import project_policies
 from app.adapters.sql.provider_tables import provider_calls, provider_replies
 from app.adapters.sql.store import insert_or_ignore

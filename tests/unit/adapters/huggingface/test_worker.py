@@ -27,6 +27,20 @@ async def test_runs_jobs_in_order_in_one_daemon_thread() -> None:
     thread.join()
 
 
+async def test_a_thread_that_could_not_be_started_is_started_for_the_next_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    worker = Worker("of-this-test")
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            worker.submit(lambda: "never")
+    async with asyncio.timeout(30):
+        assert await worker.submit(lambda: "served") == "served"
+    await worker.stop()
+
+
 async def test_what_a_job_raises_belongs_to_who_waits_for_it() -> None:
     worker = Worker("of-this-test")
 
