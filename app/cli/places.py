@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import httpx
+from pydantic import ConfigDict
 
 from app.batch_ports import BatchFilter
 from app.batches.spool import Spool
@@ -24,6 +25,7 @@ from app.domain.batch import Batch
 from app.domain.comparison import GateReport
 from app.domain.errors import SettingsInvalid
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.model import Value
 from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument
@@ -111,6 +113,20 @@ class Here:
             return await self.service.meta.check_judge(PROJECT, request)
 
 
+class ListedRubric(Value):
+    """A rubric as the list has it; the rest is not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+
+
+class ListedRubrics(Value):
+    """The answer of `GET /v1/rubrics`."""
+
+    rubrics: tuple[ListedRubric, ...]
+
+
 @dataclass(frozen=True)
 class There:
     """A running service."""
@@ -137,6 +153,10 @@ class There:
         query = {"name": name, "status": "completed", "limit": "1"}
         found = self._object(await ask(self.client, "GET", "/v1/batches", params=query)).get("items")
         return understand(Batch, json.dumps(found[0]).encode()) if found else None
+
+    async def rubric_ids(self) -> list[str]:
+        content = (await ask(self.client, "GET", "/v1/rubrics")).content
+        return [one.id for one in understand(ListedRubrics, content).rubrics]
 
     async def rubric(self, rubric_id: str) -> Rubric:
         found = self._object(await ask(self.client, "GET", f"/v1/rubrics/{quote(rubric_id, safe='')}"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,6 +14,8 @@ from app.cli.output import console
 from app.domain.rubric import Rubric
 from app.openers import open_rubrics
 from app.settings import read_settings
+
+URL = click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
 
 
 @click.group("rubric")
@@ -48,10 +52,40 @@ def count(rubric: Rubric) -> str:
     return f"{len(rubric.aspects)} aspects in {', '.join(rubric.languages)}"
 
 
+def find_all(url: str | None) -> Sequence[Rubric]:
+    """The rubrics that the service at `url` knows, or one with this process's settings would."""
+    return open_rubrics(read_settings()).list() if url is None else asyncio.run(fetch_all(url))
+
+
+def find_one(rubric_id: str, url: str | None) -> Rubric:
+    """Likewise; raises the `SaitenError` of who does not know it."""
+    return open_rubrics(read_settings()).get(rubric_id) if url is None else asyncio.run(fetch_one(rubric_id, url))
+
+
+async def fetch_all(url: str) -> Sequence[Rubric]:
+    """Those of the service, one after the other."""
+    from app.cli.meta_calls import calling
+    from app.cli.places import There
+
+    async with calling(url) as client:
+        place = There(client)
+        return [await place.rubric(rubric_id) for rubric_id in await place.rubric_ids()]
+
+
+async def fetch_one(rubric_id: str, url: str) -> Rubric:
+    """One of the service's."""
+    from app.cli.meta_calls import calling
+    from app.cli.places import There
+
+    async with calling(url) as client:
+        return await There(client).rubric(rubric_id)
+
+
 @command.command("list")
-def show_all() -> None:
+@URL
+def show_all(url: str | None) -> None:
     """List the rubrics that the service knows."""
-    for rubric in open_rubrics(read_settings()).list():
+    for rubric in find_all(url):
         click.echo(
             f"{rubric.id} version {rubric.version}, in {', '.join(rubric.languages)}, digest {rubric.digest[:12]}"
         )
@@ -67,9 +101,10 @@ def show_all() -> None:
 @click.argument("rubric_id")
 @click.option("--json", "as_json", is_flag=True, help="The whole rubric as JSON.")
 @click.option("--language", help="Language of the texts (the rubric's own).")
-def show(rubric_id: str, as_json: bool, language: str | None) -> None:
+@URL
+def show(rubric_id: str, as_json: bool, language: str | None, url: str | None) -> None:
     """Show one rubric: its aspects, levels and examples."""
-    rubric = open_rubrics(read_settings()).get(rubric_id)
+    rubric = find_one(rubric_id, url)
     if as_json:
         click.echo(json.dumps(rubric.model_dump(mode="json"), ensure_ascii=False, indent=2))
         return

@@ -172,6 +172,26 @@ def test_rubrics_are_listed_and_shown(tmp_path: Path) -> None:
     assert json.loads(saiten("rubric", "show", "ko-comment", "--json", folder=tmp_path).stdout)["id"] == "ko-comment"
 
 
+def test_the_rubrics_of_a_running_service_are_its_own(tmp_path: Path) -> None:
+    own, here = tmp_path / "own", tmp_path / "here"
+    own.mkdir()
+    here.mkdir()
+    text = saiten("rubric", "show", "ko-comment", "--json", folder=here).stdout
+    document = {**json.loads(text), "id": "ko-own"}
+    (own / "ko-own.yaml").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    with served(own, SAITEN_RUBRICS=str(own)) as (url, _):
+        there = saiten("rubric", "list", "--url", url, folder=here)
+        shown = saiten("rubric", "show", "ko-own", "--json", "--url", url, folder=here)
+        unknown = saiten("rubric", "show", "none", "--url", url, folder=here)
+    listed = saiten("rubric", "list", folder=own, SAITEN_RUBRICS=str(own))
+    assert (there.returncode, there.stdout) == (0, listed.stdout), there.stderr
+    assert "ko-own version 1" in there.stdout
+    assert json.loads(shown.stdout)["id"] == "ko-own"
+    assert saiten("rubric", "show", "ko-own", folder=here).returncode == 3
+    assert (unknown.returncode, "Traceback" in unknown.stderr) == (3, False)
+    assert "ja-dialogue" in unknown.stderr
+
+
 def test_help_of_every_command(tmp_path: Path) -> None:
     listed = saiten("--help", folder=tmp_path).stdout
     for name in ("serve", "score", "rubric", "keys", "demo"):
