@@ -333,6 +333,21 @@ def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) 
     return max(0.0, (now - min(due)).total_seconds()) if due else 0.0
 
 
+BOUGHT_SHARE = 4
+"""What a candidate is reckoned with are two tries at full price; the provider's own mode takes half of one."""
+
+
+def reckon_candidate(mode: str, unit_cost_usd: float | None, dearest_usd: float) -> float:
+    """What a candidate's budget is reckoned with in USD: `unit_cost_usd` as it was expected, or as much as any took.
+
+    In the provider's mode what one costs there: mostly it is paid for by now, and a batch that was sent within its
+    budget is not to stop before it is scored. What is asked live all the same costs more, and counts once it is done.
+    """
+    if mode == "provider-batch":
+        return (unit_cost_usd or 0.0) / BOUGHT_SHARE
+    return max(unit_cost_usd or 0.0, dearest_usd)
+
+
 class QueueUnavailable(Exception):
     """The queue cannot be reached; in one sentence. No caller hears of it: `code` is for the log."""
 

@@ -75,9 +75,11 @@ class TextStore(Protocol):
         batch."""
         ...
 
-    async def redact(self, project: str, texts: TextKeeping, before: datetime, limit: int) -> int:
+    async def redact(
+        self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
+    ) -> int:
         """Hashes or drops texts of what is older than `before`, at most `limit` records; how many it did. The calls
-        that held them are owed."""
+        that held them are owed. Where a policy is given: nothing, once the project's keeps texts otherwise."""
         ...
 
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from app.domain.errors import StoreError
+from app.domain.policy import ProjectPolicy
 from app.governance_ports import PolicyStore, TextStore
 
 logger = logging.getLogger("saiten.governance")
@@ -46,24 +47,30 @@ class Retention:
                 logger.warning(
                     "texts that are to go wait for the store: %s", error.loggable, extra={"code": error.code}
                 )
-            except Exception:
-                # A record that nobody can read, say: to end the worker would end it at each sweep.
-                logger.exception("texts that are to go stay", extra={"code": "internal-error"})
             await self._sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:
         """Everything that is due, in steps; how many records it was. Raises the `Store…` errors."""
         total = 0
         for project, policy in (await self._policies.policies()).items():
-            if policy.texts == "keep":
-                continue
-            done = 0
-            while step := await self._texts.redact(
-                project, policy.texts, self._now() - timedelta(days=policy.after_days), self._at_once
-            ):
-                done += step
-                await self._sleep(0)
-            if done:
-                logger.info("texts are gone", extra={"project": project, "texts": policy.texts, "records": done})
-            total += done
+            try:
+                total += await self._sweep_project(project, policy)
+            except StoreError:
+                raise
+            except Exception:
+                # A record that nobody can read, say: it must not keep the texts of other projects.
+                logger.exception("texts that are to go stay", extra={"project": project, "code": "internal-error"})
         return total
+
+    async def _sweep_project(self, project: str, policy: ProjectPolicy) -> int:
+        if policy.texts == "keep":
+            return 0
+        done, before = 0, timedelta(days=policy.after_days)
+        while step := await self._texts.redact(
+            project, policy.texts, self._now() - before, self._at_once, under=policy
+        ):
+            done += step
+            await self._sleep(0)
+        if done:
+            logger.info("texts are gone", extra={"project": project, "texts": policy.texts, "records": done})
+        return done

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from app.domain.errors import StoreError
 from app.governance.acting import ANONYMOUS
 from app.ports import APIKey, Keyring
 from app.web.problems import Refused
@@ -57,6 +58,15 @@ class Admission:
             401, "unauthorized", "A valid key is needed", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'}
         )
 
+    async def holds(self, token: str | None) -> bool:
+        """Whether who was admitted with this token would still be: not where its key was revoked since, nor without one
+        where there are keys by now. True while the store is out of reach, which must not end a stream of hours."""
+        try:
+            keyring = self._keyring()
+            return bool(token and await keyring.find(token)) or not await keyring.any()
+        except StoreError:
+            return True
+
     def _require_loopback(self, request: Request) -> None:
         if self._allow_anonymous:
             return
@@ -90,6 +100,11 @@ def bearer_of(request: Request) -> str | None:
     """The key in the Authorization header."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token else None
+
+
+def token_of(request: Request) -> str | None:
+    """The key that the request was admitted with, if it was by one."""
+    return bearer_of(request) or cookie_of(request)
 
 
 def cookie_of(request: Request) -> str | None:

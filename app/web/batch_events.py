@@ -6,12 +6,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
 from app.domain.batch import Batch
 from app.domain.errors import NotFound, StoreError
+from app.web.admission import Admission, token_of
 from app.web.batch_openapi import EVENTS, FOLLOWS
 from app.web.evaluations import Serving
 from app.web.openapi import PROBLEMS
@@ -26,6 +28,9 @@ HEARTBEAT_SECONDS = 15.0
 """Proxies close what is silent for longer."""
 
 RECONNECT_MILLISECONDS = 2000
+GoesOn = Callable[[float], Awaitable[bool]]
+"""Waits so many seconds, and says whether a stream goes on."""
+
 ENDS = frozenset({"completed", "cancelled", "erased"})
 
 
@@ -40,7 +45,8 @@ async def follow_batch(request: Request, service: Serving, batch_id: str) -> Res
     """`progress` with the batch at once and at every change; at the end `completed`, `cancelled` or `erased`.
 
     A paused batch is told as it is, and the stream goes on: it may be resumed. When the service stops the stream ends
-    without a last event; an `EventSource` connects again by itself. To one that had been told the end, and connects
+    without a last event; an `EventSource` connects again by itself. The same where the key is revoked: then it hears
+    401. To one that had been told the end, and connects
     again all the same, the answer is 204, which stops it.
     """
     project: str = request.state.project
@@ -53,21 +59,33 @@ async def follow_batch(request: Request, service: Serving, batch_id: str) -> Res
     first = await find()
     if first is None:
         raise NotFound("there is no such batch in this project")
-    stream = tell(first, find, request.app.state.stopping)
+    stream = tell(first, find, patience_of(request))
     # Nginx would keep the events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-async def tell(
-    batch: Batch, find: Callable[[], Awaitable[Batch | None]], stopping: asyncio.Event
-) -> AsyncIterator[bytes]:
-    """The events from `batch` on, to the batch's end or the service's."""
+def patience_of(request: Request) -> GoesOn:
+    """`rest` for this request."""
+    admission: Admission = request.app.state.admission
+    return partial(rest, partial(admission.holds, token_of(request)), request.app.state.stopping)
+
+
+async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event, seconds: float) -> bool:
+    """Waits, and says whether the stream goes on: not where the service stops, nor where its reader would not be let
+    in any more, as a stream may outlive its key by weeks."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stopping.wait(), seconds)
+        return False
+    return await admitted()
+
+
+async def tell(batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn) -> AsyncIterator[bytes]:
+    """The events from `batch` on, to the batch's end, or as long as the stream goes on."""
     clock = asyncio.get_running_loop().time
     yield write_event("progress", batch)
     told, wait = clock(), SHORTEST_POLL_SECONDS
     while batch.status not in ENDS:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), wait)
+        if not await goes_on(wait):
             return
         found = await look(find, batch)
         if found is None:

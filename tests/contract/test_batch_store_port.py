@@ -627,6 +627,35 @@ async def test_a_cancelled_batch_stays_cancelled_and_keeps_what_comes_in(store: 
     assert await store.backlog() == (0, 0.0)
 
 
+@pytest.mark.parametrize("count", [1, 3, 10, C])
+async def test_a_batch_that_the_provider_was_given_within_its_budget_is_scored(bench: Bench, count: int) -> None:
+    # Two tries at 0.1 USD each are reckoned with; the provider takes half of one, 0.05 USD, for what it was sent.
+    await make_batch(bench.store, count=count, mode="provider-batch", budget_usd=count * 0.05, unit_cost_usd=0.2)
+    await bench.store.sweep(4, 10)
+    assert await bench.store.claim(Job("ba_1", COLLECT), "w1", LEASE) is not None
+    await bench.store.unhold("ba_1")
+    await bench.store.commit("w1", [], [Job("ba_1", COLLECT)])
+    work = await claim(bench.store, 0)
+    assert work.affordable == count
+    await bench.store.commit("w1", finish_all(work, cost_usd=0.05), [work.job])
+    assert await status(bench.store) == "completed"
+
+
+async def test_a_step_that_closes_after_the_last_chunk_ends_no_batch(bench: Bench) -> None:
+    await make_batch(bench.store, count=2, mode="provider-batch", relevance=RelevanceOptions(baseline="batch"))
+    await bench.store.sweep(4, 10)
+    assert await bench.store.claim(Job("ba_1", COLLECT), "w1", LEASE) is not None
+    await bench.store.unhold("ba_1")
+    work = await claim(bench.store, 0, "w2")
+    told = await bench.store.commit("w2", finish_all(work), [work.job])
+    assert tuple(told.ready) == (Job("ba_1", FINISH),)
+    await bench.store.commit("w1", [], [Job("ba_1", COLLECT)])
+    assert await status(bench.store) == "running"
+    assert await bench.store.claim(Job("ba_1", FINISH), "w2", LEASE) is not None
+    await bench.store.commit("w2", [], [Job("ba_1", FINISH)])
+    assert await status(bench.store) == "completed"
+
+
 async def test_an_erased_batch_leaves_nothing_and_late_results_are_refused(store: BatchStore) -> None:
     await make_batch(store)
     work = await claim(store, 0)

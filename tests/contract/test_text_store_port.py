@@ -230,6 +230,14 @@ async def test_what_is_young_or_unfinished_or_anothers_stays(bench: Bench) -> No
     assert await bench.texts.redact("team", "drop", START + timedelta(days=5), 500) == 0
     bench.clock.move(20 * DAY)
     assert await bench.texts.redact("team", "drop", START - timedelta(days=1), 500) == 0
+    # A sweep that began under a policy ends with it.
+    policies = SQLPolicyStore(bench.engine)
+    began = ProjectPolicy(texts="hash", after_days=0)
+    await policies.save_policy("team", began, bench.clock())
+    for now in (ProjectPolicy(texts="drop", after_days=0), ProjectPolicy(texts="hash", after_days=1)):
+        await policies.save_policy("team", now, bench.clock())
+        assert await bench.texts.redact("team", "hash", START + timedelta(days=5), 500, under=began) == 0
+    assert await bench.texts.redact("team", "hash", START, 500, under=now) == 0
     while await bench.texts.redact("team", "drop", START + timedelta(days=5), 500):
         pass
     texts = {}

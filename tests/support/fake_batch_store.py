@@ -24,6 +24,7 @@ from app.batch_ports import (
     Scores,
     Work,
     age_of_oldest,
+    reckon_candidate,
 )
 from app.domain.batch import Batch, BatchOptions, Candidate, Counts, Entry, Failure, ItemResult
 from app.domain.dialogue import digest_context
@@ -123,7 +124,7 @@ class Kept:
 
     def afford(self, number: int, wanted: int) -> tuple[int, float]:
         """How many candidates the budget allows, and what each is reckoned with."""
-        unit = max(self.unit_cost_usd or 0.0, self.dearest_usd)
+        unit = reckon_candidate(self.options.mode, self.unit_cost_usd, self.dearest_usd)
         if self.options.budget_usd is None:
             return wanted, 0.0
         if self.usage.cost_usd is None:

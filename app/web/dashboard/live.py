@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from app.domain.batch import Batch
 from app.domain.errors import NotFound
 from app.web import batch_events
-from app.web.batch_events import ENDS, look, steady
+from app.web.batch_events import ENDS, GoesOn, look, steady
 from app.web.dashboard.language import language_of, translations_of
 from app.web.dashboard.page import PageRoute, render_text
 from app.web.dashboard.session import Project
@@ -45,15 +44,20 @@ async def follow_runs(
     if not runs:
         raise NotFound("there is none of these runs in this project")
     show = partial(show_progress, request)
-    stream = tell(runs, finds, show, partial(say_end, request), request.app.state.stopping)
+    say = partial(say_end, request)
+    stream = tell(runs, finds, show, say, batch_events.patience_of(request))
     # Nginx would keep the events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
 async def tell(
-    runs: Mapping[str, Batch], finds: Mapping[str, Find], show: Show, say: Show, stopping: asyncio.Event
+    runs: Mapping[str, Batch],
+    finds: Mapping[str, Find],
+    show: Show,
+    say: Show,
+    goes_on: GoesOn,
 ) -> AsyncIterator[bytes]:
-    """The events from `runs` on, to the end of all of them or the service's."""
+    """The events from `runs` on, to the end of all of them, or as long as the stream goes on."""
     clock = asyncio.get_running_loop().time
     open_runs: dict[str, Batch] = {}
     for run_id, batch in runs.items():
@@ -62,8 +66,7 @@ async def tell(
         yield write_event(batch, show, say)
     told, wait = clock(), batch_events.SHORTEST_POLL_SECONDS
     while open_runs:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), wait)
+        if not await goes_on(wait):
             return
         changed = False
         for run_id, before in list(open_runs.items()):
@@ -71,10 +74,7 @@ async def tell(
             if found is not None and steady(found) == steady(before):
                 continue
             changed = True
-            if found is None:
-                yield write("gone", {"id": run_id})
-            else:
-                yield write_event(found, show, say)
+            yield write("gone", {"id": run_id}) if found is None else write_event(found, show, say)
             if found is None or found.status in ENDS:
                 del open_runs[run_id]
             else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from app.web.admission import SESSION_COOKIE, Admission, bearer_of, cookie_of
+from app.web.admission import SESSION_COOKIE, Admission, token_of
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.language import COOKIE as LANGUAGE_COOKIE
 from app.web.dashboard.language import LANGUAGES
@@ -34,7 +34,7 @@ async def enter(request: Request) -> None:
     """Lets the visitor in, or raises LoginNeeded or Refused. Sets `project` and `scope` of the request's state."""
     prepare(request)
     admission: Admission = request.app.state.admission
-    token = bearer_of(request) or cookie_of(request)
+    token = token_of(request)
     try:
         admitted = await admission.admit(request, token)
     except Refused as error:

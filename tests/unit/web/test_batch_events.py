@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.keys import SQLKeyring
 from app.domain.batch import Batch
 from app.domain.errors import StoreUnavailable
-from app.web.batch_events import tell
+from app.web.batch_events import rest, tell
+from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
 
@@ -55,6 +59,26 @@ async def test_a_batch_is_followed_to_its_end(tmp_path: Path) -> None:
         late = await client.get(f"{path}/events")
         assert [read_event(block)[0] for block in late.text.split("\n\n")[:-1]] == ["progress", "completed"]
         assert (await client.get(f"{path}/events", headers={"Last-Event-ID": "completed"})).status_code == 204
+
+
+@pytest.mark.parametrize("had_key", [True, False])
+async def test_a_stream_ends_once_its_reader_would_not_be_let_in(tmp_path: Path, redis_url: str, had_key: bool) -> None:
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
+        headers = (await make_keys(tmp_path, ("default", "write")))[0] if had_key else {}
+        batch = await client.post("/v1/batches", json=make_body(), headers=headers)
+        path = f"/v1/batches/{batch.json()['id']}"
+        async with asyncio.timeout(30), client.stream("GET", f"{path}/events", headers=headers) as response:
+            events = read_events(response)
+            assert (await anext(events))[0] == "progress"
+            engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}")
+            keyring = SQLKeyring(engine)
+            if had_key:
+                for key in await keyring.list():
+                    await keyring.revoke(key.id)
+            await keyring.create("the next", "default", "admin")
+            await engine.dispose()
+            assert [event async for event in events] == []
+        assert (await client.get(f"{path}/events", headers=headers)).status_code == 401
 
 
 async def test_pause_resume_and_cancel_are_told(tmp_path: Path, redis_url: str) -> None:
@@ -125,8 +149,12 @@ class Sightings:
         return found
 
 
+async def admit() -> bool:
+    return True
+
+
 async def collect(batch: Batch, sightings: Sightings) -> list[Event]:
-    pieces = [piece async for piece in tell(batch, sightings.find, asyncio.Event())]
+    pieces = [piece async for piece in tell(batch, sightings.find, partial(rest, admit, asyncio.Event()))]
     return [read_event(piece.decode().strip()) for piece in pieces]
 
 
@@ -153,7 +181,7 @@ async def test_silence_is_broken_by_comments(batch: Batch, monkeypatch: pytest.M
 
 async def test_a_stop_of_the_service_ends_the_stream_without_a_last_event(batch: Batch) -> None:
     stopping, sightings = asyncio.Event(), Sightings(batch)
-    events = tell(batch, sightings.find, stopping)
+    events = tell(batch, sightings.find, partial(rest, admit, stopping))
     assert read_event((await anext(events)).decode().strip())[0] == "progress"
     stopping.set()
     assert [piece async for piece in events] == []

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.account import Locked
 from app.adapters.sql.tables import batch_chunks
-from app.batch_ports import FINISH, Job
+from app.batch_ports import COLLECT, FINISH, Job
 
 chunk = batch_chunks.c
 RELEASED = {"owner": None, "lease_until": None, "queued_at": None, "reserved_usd": 0.0}
@@ -35,7 +35,9 @@ async def close_chunks(
     for job, done in closed.items():
         if done and job.chunk >= 0:
             locked[job.batch].account.chunks_left -= 1
-    ended = {job.batch for job, done in closed.items() if done and locked[job.batch].account.chunks_left == 0}
+    # Not a step of the provider's mode: its close may come after the last chunk's, which has freed the end.
+    steps = [job for job, done in closed.items() if done and job.chunk != COLLECT]
+    ended = {job.batch for job in steps if locked[job.batch].account.chunks_left == 0}
     return await end_batches(connection, [locked[batch_id] for batch_id in sorted(ended)], now)
 
 

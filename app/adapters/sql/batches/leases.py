@@ -20,7 +20,7 @@ from app.adapters.sql.batches.texts import read_candidate, read_options
 from app.adapters.sql.engine import change
 from app.adapters.sql.governance.spending import find_overspent
 from app.adapters.sql.tables import batch_chunks, batch_items, can_hold, evaluations
-from app.batch_ports import COLLECT, Committed, Job, Work
+from app.batch_ports import COLLECT, Committed, Job, Work, reckon_candidate
 
 OVERSPENT = "cost-limit-reached"
 
@@ -155,9 +155,9 @@ async def select_todo(connection: AsyncConnection, batch_id: str, found: Row[Any
 
 
 async def reckon(connection: AsyncConnection, batch: Locked, job: Job) -> Budget:
-    """The budget as this chunk finds it. A candidate is reckoned with as dearly as was expected, or as any was."""
+    """The budget as this chunk finds it."""
     total: Any = batch.row.budget_usd
-    unit = max(batch.row.unit_cost_usd or 0.0, batch.account.dearest_usd)
+    unit = reckon_candidate(batch.row.mode, batch.row.unit_cost_usd, batch.account.dearest_usd)
     if total is None:
         return Budget(None, batch.account.cost_usd, 0.0, unit)
     leased = (chunk.batch_id == job.batch) & (chunk.state == "leased") & (chunk.number != job.chunk)

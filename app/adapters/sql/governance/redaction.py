@@ -38,7 +38,7 @@ from app.adapters.sql.tables import (
     idempotency_keys,
 )
 from app.domain.evaluation import Record
-from app.domain.policy import DEFAULT_POLICY, TextKeeping
+from app.domain.policy import DEFAULT_POLICY, ProjectPolicy, TextKeeping
 from app.domain.redaction import (
     DROPPED,
     ERASED,
@@ -106,14 +106,17 @@ class Sweep:
 class Redaction(StorePart):
     """Redacts projects. Several processes may: each project is one's at a time."""
 
-    async def sweep(self, project: str, texts: TextKeeping, before: datetime, limit: int) -> int:
-        """Redacts at most `limit` records, save those that were made in the same instant; how many it was."""
+    async def sweep(
+        self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
+    ) -> int:
+        """Redacts at most `limit` records, save those that were made in the same instant; how many it was. None where
+        the project's policy is another than `under` by now: a sweep takes minutes, and what is hashed stays so."""
         if texts == "keep" or not can_hold(project):
             return 0
         now = self._clock()
         async with change(self._engine) as connection:
             found = await hold_policy(connection, project, now)
-            if found is None:
+            if found is None or (under is not None and (found.texts, found.after_days) != keeping_of(under)):
                 return 0
             errand = Sweep(connection, project, texts, min(before, now - SETTLING), now, found.salt)
             done = await redact_singles(errand, found.redacted_to, limit)
@@ -123,9 +126,14 @@ class Redaction(StorePart):
         return done
 
 
+def keeping_of(held: ProjectPolicy) -> tuple[TextKeeping, float]:
+    """What of a policy is about texts."""
+    return held.texts, held.after_days
+
+
 async def hold_policy(connection: AsyncConnection, project: str, now: datetime) -> Any:
-    """The project's salt and watermark, which nobody else changes until the transaction ends; None where another
-    process has them."""
+    """The project's salt, watermark and policy over texts, which nobody else changes until the transaction ends; None
+    where another process has them."""
     row = {
         "project": project,
         **DEFAULT_POLICY.model_dump(),
@@ -134,7 +142,8 @@ async def hold_policy(connection: AsyncConnection, project: str, now: datetime) 
         "updated_at": now,
     }
     await connection.execute(insert_or_ignore(connection, project_policies, row))
-    query = select(policy.salt, policy.redacted_to).where(policy.project == project)
+    columns = policy.salt, policy.redacted_to, policy.texts, policy.after_days
+    query = select(*columns).where(policy.project == project)
     return (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
 
 

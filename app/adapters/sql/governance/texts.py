@@ -11,7 +11,7 @@ from app.adapters.sql.batches.erasure import Erasure
 from app.adapters.sql.batches.part import utc_now
 from app.adapters.sql.governance.erasing import MarkedErasure
 from app.adapters.sql.governance.redaction import Redaction
-from app.domain.policy import TextKeeping
+from app.domain.policy import ProjectPolicy, TextKeeping
 from app.governance_ports import Erased
 
 
@@ -30,8 +30,10 @@ class SQLTextStore:
         await self._cleaning.tidy()
         return erased
 
-    async def redact(self, project: str, texts: TextKeeping, before: datetime, limit: int) -> int:
-        done = await self._redaction.sweep(project, texts, before, limit)
+    async def redact(
+        self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
+    ) -> int:
+        done = await self._redaction.sweep(project, texts, before, limit, under=under)
         if done:
             self._cleaning.remember()
         if done < limit:

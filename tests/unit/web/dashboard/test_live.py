@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -104,13 +103,16 @@ async def test_the_stream_ends_with_the_service_and_beats_while_it_is_still(
         batch = Batch(**await wait_for(client, (await post_batch(client))["id"]))
     batch = batch.model_copy(update={"status": "running"})
     monkeypatch.setattr("app.web.batch_events.HEARTBEAT_SECONDS", 0.0)
-    stopping = asyncio.Event()
+    over = False
 
     async def find() -> Batch:
         return batch
 
-    stream = tell({batch.id: batch}, {batch.id: find}, lambda _: "<b>", lambda _: "", stopping)
+    async def goes_on(_: float) -> bool:
+        return not over
+
+    stream = tell({batch.id: batch}, {batch.id: find}, lambda _: "<b>", lambda _: "", goes_on)
     assert b"event: progress" in await anext(stream)
     assert (await anext(stream)).startswith(b":")
-    stopping.set()
+    over = True
     assert [event async for event in stream] == []
