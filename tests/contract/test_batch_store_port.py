@@ -652,7 +652,7 @@ async def test_a_step_that_closes_after_the_last_chunk_ends_no_batch(bench: Benc
     await bench.store.commit("w1", [], [Job("ba_1", COLLECT)])
     assert await status(bench.store) == "running"
     assert await bench.store.claim(Job("ba_1", FINISH), "w2", LEASE) is not None
-    await bench.store.commit("w2", [], [Job("ba_1", FINISH)])
+    await bench.store.complete("ba_1")
     assert await status(bench.store) == "completed"
 
 
