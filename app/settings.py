@@ -176,6 +176,10 @@ class Settings(BaseSettings):
     allow_anonymous: bool = Field(
         default=False, description="answer beyond loopback although no API keys are configured"
     )
+    secure_cookies: bool = Field(
+        default=False,
+        description="send the dashboard's cookies over https alone; for a service behind a proxy that ends TLS",
+    )
     api_key: Secret = Field(default=None, description="the key that `saiten score --url` sends")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="how much is logged")
 

@@ -130,6 +130,7 @@ def set_state(application: FastAPI, settings: Settings) -> None:
     state.body_timeout_seconds = settings.body_timeout_seconds
     state.bodies = Bodies()
     state.draining = False
+    state.secure_cookies = settings.secure_cookies
     state.parting_seconds = 0.0
     state.places = Places(settings.most_evaluations)
     state.refusals = audit.Refusals()

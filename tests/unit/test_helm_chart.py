@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -226,7 +227,9 @@ def test_traces_go_where_the_values_say_and_may():
     assert data["SAITEN_TRACING"] == "otlp"
     assert data["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector.monitoring:4318"
     assert data["OTEL_TRACES_SAMPLER_ARG"] == "0.1"
-    assert pick(manifests, "NetworkPolicy")["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": 4318}]
+    assert pick(manifests, "NetworkPolicy", "demo-saiten")["spec"]["egress"][-1]["ports"] == [
+        {"protocol": "TCP", "port": 4318}
+    ]
     for endpoint, port in (("https://otel.example.org", 443), ("http://otel.example.org/traces", 80)):
         policy = pick(render({"tracing": {"endpoint": endpoint}}), "NetworkPolicy")
         assert policy["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": port}]
@@ -350,11 +353,40 @@ def test_the_dashboard_is_the_file():
 
 
 def test_the_network_policy_lets_in_neighbours_and_out_to_named_ports():
-    policy = pick(rendered("no-redis"), "NetworkPolicy")["spec"]
+    policy = pick(rendered("no-redis"), "NetworkPolicy", "demo-saiten")["spec"]
     assert policy["ingress"][0]["from"] == [{"podSelector": {}}]
     assert [[one["port"] for one in rule["ports"]] for rule in policy["egress"]] == [[53, 53], [443, 5432]]
-    large = pick(rendered("large"), "NetworkPolicy")["spec"]
+    large = pick(rendered("large"), "NetworkPolicy", "demo-saiten")["spec"]
     assert len(large["ingress"][0]["from"]) == 3
+
+
+def test_the_migration_may_go_out_before_the_policy_of_all_is_there():
+    policy = pick(rendered("large"), "NetworkPolicy", "demo-saiten-migrate")
+    hook = policy["metadata"]["annotations"]
+    assert (hook["helm.sh/hook"], int(hook["helm.sh/hook-weight"])) == ("pre-install,pre-upgrade", -5)
+    job = pick(rendered("large"), "Job")["spec"]["template"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= job["metadata"]["labels"].items()
+    everybody = pick(rendered("large"), "NetworkPolicy", "demo-saiten")["spec"]
+    assert policy["spec"]["egress"] == everybody["egress"]
+    assert "NetworkPolicy" not in kinds(render({"networkPolicy": {"enabled": False}, "database": POSTGRES}))
+
+
+def test_the_migration_runs_where_the_api_may():
+    where = {"nodeSelector": {"pool": "eval"}, "tolerations": [{"key": "eval", "operator": "Exists"}]}
+    job = pick(render({"database": POSTGRES, "api": where}), "Job")["spec"]["template"]["spec"]
+    assert {name: job[name] for name in where} == where
+
+
+def test_behind_tls_cookies_are_for_https_alone():
+    tls = {"ingress": {"enabled": True, "host": "h.example", "tlsSecretName": "t"}}
+    assert pick(render(tls), "ConfigMap")["data"]["SAITEN_SECURE_COOKIES"] == "true"
+    assert "SAITEN_SECURE_COOKIES" not in pick(render({}), "ConfigMap")["data"]
+
+
+def test_a_proxy_and_an_authority_can_be_named():
+    given = {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": ".svc", "SSL_CERT_FILE": "/etc/saiten/tls/ca.crt"}
+    data = pick(render({"settings": given}), "ConfigMap")["data"]
+    assert {name: data[name] for name in given} == given
 
 
 def test_weights_are_mounted_read_only():
@@ -493,6 +525,17 @@ def test_the_migration_makes_a_schema_that_needs_no_other(database_url):
             await engine.dispose()
 
     assert asyncio.run(ask()) is False
+
+
+def test_a_migration_that_is_told_to_stop_ends_at_once_and_failed():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql+asyncpg://u@127.0.0.1:{silent.getsockname()[1]}/d"
+        with start("migrate.py", url) as process:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(1)
+                process.terminate()
+                assert process.wait(30) == 143
 
 
 def test_await_key_waits_until_there_is_one(sqlite_url):

@@ -50,6 +50,9 @@ DRAIN_SECONDS = 1.0
 """At the end of the process PostgreSQL has so long for what is being written: longer takes only one that hangs. A
 SQLite file that another process holds is waited for as always."""
 
+LIBPQ = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"})
+"""What a URL for psql or pg_dump may carry, and asyncpg's may not."""
+
 CLOSE_SECONDS = 2.0
 """For all connections together, at the end of the process: each takes leave of the server, and one that hangs would be
 waited for without end."""
@@ -64,7 +67,12 @@ def open_engine(url: str) -> AsyncEngine:
     Raises SettingsInvalid where the URL cannot be read or its driver is not installed.
     """
     try:
-        return _create_engine(make_url(url))
+        made = make_url(url)
+        if foreign := sorted(LIBPQ & made.query.keys()):
+            raise SettingsInvalid(
+                f"DATABASE_URL: {foreign[0]} is for PostgreSQL's own programs; write ssl=require or ssl=verify-full"
+            )
+        return _create_engine(made)
     except ModuleNotFoundError as error:
         raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten[postgres]") from error
     except (ArgumentError, ValueError):

@@ -19,7 +19,7 @@ from app.web.dashboard.forms import read_form
 from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.rate_form import BOUNDS, Fault, defaults, explain_refusal, read_options, read_start
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
-from app.web.dashboard.session import Project, WritableProject
+from app.web.dashboard.session import Project, WritableProject, is_secure
 from app.web.dashboard.texts import mark, query
 from app.web.evaluations import Serving
 
@@ -142,7 +142,7 @@ async def join(request: Request, service: Serving, project: WritableProject, rou
         quote(rater, safe=""),
         max_age=COOKIE_SECONDS,
         path=f"/rate/{found.id}",
-        secure=request.url.scheme == "https",
+        secure=is_secure(request),
         httponly=True,
         samesite="lax",
     )

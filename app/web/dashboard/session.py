@@ -125,8 +125,13 @@ async def prefer(request: Request) -> Response:
 
 def keep(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
     """Sets a cookie for this service alone; sent along by other sites' links, and by nothing else of theirs."""
-    secure = request.url.scheme == "https"
+    secure = is_secure(request)
     response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
+
+
+def is_secure(request: Request) -> bool:
+    """Whether the visitor came by https, as far as the service can know: behind a proxy it has to be told."""
+    return request.url.scheme == "https" or bool(request.app.state.secure_cookies)
 
 
 def own_address(address: str) -> str:

@@ -1,11 +1,16 @@
 """Brings the database of DATABASE_URL up to date."""
 
 import asyncio
+import os
+import signal
 import sys
 
 from app.adapters.sql.engine import migrate, open_engine
 from app.domain.errors import SaitenError
 from app.settings import read_settings
+
+# The first process of a container hears no signal that it has no handler for. What is not committed is rolled back.
+signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
 
 
 async def main() -> None:

@@ -164,6 +164,7 @@ securityContext:
   "SAITEN_ENCODER_EN" .Values.encoder.en
   "SAITEN_RUBRICS" (ternary "/etc/saiten/rubrics" "" (ne .Values.rubrics.configMap ""))
   "SAITEN_ALLOW_ANONYMOUS" (ternary "true" "false" .Values.allowAnonymous)
+  "SAITEN_SECURE_COOKIES" (ternary "true" "" (and .Values.ingress.enabled (ne .Values.ingress.tlsSecretName "")))
   "SAITEN_TRACING" (ternary "otlp" "" (ne .Values.tracing.endpoint ""))
   "OTEL_EXPORTER_OTLP_ENDPOINT" .Values.tracing.endpoint
   "HF_HUB_OFFLINE" (ternary "" "1" .Values.encoder.download)
@@ -261,15 +262,20 @@ topologySpreadConstraints:
       matchLabels:
         {{- include "saiten.selector" .root | nindent 8 }}
         app.kubernetes.io/component: {{ .component }}
-{{- with .part.nodeSelector }}
+{{ include "saiten.nodes" .part }}
+{{- end -}}
+
+{{/* On which nodes, of a part. */}}
+{{- define "saiten.nodes" -}}
+{{- with .nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .part.tolerations }}
+{{- with .tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .part.affinity }}
+{{- with .affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -280,4 +286,17 @@ httpGet:
   path: {{ .path }}
   port: {{ .port }}
 timeoutSeconds: 5
+{{- end -}}
+
+{{/* Names, and the ports of database, Redis, judge and translator. */}}
+{{- define "saiten.egress" -}}
+- ports:
+    - {protocol: UDP, port: 53}
+    - {protocol: TCP, port: 53}
+{{- with .Values.networkPolicy.egressPorts }}
+- ports:
+    {{- range . }}
+    - {protocol: TCP, port: {{ . }} }
+    {{- end }}
+{{- end }}
 {{- end -}}

@@ -52,6 +52,14 @@ async def test_a_name_that_leads_here_is_no_way_in(open_client):
             assert (await open_client.get(path, headers={"Host": host})).status_code == status, (host, path)
 
 
+@pytest.mark.parametrize("secure", [True, False])
+async def test_behind_a_proxy_the_service_is_told_that_cookies_are_for_https_alone(tmp_path: Path, secure: bool):
+    async with serving(tmp_path, judge="lexical", secure_cookies=secure) as client:
+        signed = await sign_in(client, await make_key(tmp_path, "read"))
+    assert signed.status_code == 303
+    assert ("secure" in signed.headers["set-cookie"].lower()) is secure
+
+
 async def test_with_keys_a_page_leads_to_the_login_and_back(open_client, tmp_path):
     key = await make_key(tmp_path, "read")
     response = await open_client.get("/compare?baseline=ba_1")
