@@ -128,7 +128,7 @@ class SpeechCheck(Protocol):
 @dataclass(frozen=True)
 class Similarity:
     """BERTScore of one pair. `f1` is in [-1, 1] (beyond it, as in bert-score, only where precision and recall have
-    opposite signs, which no trained encoder comes near; a rounding above 1 occurs); `truncated` where either text
+    opposite signs, which no trained encoder comes near); `truncated` where either text
     passed the encoder's length; `unknown_token_share` is the larger of the two texts' shares of unknown tokens, in
     [0, 1]."""
 

@@ -175,6 +175,7 @@ class ChunkRun:
 
     def _count(self, finished: Finished) -> None:
         status = finished.record.evaluation.status if finished.record else "failed"
-        # One with a record failed because nothing of it was rated.
-        unrated = JudgeReplyInvalid.code if status == "failed" else ""
-        self._floor.telemetry.batch_item(status, finished.failure.code if finished.failure else unrated)
+        code = finished.failure.code if finished.failure else ""
+        if status == "failed" and finished.record:
+            code = JudgeReplyInvalid.code  # nothing of it was rated
+        self._floor.telemetry.batch_item(status, code)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from app.cli.defects import TOLD, describe_defect
 from app.cli.progress import open_progress
-from app.cli.streams import OutputFailed
 from app.domain.errors import SaitenError
 from app.settings import read_settings
 
@@ -31,13 +31,11 @@ class AttackCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.exceptions.Abort, SaitenError, OutputFailed):
+        except TOLD:
             raise
         except Exception as error:  # the edge
             traceback.print_exc()
-            click.echo(
-                f"saiten: a defect of Saiten ({type(error).__name__}); please report what stands above", err=True
-            )
+            click.echo(f"saiten: {describe_defect(error)}", err=True)
             raise click.exceptions.Exit(COULD_NOT_RUN) from error
 
 

@@ -13,13 +13,13 @@ import click
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
+from app.cli.defects import TOLD, describe_defect
 from app.cli.gate_file import NAME, GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
 from app.cli.progress import open_progress
-from app.cli.streams import OutputFailed
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport
-from app.domain.errors import SaitenError, SignatureMismatch
+from app.domain.errors import SignatureMismatch
 from app.domain.plain_text import escape_controls, printable
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ class GateCommand(click.Command):
             raise GateUsage(error.format_message(), ctx) from None
         except InvalidItems as error:
             raise GateInput(error.message) from None
-        except (click.ClickException, click.exceptions.Exit, click.exceptions.Abort, SaitenError, OutputFailed):
+        except TOLD:
             raise
         except Exception as error:  # the edge: Python would end with 1, which a CI takes for a failed gate
             traceback.print_exc()
-            raise GateInput(f"a defect of Saiten ({type(error).__name__}); please report what stands above") from error
+            raise GateInput(describe_defect(error)) from error
 
 
 @click.command("gate", cls=GateCommand)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from app.domain.errors import StoreError
+from app.domain.errors import SaitenError, StoreError
 from app.domain.policy import ProjectPolicy
 from app.governance_ports import PolicyStore, TextStore
 
@@ -59,7 +59,7 @@ class Retention:
                 raise
             except Exception:
                 # A record that nobody can read, say: it must not keep the texts of other projects.
-                logger.exception("texts that are to go stay", extra={"project": project, "code": "internal-error"})
+                logger.exception("texts that are to go stay", extra={"project": project, "code": SaitenError.code})
         return total
 
     async def _sweep_project(self, project: str, policy: ProjectPolicy) -> int:

@@ -84,17 +84,22 @@ async def test_where_workers_have_a_queue_of_their_own_the_service_only_watches(
 
 async def test_a_watch_that_loses_its_cancellation_holds_no_end_up() -> None:
     """As one does that asks Redis in that moment, see `cancel_for_good`."""
-    begun = asyncio.Event()
+    begun, ended = asyncio.Event(), False
 
     async def watch() -> None:
+        nonlocal ended
         begun.set()
-        with suppress(asyncio.CancelledError):
+        try:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
             await asyncio.Event().wait()
-        await asyncio.Event().wait()
+        finally:
+            ended = True
 
     service = serving(SimpleNamespace(watch=watch), "redis://localhost")
     async with asyncio.timeout(30), working(service, asyncio.Event()):
         await begun.wait()
+    assert ended
 
 
 async def test_clients_are_loaded_a_while_after_the_start_and_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

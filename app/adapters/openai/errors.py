@@ -13,6 +13,7 @@ import openai
 
 from app.adapters.openai.reply import FILTER_CODES
 from app.domain import errors
+from app.domain.plain_text import clean
 from app.domain.retry_after import LONGEST_SECONDS, read_retry_after
 
 UPSTREAM_TEXT_CHARACTERS = 200
@@ -124,11 +125,14 @@ def upstream_message(error: openai.APIStatusError) -> str:
 
 
 def quote_upstream(error: openai.APIStatusError, api_key: str) -> str:
-    """The endpoint's message on one line, without keys, cut to 200 characters."""
-    message = upstream_message(error)
-    if api_key:
-        message = message.replace(api_key, "[key]")
-    return " ".join(KEY_SHAPE.sub("[key]", message).split())[:UPSTREAM_TEXT_CHARACTERS]
+    """The endpoint's message, as `quote_words` gives it."""
+    return quote_words(upstream_message(error), api_key)
+
+
+def quote_words(said: str, api_key: str) -> str:
+    """Somebody else's words on one line, without keys, cut to 200 characters, and as every store can hold them."""
+    message = said.replace(api_key, "[key]") if api_key else said
+    return clean(" ".join(KEY_SHAPE.sub("[key]", message).split())[:UPSTREAM_TEXT_CHARACTERS])
 
 
 def retry_after(error: BaseException) -> float | None:

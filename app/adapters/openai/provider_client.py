@@ -13,10 +13,9 @@ import httpx2
 import openai
 from openai.types import Batch
 
-from app.adapters.openai.errors import KEY_SHAPE, UPSTREAM_TEXT_CHARACTERS, translate_error
+from app.adapters.openai.errors import quote_words, translate_error
 from app.adapters.openai.provider_batch_lines import CHAT_PATH, read_line, split_lines
 from app.adapters.openai.transfer import BoundedClient
-from app.domain.plain_text import clean
 from app.provider_ports import Part, ProviderAnswer, ProviderBatch
 
 logger = logging.getLogger("saiten.judge")
@@ -128,14 +127,9 @@ class ProviderClient:
             file_id=batch.input_file_id,
             output_file_id=batch.output_file_id,
             error_file_id=batch.error_file_id,
-            failure=self._quote(said) if failed else None,
+            failure=quote_words(said, self._api_key) if failed else None,
             over_limit=failed and any(fault.code == OVER_LIMIT for fault in faults),
         )
-
-    def _quote(self, said: str) -> str:
-        """The provider's words on one line, without keys, cut."""
-        message = KEY_SHAPE.sub("[key]", said.replace(self._api_key, "[key]"))
-        return clean(" ".join(message.split())[:UPSTREAM_TEXT_CHARACTERS])
 
     @contextmanager
     def _translating(

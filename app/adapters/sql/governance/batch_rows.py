@@ -1,4 +1,4 @@
-"""What erasing and redacting have in common: the calls that they owe, and who still works on a batch."""
+"""What erasing and redacting have in common: who still works on a batch."""
 
 from __future__ import annotations
 

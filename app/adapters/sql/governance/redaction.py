@@ -109,8 +109,9 @@ class Redaction(StorePart):
     async def sweep(
         self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
     ) -> int:
-        """Redacts at most `limit` records, save those that were made in the same instant; how many it was. None where
-        the project's policy is another than `under` by now: a sweep takes minutes, and what is hashed stays so."""
+        """Redacts at most `limit` records, save those that were made in the same instant; how many it was. Nothing
+        where the project's policy is another than `under` by now: a sweep takes minutes, and what is hashed stays
+        so."""
         if texts == "keep" or not can_hold(project):
             return 0
         now = self._clock()
