@@ -63,7 +63,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.StoreFull: 507,
     errors.SaitenError: 500,
 }
-"""A test walks the tree and fails where a class is missing."""
+"""A test walks all classes that can be raised, and fails where one has no status but the last."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_FAULTS = 20
@@ -118,7 +118,7 @@ def answer_error(request: Request, error: Exception) -> Response:
     """The problem document of any error in the tree."""
     if not isinstance(error, SaitenError):
         raise error
-    status = error.status if isinstance(error, Refused) else STATUSES[type(error)]
+    status = error.status if isinstance(error, Refused) else status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     faults = faults_of(error)
@@ -138,6 +138,11 @@ def answer_error(request: Request, error: Exception) -> Response:
         headers=headers_of(error, status),
         **more,
     )
+
+
+def status_of(kind: type[Exception]) -> int:
+    """The status of an error's class, or of the nearest class that it is derived from."""
+    return next(STATUSES[each] for each in kind.__mro__ if each in STATUSES)
 
 
 def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:

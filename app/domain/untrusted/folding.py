@@ -10,9 +10,7 @@ import unicodedata
 from functools import cache, lru_cache
 
 from app.domain.dialogue import FILLERS
-
-MAXIMUM_MARKS = 8
-"""Longest run of combining marks that is kept: no script needs more, and sorting long runs costs their square."""
+from app.domain.marks import cut_mark_runs
 
 EXPANDING = dict.fromkeys((0xFDFA, 0xFDFB), " ")
 """Ligatures that NFKC makes 18 and 8 characters of; without them a text grows by a small factor only."""
@@ -40,16 +38,6 @@ def fold_character(character: str) -> str:
         if first <= ord(character) < first + 26:
             return chr(ord("a") + ord(character) - first)
     return lower
-
-
-def cut_mark_runs(text: str) -> str:
-    """`text` with no more than `MAXIMUM_MARKS` combining marks in a row."""
-    kept, run = [], 0
-    for character in text:
-        run = run + 1 if unicodedata.combining(character) else 0
-        if run <= MAXIMUM_MARKS:
-            kept.append(character)
-    return "".join(kept)
 
 
 @cache

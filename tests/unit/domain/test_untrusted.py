@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.dialogue import Dialogue, Utterance
+from app.domain.marks import MAXIMUM_MARKS
 from app.domain.untrusted import Kind, inspect_dialogue, inspect_text
 from app.domain.untrusted.findings import DETAILS
-from app.domain.untrusted.folding import MAXIMUM_MARKS, fold
+from app.domain.untrusted.folding import fold
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests" / "data" / "untrusted.jsonl"

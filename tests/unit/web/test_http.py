@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import importlib
 import json
+import pkgutil
 import re
 from pathlib import Path
 
 import httpx
 import pytest
 
+import app
 from app.adapters.sql.engine import open_engine
 from app.adapters.sql.keys import SQLKeyring
 from app.domain import errors
 from app.domain.errors import SaitenError
-from app.web.problems import STATUSES, clip
+from app.web.problems import STATUSES, clip, status_of
 from tests.conftest import administer
 from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.records import BODY
@@ -33,6 +36,25 @@ def all_errors(root: type[SaitenError] = SaitenError) -> set[type[SaitenError]]:
 def test_every_error_of_the_tree_has_a_status() -> None:
     unlisted = {kind for kind in all_errors() if kind.__module__ == errors.__name__} - set(STATUSES)
     assert unlisted == set()
+
+
+def test_every_error_that_the_service_can_raise_has_a_status_of_its_own_or_of_its_kind() -> None:
+    for module in pkgutil.walk_packages(app.__path__, "app."):
+        if "migrations" not in module.name:
+            importlib.import_module(module.name)
+    raised = {kind for kind in all_errors() if kind.__module__.startswith("app.") and ".cli." not in kind.__module__}
+    assert set(STATUSES) <= raised
+    without = {kind for kind in raised - {SaitenError} if not any(each in STATUSES for each in kind.__mro__[:-4])}
+    assert without == set()
+    assert {kind for kind in raised if status_of(kind) == 500} <= {
+        SaitenError,
+        errors.RubricInvalid,
+        errors.SettingsInvalid,
+        errors.StoreError,
+    }
+
+
+def test_every_code_is_one_errors() -> None:
     assert len({kind.code for kind in STATUSES if kind.__module__ == errors.__name__}) == len(
         [kind for kind in STATUSES if kind.__module__ == errors.__name__]
     )
