@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.command import ROOT, environment
+from tests.support.command import ROOT, begin
+from tests.support.nursery import Forked
 from tests.support.services import free_port
 
 START_SECONDS = 40.0
@@ -36,8 +36,9 @@ class JudgeProcess:
 
     def start(self) -> None:
         flags = [part for name, value in self._knobs.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-        command = [sys.executable, "-m", "tests.support.counting_judge", "--port", str(self.port), *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+        arguments = ["--port", str(self.port), *flags]
+        module = "tests.support.counting_judge"
+        self.process = Forked(arguments, module=module, folder=ROOT, variables=os.environ, stderr=None)
         if self.process.stdout is not None:
             self.process.stdout.readline()
 
@@ -77,13 +78,7 @@ class Site:
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "app", *arguments],
-                stdout=log,
-                stderr=log,
-                env=environment(self.folder, **self.variables),
-                cwd=self.folder,
-            )
+            return begin(*arguments, folder=self.folder, variables=self.variables, stdout=log, stderr=log)
 
     def start_service(self) -> None:
         self.service = self._start("service", "serve", "--port", str(self.port))
