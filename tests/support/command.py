@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.nursery import Forked
+from tests.support.waiting import LIMIT_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 120
-"""What takes a command longer hangs, on whatever machine."""
 AT_START = ("PYTHON", "LANG", "LC_")
 """Variables that Python reads before it reads `saiten`."""
 
@@ -57,7 +56,7 @@ def saiten_redirected(
 
 
 def finish(
-    process: subprocess.Popen[Any], stdin: bytes | None = None, seconds: float = SECONDS
+    process: subprocess.Popen[Any], stdin: bytes | None = None, seconds: float = LIMIT_SECONDS
 ) -> subprocess.CompletedProcess[str]:
     """What it printed, read as UTF-8, and its exit code; killed where it takes longer, and then raises TimeoutExpired."""
     with process:
@@ -79,7 +78,7 @@ def run(
         capture_output=True,
         env=environment(folder, **variables),
         cwd=folder,
-        timeout=SECONDS,
+        timeout=LIMIT_SECONDS,
         check=False,
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -89,7 +88,7 @@ def run(
 def started(
     *arguments: str, folder: Path, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE, **variables: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A `saiten …` that is running, killed in the end and where it takes more than SECONDS."""
+    """A `saiten …` that is running, killed in the end and where it takes more than LIMIT_SECONDS."""
     process = begin(*arguments, folder=folder, variables=variables, stdout=stdout, stderr=stderr)
     with kept(process):
         yield process
@@ -107,9 +106,9 @@ def executed(*arguments: str, folder: Path, **variables: str) -> Iterator[subpro
 
 @contextmanager
 def kept(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kills it in the end, and where it takes more than SECONDS."""
+    """Kills it in the end, and where it takes more than LIMIT_SECONDS."""
     with process:
-        watchdog = threading.Timer(SECONDS, process.kill)
+        watchdog = threading.Timer(LIMIT_SECONDS, process.kill)
         watchdog.start()
         try:
             yield
@@ -132,4 +131,4 @@ def served(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[st
         yield said.split()[3], process
     finally:
         process.terminate()
-        process.communicate(timeout=SECONDS)
+        process.communicate(timeout=LIMIT_SECONDS)

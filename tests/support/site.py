@@ -18,8 +18,7 @@ import httpx
 from tests.support.command import ROOT, begin
 from tests.support.nursery import Forked
 from tests.support.services import free_port
-
-START_SECONDS = 40.0
+from tests.support.waiting import LIMIT_SECONDS
 
 
 class JudgeProcess:
@@ -74,7 +73,7 @@ class Site:
         }
         self.service: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=LIMIT_SECONDS, trust_env=False)
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -82,7 +81,7 @@ class Site:
 
     def start_service(self) -> None:
         self.service = self._start("service", "serve", "--port", str(self.port))
-        wait_until(self._answers, START_SECONDS, "the service answers", self.log)
+        wait_until(self._answers, LIMIT_SECONDS, "the service answers", self.log)
 
     def start_workers(self, count: int = 2) -> None:
         self.workers += [self._start(f"worker{len(self.workers) + number}", "worker") for number in range(count)]
@@ -142,7 +141,7 @@ class Site:
             return 0
         return int(counts["total"] - counts["queued"])
 
-    def wait_for(self, batch_id: str, status: str = "completed", seconds: float = 60.0) -> dict[str, Any]:
+    def wait_for(self, batch_id: str, status: str = "completed", seconds: float = LIMIT_SECONDS) -> dict[str, Any]:
         """The batch once it has this status; raises with the logs where it does not come."""
         wait_until(lambda: self._is(batch_id, status), seconds, f"{batch_id} is {status}", self.log)
         return self.batch(batch_id)
@@ -153,7 +152,7 @@ class Site:
         except httpx.HTTPError:
             return False
 
-    def wait_for_results(self, batch_id: str, least: int, seconds: float = 60.0) -> None:
+    def wait_for_results(self, batch_id: str, least: int, seconds: float = LIMIT_SECONDS) -> None:
         wait_until(lambda: self.finished(batch_id) >= least, seconds, f"{least} results", self.log)
 
 
@@ -171,7 +170,7 @@ def kill(process: subprocess.Popen[bytes] | None) -> None:
         return
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=LIMIT_SECONDS)
 
 
 def wait_until(true: Callable[[], bool], seconds: float, what: str, log: Callable[[], str] = str) -> float:

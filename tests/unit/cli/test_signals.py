@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import executed
+from tests.support.waiting import LIMIT_SECONDS
 
 
 @pytest.mark.parametrize("seconds", [0.4, 1.0, 1.6])
@@ -23,7 +24,7 @@ def test_a_start_that_is_stopped_ends_with_0(tmp_path: Path, command: str, secon
         wait_for_handler(process, signal.SIGTERM)
         time.sleep(seconds)
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=LIMIT_SECONDS) == 0
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
 
