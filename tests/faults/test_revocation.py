@@ -14,6 +14,7 @@ from app.adapters.sql.engine import open_engine, read
 from app.adapters.sql.tables import metadata
 from app.web.admission import SESSION_COOKIE
 from tests.support.command import saiten, served
+from tests.support.waiting import LIMIT_SECONDS
 
 SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "おはよう、よく眠れた？"}
 
@@ -40,7 +41,7 @@ async def test_a_revoked_key_is_none_on_every_replica(tmp_path: Path, database: 
     bearer, cookie = {"Authorization": f"Bearer {key}"}, {"Cookie": f"{SESSION_COOKIE}={key}"}
     with ExitStack() as stack:
         places = [stack.enter_context(served(tmp_path, **settings))[0] for _ in range(2)]
-        client = stack.enter_context(httpx.Client(trust_env=False, timeout=30))
+        client = stack.enter_context(httpx.Client(trust_env=False, timeout=LIMIT_SECONDS))
 
         def statuses(headers: dict[str, str], path: str) -> list[int]:
             return [client.get(place + path, headers=headers).status_code for place in places]

@@ -23,6 +23,7 @@ from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.keys import SQLKeyring
 from app.cli import serve, worker
 from app.settings import Settings, read_settings, variable_of
+from tests.support.waiting import LIMIT_SECONDS
 
 helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this platform")
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
@@ -515,7 +516,7 @@ def start(script: str, url: str) -> subprocess.Popen[str]:
 
 def test_the_migration_makes_a_schema_that_needs_no_other(database_url):
     with start("migrate.py", database_url) as process:
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT_SECONDS) == 0
 
     async def ask() -> bool:
         engine = open_engine(database_url)
@@ -535,7 +536,7 @@ def test_a_migration_that_is_told_to_stop_ends_at_once_and_failed():
             with connection:
                 assert connection.recv(1)
                 process.terminate()
-                assert process.wait(30) == 143
+                assert process.wait(LIMIT_SECONDS) == 143
 
 
 def test_await_key_waits_until_there_is_one(sqlite_url):
@@ -551,7 +552,7 @@ def test_await_key_waits_until_there_is_one(sqlite_url):
         assert process.stdout is not None
         assert "saiten keys create" in process.stdout.readline()
         asyncio.run(make())
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT_SECONDS) == 0
 
 
 def test_await_key_stops_when_told(sqlite_url):
@@ -559,4 +560,4 @@ def test_await_key_stops_when_told(sqlite_url):
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
+        assert process.wait(LIMIT_SECONDS) == 143

@@ -29,8 +29,14 @@ from app.browse_ports import ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
 from tests.support.batches import C, claim, fail, finish, make_batch, run_chunk
 from tests.support.records import make_record
+from tests.support.waiting import LIMIT_SECONDS
 
 PROCESSES, ROUNDS = 6, 4
+
+
+@pytest.fixture
+def postgres_url(bare_postgres_url: str) -> str:
+    return bare_postgres_url
 
 
 @pytest.fixture
@@ -116,7 +122,7 @@ def start(barrier, urls: list[str]) -> None:
             await engine.dispose()
 
     for url in urls:
-        barrier.wait(20)
+        barrier.wait(LIMIT_SECONDS)
         asyncio.run(come_up(url))
 
 

@@ -16,6 +16,7 @@ from app.domain.errors import StoreUnavailable
 from app.domain.redaction import ERASED_FAILURE
 from tests.support.batches import LEASE, C, finish
 from tests.support.floor import OWNER, Bench, turns
+from tests.support.waiting import LIMIT_SECONDS
 
 
 def told(tasks: Sequence[asyncio.Task[None]]) -> list[bool]:
@@ -278,7 +279,7 @@ async def test_a_result_that_cannot_be_written_holds_no_other_up(
         return await commit(owner, finished, closed)
 
     bench.store.commit = refuse_one  # type: ignore[method-assign]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         await asyncio.gather(*(bench.ledger.keep(finish(work, position)) for position in range(4)))
         await bench.ledger.close(hold)
     assert bench.store.statuses() == {0: "scored", 1: INTERNAL.code, 2: "scored", 3: "scored"}

@@ -23,6 +23,7 @@ from app.meta_ports import RatingsKept
 from app.settings import Settings
 from tests.support.command import saiten, served
 from tests.support.posted import make_item, wait_for
+from tests.support.waiting import LIMIT_SECONDS
 
 RATINGS: list[dict[str, Any]] = [
     {"item": "a", "rater": "R1", "ratings": {"warmth": 3, "clarity": -1.5}, "comment": "=HYPERLINK(0)\nと「言う」,\"引用\""},
@@ -137,7 +138,7 @@ def test_usage_and_what_cannot_run(tmp_path: Path) -> None:
 async def score(url: str, count: int) -> str:
     """The id of a finished batch of different responses."""
     items = [make_item(number, response="はい、" * (number % 5) + "海まで行きました。") for number in range(count)]
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS) as client:
         batch: str = (await client.post("/v1/batches", json={"items": items})).json()["id"]
         await wait_for(client, batch)
     return batch

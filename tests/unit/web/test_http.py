@@ -19,7 +19,7 @@ from app.adapters.sql.keys import SQLKeyring
 from app.domain import errors
 from app.domain.errors import SaitenError
 from app.web.problems import STATUSES, clip, status_of
-from tests.conftest import administer
+from tests.support.databases import run_statement
 from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -301,13 +301,13 @@ async def test_docs_need_no_other_server_and_no_host(client: httpx.AsyncClient) 
 
 
 async def test_readiness_follows_the_database_and_liveness_does_not(
-    fake: FakeOpenAI, tmp_path: Path, postgres_server: str, postgres_url: str
+    fake: FakeOpenAI, tmp_path: Path, postgres_server: str, bare_postgres_url: str
 ) -> None:
-    settings = judged_by(fake, database_url=postgres_url, cache="memory")
+    settings = judged_by(fake, database_url=bare_postgres_url, cache="memory")
     async with serving(tmp_path, **settings) as client:
         assert (await client.get("/readyz")).status_code == 200
-        name = postgres_url.rsplit("/", 1)[1]
-        await administer(postgres_server, f"DROP DATABASE {name} WITH (FORCE)")
+        name = bare_postgres_url.rsplit("/", 1)[1]
+        await run_statement(postgres_server, f"DROP DATABASE {name} WITH (FORCE)")
         ready = await client.get("/readyz")
         scored = await client.post("/v1/evaluations", json=BODY)
         live = await client.get("/livez")

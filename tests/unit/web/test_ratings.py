@@ -15,6 +15,7 @@ from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_item, post_batch, wait_for
 from tests.support.records import BODY
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 
 JSON = {"Content-Type": "application/json"}
 
@@ -272,7 +273,7 @@ async def test_each_project_has_its_own_and_readers_may_only_read(tmp_path: Path
 
 async def wait_for_badge(client: httpx.AsyncClient, batch_id: str, n: int | None) -> dict[str, Any]:
     """The reliability of the batch's summary once it rests on so many items."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         while True:
             found: dict[str, Any] = (await client.get(f"/v1/batches/{batch_id}/summary")).json()["reliability"]
             if found["n"] == n:
