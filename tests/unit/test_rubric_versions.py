@@ -55,6 +55,6 @@ VERSION_1 = {
 
 
 def test_version_1_is_asked_byte_for_byte_as_it_was():
-    rubric = SOURCE.get("ja-dialogue")
+    rubric = SOURCE.get("ja-dialogue@1")
     assert rubric.digest == "dc3c3a1197b006632db37956d29f7734065c98a9a0685e0697b89050fbda48a0"
     assert digest_prompts(rubric) == VERSION_1
