@@ -214,7 +214,7 @@ async def test_the_answer_is_kept_with_the_batch(site: Desk) -> None:
     [
         (UnwillingJudge, {}, RubricNotSupported, None),
         (UnpricedJudge, {"budget_usd": 1.0}, InvalidRequest, "/budget_usd"),
-        (FakeJudge, {"rubric": "none"}, UnknownRubric, None),
+        (FakeJudge, {"rubric": "none"}, UnknownRubric, "/rubric"),
         (FakeJudge, {"relevance": {"aspects": ["charm"]}}, InvalidRequest, "/relevance/aspects/0"),
     ],
 )
