@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -13,6 +14,10 @@ from app.domain.model import Finite, Id, Value, digest, listed
 from app.domain.prose import Language, LocalizedPhrase, LocalizedProse, Phrase, Prose
 
 
+VERSION = re.compile("[1-9][0-9]{0,8}")
+"""As requests write it."""
+
+
 def name_version(rubric_id: str, version: int | None) -> str:
     """`id@version`, as requests name that version; the id alone where the version is not known."""
     return rubric_id if version is None else f"{rubric_id}@{version}"
@@ -21,7 +26,7 @@ def name_version(rubric_id: str, version: int | None) -> str:
 def split_name(name: str) -> tuple[str, int | None]:
     """Id and version of `id@version`; the version is None where there is none, or it is no number."""
     rubric_id, _, version = name.partition("@")
-    return rubric_id, int(version) if version.isascii() and version.isdigit() else None
+    return rubric_id, int(version) if VERSION.fullmatch(version) else None
 
 
 class ExampleUtterance(Value):

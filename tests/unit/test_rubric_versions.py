@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import product
+from collections.abc import Iterator
+from itertools import pairwise, product
+
+import pytest
 
 from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.dialogue import Dialogue, Utterance
+from app.domain.evaluation import JudgeOptions
 from app.domain.prompt import build_prompt
-from app.domain.rubric import Rubric
+from app.domain.rubric import Example, Rubric
 
 SOURCE = RubricFiles([default_folder()])
 
@@ -56,5 +60,73 @@ VERSION_1 = {
 
 def test_version_1_is_asked_byte_for_byte_as_it_was():
     rubric = SOURCE.get("ja-dialogue@1")
+    assert not JudgeOptions().screens(rubric.version)
     assert rubric.digest == "dc3c3a1197b006632db37956d29f7734065c98a9a0685e0697b89050fbda48a0"
     assert digest_prompts(rubric) == VERSION_1
+
+
+SECOND = SOURCE.get("ja-dialogue@2")
+
+
+def list_examples(rubric: Rubric) -> Iterator[tuple[str, Example, Example]]:
+    """Every example in Japanese and in English, with the aspect and the level that it shows."""
+    for aspect in rubric.aspects:
+        for level in aspect.levels:
+            if level.example:
+                yield f"{aspect.id} {level.value}", level.example["ja"], level.example["en"]
+
+
+def test_without_a_version_a_rubric_is_the_newest():
+    assert SOURCE.get("ja-dialogue") is SECOND
+    assert SOURCE.versions("ja-dialogue") == [1, 2]
+    assert JudgeOptions().screens(SECOND.version)
+
+
+def test_both_versions_ask_for_the_same_aspects_on_the_same_scales():
+    first = SOURCE.get("ja-dialogue@1")
+    for one, other in zip(first.aspects, SECOND.aspects, strict=True):
+        assert (one.id, one.name, one.scale, one.blended) == (other.id, other.name, other.scale, other.blended)
+        assert [level.label for level in one.levels] == [level.label for level in other.levels]
+    assert (first.calls, first.title, first.task) == (SECOND.calls, SECOND.title, SECOND.task)
+
+
+def test_the_japanese_examples_are_those_of_version_1():
+    before = [(place, japanese) for place, japanese, _ in list_examples(SOURCE.get("ja-dialogue@1"))]
+    assert [(place, japanese) for place, japanese, _ in list_examples(SECOND)] == before
+
+
+def test_each_english_example_says_what_the_japanese_one_beside_it_says():
+    """As far as a test can see: the same turns by the same speakers, and a question where there is a question."""
+    found = list(list_examples(SECOND))
+    assert len(found) == 3 + 2 + 3 + 3 + 2
+    for place, japanese, english in found:
+        assert [said.speaker for said in japanese.context] == [said.speaker for said in english.context], place
+        texts = [(said.text, other.text) for said, other in zip(japanese.context, english.context, strict=True)]
+        for one, other in [*texts, (japanese.response, english.response)]:
+            assert one.endswith("？") == other.endswith("?"), (one, other)
+    # What stays the same from level to level in Japanese does so in English.
+    for one, other in pairwise(found):
+        assert (one[1].context == other[1].context) == (one[2].context == other[2].context)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "value", "words"),
+    [
+        ("consistency", 0, ("前提", "取り違え", "presupposes", "mixing up")),
+        ("coherence", 0, ("途中から", "聞かれていない", "drifting off", "not asked")),
+        ("relevance", 1, ("途中から", "partway")),
+        ("interestingness", 1, ("一語", "one word")),
+        ("interestingness", 2, ("かみ合わ", "does not fit the exchange")),
+        ("overall", 1, ("なめらか", "fluent")),
+        ("overall", 3, ("相づち", "acknowledgement")),
+    ],
+)
+def test_what_readers_found_open_is_settled(aspect: str, value: int, words: tuple[str, ...]):
+    description = SECOND.aspect(aspect).level(value).description
+    assert [word for word in words if word not in " ".join(description.values())] == []
+
+
+def test_the_topic_may_be_the_latest_or_an_earlier_one():
+    question = SECOND.aspect("relevance").question
+    assert "前に出た話題" in question["ja"]
+    assert "earlier" in question["en"]

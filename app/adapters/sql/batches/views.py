@@ -144,13 +144,10 @@ def scored_by(rubric: str | None) -> Sequence[ColumnElement[bool]]:
         return []
     signature, options = batch_signatures.c, batches.c.options
     signed = signature.signature.contains(f"|rubric:{rubric}|", autoescape=True)
+    # No metadata look like this: their values are texts, and a quote within a text is escaped.
+    asked = options.like(f'%"rubric":"{rubric.replace("_", "/_")}","path":%"metadata":{{%', escape="/")
     # Of a batch of an earlier release only its results say it.
-    return [
-        or_(
-            exists().where(signature.batch_id == batches.c.id, signed),
-            options.contains(f'"rubric":"{rubric}","path":', autoescape=True),
-        )
-    ]
+    return [or_(exists().where(signature.batch_id == batches.c.id, signed), asked)]
 
 
 def find_version(asked: str, signatures: Iterable[str]) -> int | None:
