@@ -13,7 +13,6 @@ from app.domain.faults import Location, refuse, repeated
 from app.domain.model import Finite, Id, Value, digest, listed
 from app.domain.prose import Language, LocalizedPhrase, LocalizedProse, Phrase, Prose
 
-
 VERSION = re.compile("[1-9][0-9]{0,8}")
 """As requests write it."""
 
@@ -24,9 +23,9 @@ def name_version(rubric_id: str, version: int | None) -> str:
 
 
 def split_name(name: str) -> tuple[str, int | None]:
-    """Id and version of `id@version`; the version is None where there is none, or it is no number."""
+    """Id and version of `id@version`; any other name with None."""
     rubric_id, _, version = name.partition("@")
-    return rubric_id, int(version) if VERSION.fullmatch(version) else None
+    return (rubric_id, int(version)) if VERSION.fullmatch(version) else (name, None)
 
 
 class ExampleUtterance(Value):
