@@ -105,8 +105,8 @@ def test_each_english_example_says_what_the_japanese_one_beside_it_says():
         for one, other in [*texts, (japanese.response, english.response)]:
             assert one.endswith("？") == other.endswith("?"), (one, other)
     # What stays the same from level to level in Japanese does so in English.
-    for one, other in pairwise(found):
-        assert (one[1].context == other[1].context) == (one[2].context == other[2].context)
+    for (_, japanese, english), (_, other_japanese, other_english) in pairwise(found):
+        assert (japanese.context == other_japanese.context) == (english.context == other_english.context)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def suspect(*numbers: int) -> Behaviour:
     return answer
 
 
-def schema_of(request: Request) -> dict[str, Any]:
+def schema_of(request: Mapping[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = request["response_format"]["json_schema"]["schema"]
     return schema
 
