@@ -37,6 +37,11 @@ class JudgingTask:
     references: tuple[str, ...] = ()
     lane: Lane = "interactive"
 
+    @property
+    def screen(self) -> bool:
+        """Whether the verdict is also to say if a text addresses its evaluator."""
+        return self.options.screens(self.rubric.version)
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -199,11 +204,23 @@ class CallCache(Protocol):
 
 
 class RubricSource(Protocol):
-    """Where rubrics come from. `get` raises UnknownRubric."""
+    """Where rubrics come from. `get` and `nearest` raise UnknownRubric."""
 
-    def get(self, rubric_id: str) -> Rubric: ...
+    def get(self, name: str) -> Rubric:
+        """The rubric of that id in its newest version, or with `id@version` in that one."""
+        ...
 
-    def list(self) -> list[Rubric]: ...
+    def nearest(self, name: str) -> Rubric:
+        """The same, or the newest version where that one is gone: for what has been scored already."""
+        ...
+
+    def versions(self, rubric_id: str) -> Sequence[int]:
+        """The versions of an id, oldest first."""
+        ...
+
+    def list(self) -> list[Rubric]:
+        """The newest version of each, by id."""
+        ...
 
 
 @dataclass(frozen=True)

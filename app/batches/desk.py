@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from app.batch_ports import BatchFilter, BatchStore, JobQueue, KeyedAnswer
@@ -22,6 +23,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
 from app.domain.estimate import EstimateReport
 from app.domain.evaluation import Usage
+from app.domain.rubric import split_name
 from app.domain.summary import Summary
 from app.pipeline import Instruments
 from app.ports import CallCache
@@ -88,6 +90,9 @@ class BatchDesk:
         if intake.options.mode == "provider-batch" and self._provider is None:
             detail = f"the judge {self._instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
             raise InvalidRequest(detail, pointer="/mode")
+        # Pinned, so that every candidate is judged by one version, whatever is installed by then.
+        rubric = self._instruments.rubrics.get(intake.options.rubric)
+        intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
         unit_cost_usd = await admit(intake, self._instruments)
         await self._require_room(project, intake.candidates)
         # Made here rather than read back: a worker may be at it before the caller hears of it, and a replay says the
@@ -215,7 +220,8 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
         name=options.name,
         status="queued",
         mode=options.mode,
-        rubric=options.rubric,
+        rubric=split_name(options.rubric)[0],
+        rubric_version=split_name(options.rubric)[1],
         path=options.path,
         relevance=options.relevance,
         judge=options.judge,

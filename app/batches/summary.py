@@ -31,6 +31,7 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch) -> Summary:
         name=batch.name,
         status=batch.status,
         rubric=batch.rubric,
+        rubric_version=batch.rubric_version,
         counts=count_statuses(tally, batch.counts.total),
         coverage=cover(rubric, tally, batch.counts.total),
         aspects={name: summarize_aspect(aspects.get(name), tally.aspects.get(name, UNSEEN)) for name in names},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from app.domain.comparison import GateReport, Run
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import SaitenError
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
-from app.domain.rubric import Rubric
+from app.domain.rubric import Rubric, split_name
+from app.domain.signature import read_signature
 from app.domain.validation import validate
 from app.meta.runs import scales_of
 from app.settings import read_settings
@@ -49,6 +50,8 @@ async def run_gate(job: Job, told: Progress) -> GateReport:
         baseline = None
         if settings.baseline is not None and job.record is None:
             baseline = await find(place, settings.baseline, "baseline", settings)
+        settings = await keep_version(place, candidate, baseline, settings)
+        job = replace(job, settings=settings)
         await check_plan(place, job, candidate, baseline)
         if isinstance(candidate, Items) or isinstance(baseline, Items):
             name_judge(settings)
@@ -61,6 +64,29 @@ async def run_gate(job: Job, told: Progress) -> GateReport:
             limit = f"{settings.timeout_seconds:g} s"
             raise SaitenError(f"not everything was scored within {limit}; what was begun is cancelled") from None
         return await judge(place, job, tried, before, check)
+
+
+async def keep_version(place: Place, candidate: Found, baseline: Found | None, settings: GateSettings) -> GateSettings:
+    """The settings with the baseline's version of the rubric, said once, where items are to be scored and no version is
+    named: a version that came with an upgrade is no change of the candidate."""
+    if not isinstance(candidate, Items) or baseline is None or isinstance(baseline, Items):
+        return settings
+    before = baseline.rubric_name if isinstance(baseline, Batch) else name_rubric(baseline)
+    rubric_id, version = split_name(before)
+    named = options_of(candidate, settings).get("rubric")
+    if version is None or named not in {None, rubric_id}:
+        return settings
+    newest, kept = await place.rubric(named or settings.rubric), await place.rubric(before)
+    if before == newest.name or before != kept.name:  # or that version is not there any more
+        return settings
+    click.echo(f"rubric: {before}, as the baseline; --rubric {newest.name} asks for the newest", err=True)
+    return settings.model_copy(update={"rubric": before})
+
+
+def name_rubric(run: Run) -> str:
+    """The rubric that the signatures of a run name, with its version; empty where they name several, or none."""
+    names = {read_signature(signature).get("rubric", "") for signature in run.signatures}
+    return names.pop() if len(names) == 1 else ""
 
 
 def name_judge(settings: GateSettings) -> None:
@@ -155,7 +181,7 @@ def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
     if isinstance(found, Items):
         own = options_of(found, settings)
     elif isinstance(found, Batch):
-        own = found.model_dump()
+        own = {**found.model_dump(), "rubric": found.rubric_name}
     return {name: own.get(name, default) for name, default in settings.model_dump(include=ASKED).items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,7 +26,7 @@ from app.domain.comparison import GateReport
 from app.domain.errors import SettingsInvalid
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import Value
-from app.domain.rubric import Rubric
+from app.domain.rubric import Rubric, split_name
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument
 from app.governance.acting import acting_as
@@ -51,7 +51,9 @@ class Place(Protocol):
         """The newest completed batch of that name."""
         ...
 
-    async def rubric(self, rubric_id: str) -> Rubric: ...
+    async def rubric(self, name: str) -> Rubric:
+        """The rubric, `id` or `id@version`; its newest version where that one is gone."""
+        ...
 
     def results(self, batch_id: str) -> AsyncIterator[str]:
         """The results as lines of JSON."""
@@ -97,8 +99,8 @@ class Here:
         found = await self.service.desk.list(PROJECT, wanted, after=None, limit=1)
         return found[0] if found else None
 
-    async def rubric(self, rubric_id: str) -> Rubric:
-        return self.service.instruments.rubrics.get(rubric_id)
+    async def rubric(self, name: str) -> Rubric:
+        return self.service.instruments.rubrics.nearest(name)
 
     async def results(self, batch_id: str) -> AsyncIterator[str]:
         async for page in self.service.desk.results(PROJECT, batch_id, after=-1, limit=None):
@@ -119,6 +121,7 @@ class ListedRubric(Value):
     model_config = ConfigDict(extra="ignore")
 
     id: str
+    versions: tuple[int, ...] = ()
 
 
 class ListedRubrics(Value):
@@ -154,12 +157,23 @@ class There:
         found = self._object(await ask(self.client, "GET", "/v1/batches", params=query)).get("items")
         return understand(Batch, json.dumps(found[0]).encode()) if found else None
 
-    async def rubric_ids(self) -> list[str]:
+    async def rubric_versions(self) -> dict[str, Sequence[int]]:
+        """The versions of each rubric by id; none of a service that does not tell them."""
         content = (await ask(self.client, "GET", "/v1/rubrics")).content
-        return [one.id for one in understand(ListedRubrics, content).rubrics]
+        return {one.id: one.versions for one in understand(ListedRubrics, content).rubrics}
 
-    async def rubric(self, rubric_id: str) -> Rubric:
-        found = self._object(await ask(self.client, "GET", f"/v1/rubrics/{quote(rubric_id, safe='')}"))
+    async def rubric(self, name: str) -> Rubric:
+        try:
+            return await self.exact_rubric(name)
+        except ServiceRefused:
+            rubric_id, version = split_name(name)
+            if version is None:
+                raise
+            return await self.exact_rubric(rubric_id)
+
+    async def exact_rubric(self, name: str) -> Rubric:
+        """The rubric in that very version. Raises ServiceRefused where the service does not have it."""
+        found = self._object(await ask(self.client, "GET", f"/v1/rubrics/{quote(name, safe='')}"))
         found.pop("digest", None)
         return understand(Rubric, json.dumps(found).encode())
 

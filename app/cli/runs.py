@@ -165,7 +165,7 @@ async def run_of(place: Place, found: Batch | Run) -> Run:
     lines = [line async for line in place.results(found.id)]
     values = [(f"{found.id}:{number}", parse(found.id, line.encode())) for number, line in enumerate(lines, start=1)]
     name = f"{found.name} ({found.id})" if found.name else found.id
-    return make_run(name, read_results(values), await place.rubric(found.rubric))
+    return make_run(name, read_results(values), await place.rubric(found.rubric_name))
 
 
 async def save_results(place: Place, batch: Batch, path: str) -> None:

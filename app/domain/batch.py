@@ -20,8 +20,9 @@ from app.domain.evaluation import (
     RelevanceOptions,
     Usage,
 )
-from app.domain.model import Finite, Id, Value, listed
+from app.domain.model import Finite, RubricName, Value, listed
 from app.domain.policy import Integrity, TextKeeping
+from app.domain.rubric import name_version
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
@@ -61,7 +62,9 @@ class BatchOptions(Value):
     """What all items of a batch have in common. `budget_usd` stops the batch before it is passed."""
 
     name: BatchName | None = None
-    rubric: Id = "ja-dialogue"
+    rubric: RubricName = Field(
+        default="ja-dialogue", description="the rubric's id, or `id@version`; without a version it is the newest"
+    )
     path: PathChoice = "source"
     relevance: RelevanceOptions | None = Field(default_factory=RelevanceOptions)
     judge: JudgeOptions = Field(default_factory=JudgeOptions)
@@ -167,6 +170,9 @@ class Batch(Value):
     pause_detail: str | None = None
     mode: Mode = "live"
     rubric: str
+    rubric_version: int | None = Field(
+        default=None, description="null where a batch of an earlier release has no result that tells it"
+    )
     path: PathChoice
     relevance: RelevanceOptions | None
     judge: JudgeOptions
@@ -185,6 +191,11 @@ class Batch(Value):
     created_at: Annotated[datetime, Field(strict=False)]
     started_at: Annotated[datetime | None, Field(strict=False)] = None
     finished_at: Annotated[datetime | None, Field(strict=False)] = None
+
+    @property
+    def rubric_name(self) -> str:
+        """The rubric with its version, where that is known."""
+        return name_version(self.rubric, self.rubric_version)
 
 
 class Failure(Value):

@@ -8,12 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from app.domain.dialogue import Context, Dialogue, MetadataKey, MetadataValue, Text, limits_of
-from app.domain.model import Finite, Id, Value, listed
+from app.domain.model import Finite, Id, RubricName, Value, listed
 from app.domain.policy import Integrity
 from app.domain.reliability import Reliability
 
 Path = Literal["source", "english"]
 PathChoice = Literal["source", "english", "both"]
+SCREENED_FROM = 2
+"""The version of a rubric from which on the judge is asked whether a text addresses it, unless a request says."""
+
 UnratedReason = Literal["missing", "out-of-scale", "unparseable", "refused", "truncated", "content-filter"]
 
 
@@ -74,12 +77,22 @@ class JudgeOptions(Value):
     samples: Annotated[int, Field(ge=1), AfterValidator(check_samples)] = 1
     expected: bool = False
     explain: bool = False
+    screen: bool | None = Field(
+        default=None,
+        description="whether the verdict also says if a text addresses its evaluator; null: from version 2 of a rubric",
+    )
+
+    def screens(self, version: int) -> bool:
+        """Whether the judge is asked that by a rubric of this version: what version 1 asks stays as it was."""
+        return version >= SCREENED_FROM if self.screen is None else self.screen
 
 
 class EvaluationRequest(Value):
     """One dialogue context with one response to be scored."""
 
-    rubric: Id = "ja-dialogue"
+    rubric: RubricName = Field(
+        default="ja-dialogue", description="the rubric's id, or `id@version`; without a version it is the newest"
+    )
     context: Context
     response: Text
     path: PathChoice = "source"
@@ -162,6 +175,7 @@ class JudgeProvenance(Value):
     prompt: str | None = Field(default=None, description="digest of the prompt's fixed part")
     parameters: dict[str, Any] = Field(default_factory=dict)
     dropped: Annotated[tuple[str, ...], listed()] = ()
+    screen: bool = Field(default=False, description="whether the verdict was to say if a text addresses its evaluator")
 
 
 class Usage(Value):

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from app.domain.dialogue import Context, Text
 from app.domain.evaluation import JudgeOptions, PathChoice
-from app.domain.model import Id, Value, listed
+from app.domain.model import Id, RubricName, Value, listed
 from app.domain.reports import Undefined
 
 
@@ -96,7 +96,7 @@ class JudgeCheckRequest(Value):
     those of now in their place. A `reference` is the caller's to keep: where it is of other anchors, the answer has the
     ratings to keep instead, and what the service has stored stays."""
 
-    rubric: Id = "ja-dialogue"
+    rubric: RubricName = "ja-dialogue"
     path: PathChoice = "source"
     judge: JudgeOptions = Field(default_factory=JudgeOptions)
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05

@@ -13,6 +13,8 @@ from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
 from app.domain.rubric import Rubric
 
 NONE = "-"
+SAITEN = "saiten"
+"""The piece with the project's version. Two runs with different ones are comparable."""
 
 
 def sign(pieces: Mapping[str, str]) -> str:
@@ -30,6 +32,11 @@ def read_signature(signature: str) -> dict[str, str]:
     """The pieces of a line that `sign` wrote, by name, in their order. A value may hold colons."""
     pairs = (piece.partition(":") for piece in signature.split("|") if piece)
     return {key: value for key, _, value in pairs}
+
+
+def read_comparable(signature: str) -> dict[str, str]:
+    """The pieces that can change a score: all but Saiten's own version."""
+    return {key: value for key, value in read_signature(signature).items() if key != SAITEN}
 
 
 def differences(one: str, other: str) -> dict[str, tuple[str, str]]:
@@ -56,6 +63,8 @@ def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[s
         "dropped": ",".join(sorted(provenance.dropped)) or NONE,
         "samples": str(options.samples),
         "expected": "yes" if options.expected else "no",
+        # Only where it is so: signatures of earlier releases do not have the piece.
+        **({"screen": "yes"} if provenance.screen else {}),
     }
 
 
@@ -82,7 +91,7 @@ def show_baseline(source: str, baseline: float) -> str:
 
 def describe_rubric(version: str, rubric: Rubric) -> dict[str, str]:
     """The first pieces: Saiten's version, the rubric and the digest of its meaning."""
-    return {"saiten": version, "rubric": f"{rubric.id}@{rubric.version}", "digest": rubric.digest[:12]}
+    return {SAITEN: version, "rubric": f"{rubric.id}@{rubric.version}", "digest": rubric.digest[:12]}
 
 
 def merge_paths(source: Mapping[str, str], english: Mapping[str, str]) -> dict[str, str]:

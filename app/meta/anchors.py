@@ -73,7 +73,9 @@ class AnchorCheck:
 
     def _key(self, rubric: Rubric, request: JudgeCheckRequest) -> str:
         """Which judge is asked what: as it is asked for, since what the endpoint makes of that is what may move."""
-        options = request.judge.model_dump(exclude={"model"})
+        options = request.judge.model_dump(exclude={"model"}, exclude_defaults=True)
+        # Those of the first release always: ratings that it stored are still to be found.
+        options |= request.judge.model_dump(include={"samples", "expected", "explain"})
         return digest([rubric.id, rubric.digest, request.path, self._judge(request), options])
 
     async def _rate(

@@ -19,6 +19,7 @@ from app.domain.errors import InvalidRequest
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import CorrelationReport, Report
+from app.domain.rubric import split_name
 from app.meta.anchors import AnchorCheck
 from app.meta.ratings import read_ratings
 from app.meta.readers import make_reader
@@ -93,7 +94,7 @@ class MetaDesk:
         for batch_id in named:
             batch = await self._batches.find(project, batch_id)
             if batch is not None:  # else the store says which rating names none
-                rubrics[batch_id] = batch.rubric
+                rubrics[batch_id] = batch.rubric_name
         scored = [rating.evaluation for rating in ratings if rating.evaluation is not None]
         rubrics.update(await self._ratings.rubrics_of(project, scored))
         scales = self._scales_of(set(rubrics.values()))
@@ -106,8 +107,8 @@ class MetaDesk:
 
     def _scales_of(self, rubrics: Collection[str]) -> dict[str, Scales]:
         """What may be rated by each of the rubrics that are still there: of one that is gone, anything."""
-        known = {rubric.id: rubric for rubric in self._rubrics.list()}
-        return {name: scales_to_rate(known[name]) for name in rubrics if name in known}
+        known = {rubric.id for rubric in self._rubrics.list()}
+        return {name: scales_to_rate(self._rubrics.nearest(name)) for name in rubrics if split_name(name)[0] in known}
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
@@ -185,7 +186,7 @@ class MetaDesk:
         wanted = adapt(request, batches)
         best: dict[str, float] = {}
         for batch in batches:
-            best |= best_of(self._rubrics.get(batch.rubric))
+            best |= best_of(self._rubrics.nearest(batch.rubric_name))
         table = await tabulate(self._batches, project, batches)
         by_scores = uses_scores(wanted)
         ratings = [] if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
@@ -274,7 +275,7 @@ class MetaDesk:
     async def _check_of(self, project: str, batch_id: str) -> JudgeCheck:
         batch = await find_batch(self._batches, project, batch_id)
         path = "source" if batch.path == "both" else batch.path
-        request = JudgeCheckRequest(rubric=batch.rubric, path=path, judge=batch.judge)
+        request = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
         try:
             return await self._anchors.check(project, request)
         except InvalidRequest as error:
@@ -283,6 +284,6 @@ class MetaDesk:
 
     async def _run(self, project: str, batch_id: str) -> Run:
         batch = await find_batch(self._batches, project, batch_id)
-        rubric = self._rubrics.get(batch.rubric)
+        rubric = self._rubrics.nearest(batch.rubric_name)
         items = await read_items(self._batches, project, batch)
         return await asyncio.to_thread(assemble_run, batch, items, rubric)

@@ -100,7 +100,7 @@ class Overviews:
             raise InvalidRequest(f"name 1 to {MOST_BATCHES} batches", pointer="/batches")
         batches = [await find_batch(self._batches, project, batch_id) for batch_id in ids]
         check_batches(batches)
-        rubric = self._rubrics.get(batches[0].rubric)
+        rubric = self._rubrics.nearest(batches[0].rubric_name)
         table = await tabulate(self._batches, project, batches)
         ratings = await read_ratings(self._ratings, project, ids)
         return await self._compute(lambda: oversee(ids, table, ratings, rubric, aspects=aspects, alpha=alpha))
@@ -108,7 +108,7 @@ class Overviews:
 
 def check_batches(batches: Sequence[Batch]) -> None:
     """Raises InvalidRequest for what cannot be looked at together."""
-    rubrics = list(dict.fromkeys(batch.rubric for batch in batches))
+    rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
     if len(rubrics) > 1:
         raise InvalidRequest(f"the batches have different rubrics: {', '.join(rubrics)}", pointer="/batches")
     total = sum(batch.counts.total for batch in batches)

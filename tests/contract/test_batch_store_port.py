@@ -198,6 +198,14 @@ async def test_batches_are_filtered(store: BatchStore) -> None:
 
     assert await ids(name="a") == ["ba_1"]
     assert await ids(rubric="other") == ["ba_3"]
+    await make_batch(
+        store, "ba_4", 1, project="versions", rubric="other@2", metadata={"rubric": "other@1", "path": "x"}
+    )
+    for rubric, expected in {"other": ["ba_4"], "other@2": ["ba_4"], "other@1": [], "other_": []}.items():
+        found = await store.list("versions", BatchFilter(rubric=rubric), after=None, limit=9)
+        assert [(batch.id, batch.rubric, batch.rubric_version) for batch in found] == [
+            (batch_id, "other", 2) for batch_id in expected
+        ]
     assert await ids(status="queued") == ["ba_2", "ba_1"]
     assert await ids(status="receiving") == []
     assert await ids(metadata={"x": "1"}) == ["ba_2", "ba_1"]

@@ -31,6 +31,7 @@ from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation, Usage
 from app.domain.redaction import ERASED_CODE
+from app.domain.rubric import split_name
 from app.domain.tally import Tally
 from app.ports import StoredAnswer
 from app.scores import failed_scores, scores_of
@@ -226,7 +227,8 @@ class FakeBatchStore:
             pause_reason=kept.pause[0],
             pause_detail=kept.pause[1],
             mode=options.mode,
-            rubric=options.rubric,
+            rubric=split_name(options.rubric)[0],
+            rubric_version=split_name(options.rubric)[1],
             path=options.path,
             relevance=options.relevance,
             judge=options.judge,
@@ -509,7 +511,8 @@ class FakeBatchStore:
 
 
 def fits(batch: Batch, wanted: BatchFilter) -> bool:
-    exact = ((wanted.name, batch.name), (wanted.rubric, batch.rubric), (wanted.status, batch.status))
+    rubric = batch.rubric_name if "@" in (wanted.rubric or "") else batch.rubric
+    exact = ((wanted.name, batch.name), (wanted.rubric, rubric), (wanted.status, batch.status))
     named = all(want is None or want == has for want, has in exact)
     return named and all(batch.metadata.get(key) == value for key, value in wanted.metadata.items())
 

@@ -45,6 +45,7 @@ def read_reply(reply: Reply, question: Question) -> Reading:
     """What a reply says of the aspects it was asked about."""
     if not reply.completion:
         return rate_nothing(question.aspects, "unparseable", NO_COMPLETION)
+    prompt = question.prompt(structured=reply.structured)
     return read_verdict(
         reply.content,
         aspects=question.aspects,
@@ -53,5 +54,6 @@ def read_reply(reply: Reply, question: Question) -> Reading:
         explain=question.options.explain,
         finish_reason=reply.finish_reason,
         refusal=reply.refusal,
-        canary=question.prompt(structured=reply.structured).canary,
+        canary=prompt.canary,
+        screen=prompt.screen,
     )

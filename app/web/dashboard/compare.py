@@ -111,7 +111,7 @@ async def gather(
     service: Service, project: str, speech: Speech, asked: Asked, both: tuple[Batch, Batch]
 ) -> dict[str, Any]:
     """The state of the page, and what it takes to show it."""
-    rubric = find_rubric(service, both[1].rubric)
+    rubric = find_rubric(service, both[1].rubric_name)
     obstacle = find_obstacle(service, both)
     if obstacle is not None or rubric is None:
         return obstacle or {"state": "gone"}

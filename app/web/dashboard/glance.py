@@ -46,7 +46,7 @@ async def glance(service: Service, project: str, speech: Speech, pairs: Sequence
 
 async def look(service: Service, project: str, speech: Speech, batch: Batch, before: Batch) -> Glance:
     """One of them."""
-    rubric = find_rubric(service, batch.rubric)
+    rubric = find_rubric(service, batch.rubric_name)
     large = max(batch.counts.total, before.counts.total) > LARGEST
     if rubric is None or large or find_obstacle(service, (before, batch)) is not None:
         return Glance(batch, before, "unknown")

@@ -87,7 +87,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class RunGroup:
-    """The runs of one rubric; `rubric` is None for one that is not installed any more."""
+    """The runs of one rubric, `id` with its version; `rubric` is None for one that is not installed any more."""
 
     id: str
     rubric: Rubric | None
@@ -156,7 +156,7 @@ async def make_rows(service: Service, project: str, batches: Sequence[Batch]) ->
 
 def make_row(service: Service, batch: Batch, summaries: Mapping[str, Summary], befores: Mapping[str, Batch]) -> RunRow:
     """One run."""
-    summary, rubric = summaries.get(batch.id), find_rubric(service, batch.rubric)
+    summary, rubric = summaries.get(batch.id), find_rubric(service, batch.rubric_name)
     return RunRow(
         batch=batch,
         summary=summary,
@@ -169,15 +169,15 @@ def make_row(service: Service, batch: Batch, summaries: Mapping[str, Summary], b
 
 
 def group(service: Service, rows: Sequence[RunRow]) -> list[RunGroup]:
-    """The runs by rubric, that of the newest run first: within a group all have the same aspects."""
+    """The runs by rubric and version, that of the newest run first: within a group all have the same aspects."""
     by_rubric: dict[str, list[RunRow]] = {}
     for row in rows:
-        by_rubric.setdefault(row.batch.rubric, []).append(row)
+        by_rubric.setdefault(row.batch.rubric_name, []).append(row)
     groups = []
-    for rubric_id, members in by_rubric.items():
-        rubric = find_rubric(service, rubric_id)
+    for name, members in by_rubric.items():
+        rubric = find_rubric(service, name)
         columns = columns_of(rubric) if rubric else ()
-        groups.append(RunGroup(rubric_id, rubric, columns, tuple(members)))
+        groups.append(RunGroup(name, rubric, columns, tuple(members)))
     return groups
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, UnknownRubric
 from app.domain.evaluation import Unrated
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest, PooledDrift
+from app.domain.model import digest
+from app.domain.rubric import Rubric
 from app.meta.anchors import AT_ONCE, MOST_CALLS, MOST_RUNS, RECORDED_FOR_ONE, RECORDED_RUNS, count_runs, load_anchors
 from app.ports import Judgement, JudgingTask
 from tests.support.fake_judge import FakeJudge, hash_opinion
-from tests.unit.meta.conftest import KO, Bench
+from tests.unit.meta.conftest import KO, Bench, build_bench
 
 ANCHORS = load_anchors("ko-comment")
 TEXTS = {anchor.response: number for number, anchor in enumerate(ANCHORS)}
@@ -228,3 +231,22 @@ def test_a_check_asks_as_often_as_150_calls_allow(asked: dict[str, Any], stored:
     request = JudgeCheckRequest.model_validate({"rubric": "ko-comment", **asked})
     assert count_runs(KO, len(ANCHORS), request, check=False) == stored
     assert count_runs(KO, len(ANCHORS), request, check=True) == checked
+
+
+async def test_ratings_that_the_first_release_stored_are_still_found(bench: Bench) -> None:
+    options = {"expected": False, "explain": False, "samples": 1}
+    stored_under = digest([KO.id, KO.digest, "source", "fake/fake-1", options])
+    assert bench.anchors._key(KO, JudgeCheckRequest(rubric="ko-comment")) == stored_under
+    assert bench.anchors._key(KO, JudgeCheckRequest.model_validate({"judge": {"screen": True}})) != stored_under
+
+
+async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id() -> None:
+    newer = Rubric.model_validate_json(json.dumps(json.loads(KO.model_dump_json()) | {"version": KO.version + 1}))
+    bench = build_bench(newer)
+    first = await check(bench, rubric=f"ko-comment@{KO.version}")
+    assert {task.rubric.version for task in bench.judge.tasks} == {KO.version}
+    assert (first.verdict, first.anchors) == ("recorded", len(ANCHORS))
+    other = await check(bench)  # the newest: another measure, which is stored beside the first
+    assert other.verdict == "recorded"
+    assert "nothing was stored of this judge yet" in other.detail
+    assert (await check(bench, rubric=f"ko-comment@{KO.version}")).verdict == "steady"

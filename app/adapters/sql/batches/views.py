@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,8 @@ from app.batch_ports import BatchFilter, age_of_oldest
 from app.domain.batch import Batch, BatchOptions, Counts
 from app.domain.evaluation import Usage
 from app.domain.policy import TextKeeping
+from app.domain.rubric import split_name
+from app.domain.signature import read_signature
 
 SEEN = batches.c.status != RECEIVING
 
@@ -111,12 +113,13 @@ def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
         (NAME_START, wanted.name and wanted.name[:NAME_START_CHARACTERS]),
         # Not the column alone: SQLite would put its value into what is asked of the beginning, and miss the index.
         (batches.c.name.concat(""), wanted.name),
-        (batches.c.rubric, wanted.rubric),
+        (batches.c.rubric, wanted.rubric and split_name(wanted.rubric)[0]),
         (batches.c.status, wanted.status),
     )
     entry = batch_metadata.c
     return [
         *contain(wanted.text),
+        *scored_by(wanted.rubric),
         *(column == value for column, value in exact if value is not None),
         *(
             exists().where(entry.batch_id == batches.c.id, entry.key == key, entry.value == value)
@@ -133,6 +136,27 @@ def contain(text: str | None) -> Sequence[ColumnElement[bool]]:
     said = exists().where(entry.batch_id == batches.c.id, entry.value.icontains(text, autoescape=True))
     named = (column.icontains(text, autoescape=True) for column in (batches.c.id, batches.c.name))
     return [or_(said, *named)]
+
+
+def scored_by(rubric: str | None) -> Sequence[ColumnElement[bool]]:
+    """That the batch is by this version of its rubric, where the name has one: its results say so, or its options."""
+    if rubric is None or split_name(rubric)[1] is None:
+        return []
+    signature, options = batch_signatures.c, batches.c.options
+    signed = signature.signature.contains(f"|rubric:{rubric}|", autoescape=True)
+    # No metadata look like this: their values are texts, and a quote within a text is escaped.
+    asked = options.like(f'%"rubric":"{rubric.replace("_", "/_")}","path":%"metadata":{{%', escape="/")
+    # Of a batch of an earlier release only its results say it.
+    return [or_(exists().where(signature.batch_id == batches.c.id, signed), asked)]
+
+
+def find_version(asked: str, signatures: Iterable[str]) -> int | None:
+    """The version of a batch's rubric: the one in its options, else that of its results, if they have one."""
+    version = split_name(asked)[1]
+    if version is not None:
+        return version
+    found = {split_name(read_signature(signature).get("rubric", ""))[1] for signature in signatures}
+    return found.pop() if len(found) == 1 else None
 
 
 async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -160,6 +184,7 @@ def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
         pause_detail=row.pause_detail,
         mode=row.mode,
         rubric=row.rubric,
+        rubric_version=find_version(options.rubric, signatures),
         path=options.path,
         relevance=options.relevance,
         judge=options.judge,
