@@ -359,7 +359,7 @@ def announce(service: Service) -> None:
     """Says once which judge rates, and why."""
     settings, judge = service.settings, service.instruments.judge
     if judge.kind == "lexical":
-        why = "as SAITEN_JUDGE says" if settings.judge else "because OPENAI_API_KEY is not set"
+        why = "as SAITEN_JUDGE says" if settings.judge else "because neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
         logger.warning("judge: lexical, %s; it is a baseline and a smoke test, not an LLM judge", why)
     else:
         logger.info("judge: %s, model %s", judge.kind, judge.default_model)

@@ -111,8 +111,7 @@ def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
         return FlowControl(LocalFlowState(bounds))
     from app.adapters.redis.flow import RedisFlowState, scope_of
 
-    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
-    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", key), bounds))
+    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds))
 
 
 def open_limiter(redis: Redis | None) -> RequestLimiter:
@@ -127,7 +126,8 @@ def open_limiter(redis: Redis | None) -> RequestLimiter:
 
 
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
-    """The judge that the settings name; `lexical` is never a fallback for another."""
+    """The judge that the settings name; `lexical` is never a fallback for another. Raises SettingsInvalid."""
+    settings.check_judge()
     if settings.judge_kind == "lexical":
         from app.adapters.lexical_judge import LexicalJudge
 
@@ -136,9 +136,9 @@ def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
     from app.adapters.openai_judge import OpenAIJudge
 
     return OpenAIJudge(
-        api_key=settings.openai_api_key.get_secret_value() if settings.openai_api_key else "",
+        api_key=settings.judge_key,
         base_url=settings.openai_base_url,
-        model=settings.model,
+        model=settings.judge_model,
         calls=calls,
         prices=read_prices(Path(settings.prices) if settings.prices else None),
         timeout_seconds=settings.judge_timeout_seconds,
@@ -219,7 +219,7 @@ def open_provider(
     instruments: Instruments,
 ) -> ProviderRun | None:
     """The provider's own batch mode; None where the judge has none."""
-    if settings.judge_kind != "openai" or settings.openai_api_key is None:
+    if settings.judge_kind != "openai" or not settings.judge_key:
         return None
     from app.adapters.openai.provider_batch import OpenAIProviderBatches
     from app.adapters.openai_judge import OpenAIJudge
@@ -229,7 +229,7 @@ def open_provider(
     if not isinstance(instruments.judge, OpenAIJudge):
         return None
     provider = OpenAIProviderBatches(
-        api_key=settings.openai_api_key.get_secret_value(),
+        api_key=settings.judge_key,
         base_url=settings.openai_base_url,
         timeout_seconds=settings.judge_timeout_seconds,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from app.adapters.openai.address import check_key, find_address
+from app.adapters.openai.address import check_address, check_key, find_address
 from app.adapters.openai.answers import Answer, Poll, summarize
 from app.adapters.openai.first_use import FirstUse
 from app.adapters.openai.forecast import Forecast
@@ -68,7 +68,7 @@ class OpenAIJudge:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._address = find_address(base_url)
+        self._address = check_address(find_address(base_url))
         key, url = check_key(api_key), self._address.url
         control = flow or open_local_flow(Bounds(concurrency), clock=clock, sleep=sleep)
 

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from app.domain.batch import BatchOptions, ItemId
 from app.domain.dialogue import Limits
-from app.domain.evaluation import EvaluationRequest
+from app.domain.errors import RubricRequired
+from app.domain.evaluation import EvaluationRequest, require_rubric
 from app.domain.model import pointer
 from app.domain.plain_text import printable
 from app.domain.redaction import is_covered
@@ -60,8 +61,10 @@ def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Item
             continue
         try:
             refuse_covered(value)
-            requests.append(validate(Item, {**defaults, **value}, limits))
-        except InvalidDocument as error:
+            request = validate(Item, {**defaults, **value}, limits)
+            require_rubric(request)
+            requests.append(request)
+        except (InvalidDocument, RubricRequired) as error:
             faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
     if faults:
         raise InvalidItems(shorten_faults(faults))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from app.domain.dialogue import Context, Dialogue, MetadataKey, MetadataValue, Text, limits_of
+from app.domain.dialogue import Context, Dialogue, MetadataKey, MetadataValue, Text, Utterance, limits_of
+from app.domain.errors import RubricRequired
 from app.domain.model import Finite, Id, Value, listed
+from app.domain.plain_text import is_korean
 from app.domain.policy import Integrity
 from app.domain.reliability import Reliability
 
@@ -101,6 +104,18 @@ class EvaluationRequest(Value):
     @property
     def references(self) -> tuple[str, ...]:
         return self.reference or ()
+
+
+def require_rubric(request: EvaluationRequest) -> None:
+    """Raises RubricRequired where the request names no rubric and is evidently not in the default one's language."""
+    if "rubric" not in request.model_fields_set and is_korean(texts_of(request.context, (request.response,))):
+        raise RubricRequired(["/rubric"])
+
+
+def texts_of(context: tuple[Utterance, ...], responses: Iterable[str]) -> Iterator[str]:
+    """What was said: each utterance of the context, and the responses."""
+    yield from (utterance.text for utterance in context)
+    yield from responses
 
 
 class Unrated(Value):

@@ -49,7 +49,7 @@ class ChatLine:
         self._largest_reply_bytes = largest_reply_bytes
         self._headers = {
             "Accept": "application/json",
-            "Authorization": f"Bearer {api_key}",
+            **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
             "Content-Type": "application/json",
             "User-Agent": f"saiten/{__version__}",
         }
