@@ -16,12 +16,13 @@ from app.adapters.rubric_files import RubricFiles, default_folder
 from app.batch_ports import BatchStore, JobQueue
 from app.call_cache import CachedCalls
 from app.domain.errors import SettingsInvalid
+from app.domain.plain_text import printable
 from app.flow.control import FlowControl
 from app.flow.local import LocalFlowState
 from app.flow.state import Bounds
 from app.governance_ports import RequestLimiter
-from app.ports import CallCache, Encoder, Judge, RubricSource, Telemetry, Translator
-from app.settings import Settings
+from app.ports import CallCache, Encoder, EncoderUnavailable, Judge, RubricSource, Telemetry, Translator
+from app.settings import Settings, variable_of
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from app.batches.provider_run import ProviderRun
     from app.pipeline import Instruments
 
+HUB_SECONDS = 5.0
 REDIS_SECONDS = 1.0
 """Whatever Redis does can be done without it: nobody waits longer."""
 
@@ -132,6 +134,7 @@ def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
         from app.adapters.lexical_judge import LexicalJudge
 
         return LexicalJudge()
+    from app.adapters.openai.extra import read_extra
     from app.adapters.openai.prices import read_prices
     from app.adapters.openai_judge import OpenAIJudge
 
@@ -144,6 +147,8 @@ def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
         timeout_seconds=settings.judge_timeout_seconds,
         deadline_seconds=settings.judge_deadline_seconds,
         max_attempts=settings.judge_attempts,
+        malformed_retries=settings.judge_malformed_retries,
+        extra=read_extra(settings.judge_extra),
         flow=flow,
     )
 
@@ -199,6 +204,31 @@ def open_encoder(settings: Settings) -> Encoder | None:
         threads=settings.encoder_threads,
         timeout_seconds=None,
     )
+
+
+def find_encoder_faults(settings: Settings) -> list[str]:
+    """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
+    hub: in a thread."""
+    from app.adapters.bertscore.loading import ENCODER
+    from app.adapters.huggingface.sources import locate
+
+    faults = []
+    named = {
+        "encoder": settings.encoder,
+        **{f"encoder_{language}": name for language, name in settings.encoders.items()},
+    }
+    for field, name in named.items():
+        if name is None or settings.encoder == "off":
+            continue
+        try:
+            ENCODER.require_installed()
+            locate(ENCODER, name, HUB_SECONDS)
+        except EncoderUnavailable as error:
+            shown = f"{variable_of(field)}={printable(name[:128])}"
+            faults.append(
+                f"{shown}: {printable(str(error))}; ratings stand, and blended values are null until it is there"
+            )
+    return faults
 
 
 def describe_encoder(settings: Settings) -> dict[str, str] | None:

@@ -103,6 +103,17 @@ class Settings(BaseSettings):
         default=120.0, gt=0, description="time limit of a judge call with its retries"
     )
     judge_attempts: int = Field(default=5, ge=1, le=20, description="tries of one judge call")
+    judge_malformed_retries: int = Field(
+        default=2,
+        ge=0,
+        le=10,
+        description="how often the judge is asked again for a reply that does not validly rate every aspect",
+    )
+    judge_extra: Name = Field(
+        default=None,
+        description="a JSON object of further members of every request to the judge's endpoint, and what requests may"
+        " choose of them as `judge.extra`; see judges.md",
+    )
     judge_concurrency: int = Field(
         default=32,
         ge=1,

@@ -13,9 +13,6 @@ from app.domain.estimate import EstimateReport
 from app.domain.rubric import Rubric
 from app.pipeline import Instruments
 
-TRIES = 2
-"""Calls that one question may take: a malformed reply is asked for again, and a budget must bear that."""
-
 OF_AN_ITEM = "/reference"
 """What of a request lies in the item; whatever else can be wrong by now lies in the options."""
 
@@ -66,7 +63,8 @@ async def admit(intake: Intake, instruments: Instruments) -> float | None:
             raise InvalidRequest(detail, pointer="/budget_usd")
         # Whatever looks like an attack is judged a second time, and which that is nobody knows yet.
         looks = 2 if options.integrity == "judge-twice" else 1
-        return looks * TRIES * report.unit_cost_usd
+        # A malformed reply is asked for again, and a budget must bear that.
+        return looks * instruments.tries * report.unit_cost_usd
     if items_matter(options, instruments.rubrics.get(options.rubric)):
         await estimate(intake, instruments)
         return None

@@ -79,6 +79,8 @@ class GateCommand(click.Command):
     type=click.Choice(["openai", "lexical"]),
     help="Which judge rates (SAITEN_JUDGE). Where CI is set, lexical rates only if it is named here.",
 )
+@click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, for a file of items (0).")
+@click.option("--max-tokens", type=click.IntRange(1), help="Longest reply of the judge, for a file of items (2048).")
 @click.option("--name", metavar="NAME", help="Name of the batch that a file of items becomes.")
 @click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
@@ -104,6 +106,8 @@ class GateCommand(click.Command):
 def command(
     config: str | None,
     judge_kind: str | None,
+    temperature: float | None,
+    max_tokens: int | None,
     max_drop: tuple[str, ...],
     min_mean: tuple[str, ...],
     junit: str | None,
@@ -127,7 +131,12 @@ def command(
     given = {key: value for key, value in options.items() if value is not None}
     if rules := read_rules(min_mean, max_drop):
         given["rules"] = rules
-    settings = make_settings(read_gate_file(config), given, NAME if config is None else config)
+    table = read_gate_file(config)
+    judge = {"temperature": temperature, "max_tokens": max_tokens}
+    if judge := {key: value for key, value in judge.items() if value is not None}:
+        own = table.get("judge", {})
+        table["judge"] = {**own, **judge} if isinstance(own, dict) else own
+    settings = make_settings(table, given, NAME if config is None else config)
     require_use(settings, junit, markdown, save, record)
     report = run(Job(settings, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
     try:
