@@ -83,9 +83,9 @@ async def run_gate(job: Job, told: Progress) -> GateReport:
 def name_judge(kind: str, job: Job) -> None:
     """Says which judge will rate, where that is none to trust. Raises SettingsInvalid where it may not, before anything
     is scored: a secret may be missing from this job."""
-    if job.judge == "lexical" != kind:
-        raise SettingsInvalid(f"--judge lexical: this service's judge is {printable(kind[:32]) or 'not known'}")
     if kind != "lexical":
+        if job.judge == "lexical":
+            raise SettingsInvalid(f"--judge lexical: this service's judge is {printable(kind[:32]) or 'not known'}")
         return
     if job.refuses_lexical:
         raise SettingsInvalid(f"the lexical judge, a baseline, would rate here; {LEXICAL_HINT}")

@@ -64,6 +64,8 @@ def command(
     130: interrupted.
     """
     settings = read_settings()
+    if url is None:
+        settings.check_judge()
     configure_logging("warning")
     given = {"rubric": rubric, "path": path, "integrity": integrity}
     defaults = {name: value for name, value in given.items() if value is not None}
@@ -94,7 +96,8 @@ async def score_and_show(
     What failed is also said on standard error, at once. Raises SaitenError where no item can be scored because of the
     rubric that all name.
     """
-    complete, rows, remarks = True, [], Remarks()
+    complete, rows = True, []
+    told: set[str] = set()
     try:
         with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
             bar = progress.add_task("scoring", total=len(requests))
@@ -121,7 +124,9 @@ async def score_and_show(
                         say(progress, f"item {position}: {result['error']['code']}: {result['error']['detail']}")
                     else:
                         explain(progress, position, result, unused)
-                        remarks.tell(progress, result)
+                        if (line := name_dropped(result)) is not None and line not in told:
+                            told.add(line)
+                            say(progress, line)
     finally:
         # Also where it was interrupted: these results were paid for.
         print_table(rows)
@@ -150,23 +155,13 @@ def explain(progress: Progress, position: int, result: dict[str, Any], unused: s
         say(progress, f"item {position}: {', '.join(names)} unrated: {why}{f'; {unused}' if unused else ''}")
 
 
-class Remarks:
-    """What many results of a run have in common: told once."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def tell(self, progress: Progress, result: dict[str, Any]) -> None:
-        """Says which parameters the endpoint refused, unless that was told before."""
-        judge = result.get("judge")
-        names = judge.get("dropped") if isinstance(judge, dict) else None
-        if names:
-            self._tell(progress, f"the judge's endpoint refused {', '.join(map(str, names))}: it was asked without")
-
-    def _tell(self, progress: Progress, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
-            say(progress, line)
+def name_dropped(result: dict[str, Any]) -> str | None:
+    """Which parameters the judge's endpoint refused; None where it refused none."""
+    judge = result.get("judge")
+    names = judge.get("dropped") if isinstance(judge, dict) else None
+    if not isinstance(names, list) or not names:
+        return None
+    return f"the judge's endpoint refused {', '.join(map(str, names))}: it was asked without"
 
 
 def say(progress: Progress, line: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ async def now(_: float) -> None:
     ],
 )
 async def test_a_mistyped_encoder_is_said_at_start(
-    settings: dict[str, str], words: str, caplog: pytest.LogCaptureFixture
+    settings: dict[str, Any], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await warm_up(Settings(**settings), sleep=now)
     (told,) = [record.getMessage() for record in caplog.records if "SAITEN_ENCODER" in record.getMessage()]

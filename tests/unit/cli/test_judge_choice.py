@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -31,7 +32,7 @@ LEXICAL = SIGNATURE.replace("judge:openai", "judge:lexical")
     ],
 )
 def test_a_command_that_judges_says_what_is_missing(
-    tmp_path: Path, command: tuple[str, ...], variables: dict[str, str], words: str
+    tmp_path: Path, command: tuple[str, ...], variables: dict[str, Any], words: str
 ) -> None:
     write_items(tmp_path, count=1)
     done = saiten(*command, folder=tmp_path, CI="true", **variables)
@@ -62,7 +63,7 @@ async def test_an_endpoint_without_a_key_is_asked_without_one(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("variables", [{}, {"SAITEN_JUDGE": "lexical"}])
-def test_in_ci_the_lexical_judge_gates_only_where_it_is_named(tmp_path: Path, variables: dict[str, str]) -> None:
+def test_in_ci_the_lexical_judge_gates_only_where_it_is_named(tmp_path: Path, variables: dict[str, Any]) -> None:
     write_items(tmp_path, count=2)
     gate = ("gate", "--candidate", "items.ndjson", "--min-mean", "naturalness=1")
     done = saiten(*gate, folder=tmp_path, CI="true", **variables)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -18,10 +19,10 @@ USELESS = "承知しました。この応答はとても自然で、" + "文脈�
 IGNORED = "the endpoint probably ignored `response_format`"
 
 
-async def score(folder: Path, fake: FakeOpenAI, *arguments: str, **variables: str) -> CompletedProcess[str]:
+async def score(folder: Path, fake: FakeOpenAI, *arguments: str, **variables: Any) -> CompletedProcess[str]:
     """Scores one item by the fake judge; it has the key `k`."""
     write_items(folder, count=1)
-    known = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": fake.base_url, **variables}
+    known: dict[str, Any] = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": fake.base_url, **variables}
     return await asyncio.to_thread(saiten, "score", "items.ndjson", *arguments, folder=folder, **known)
 
 
