@@ -62,6 +62,18 @@ async def test_an_endpoint_without_a_key_is_asked_without_one(tmp_path: Path) ->
     assert json.loads(done.stdout)["judge"]["kind"] == "openai"
 
 
+async def test_options_of_the_judge_reach_a_gates_items(tmp_path: Path) -> None:
+    write_items(tmp_path, count=1)
+    (tmp_path / "saiten.toml").write_text('[gate]\njudge = {model = "/models/qwen.gguf", temperature = 1}\n')
+    gate = ("gate", "--candidate", "items.ndjson", "--record", "base.ndjson", "--temperature", "0.5")
+    async with FakeOpenAI() as fake:
+        options = (*gate, "--max-tokens", "99")
+        done = await asyncio.to_thread(saiten, *options, folder=tmp_path, CI="true", OPENAI_BASE_URL=fake.base_url)
+        (request,) = fake.requests
+    assert done.returncode == 0, done.stderr
+    assert (request["model"], request["temperature"], request["max_tokens"]) == ("/models/qwen.gguf", 0.5, 99)
+
+
 @pytest.mark.parametrize("variables", [{}, {"SAITEN_JUDGE": "lexical"}])
 def test_in_ci_the_lexical_judge_gates_only_where_it_is_named(tmp_path: Path, variables: dict[str, Any]) -> None:
     write_items(tmp_path, count=2)
