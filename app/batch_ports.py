@@ -334,7 +334,7 @@ def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) 
 
 
 BOUGHT_SHARE = 4
-"""What a candidate is reckoned with are two tries at full price; the provider's own mode takes half of one."""
+"""In the provider's own mode a candidate is stored with two tries at full price; that mode takes half of one."""
 
 
 def reckon_candidate(mode: str, unit_cost_usd: float | None, dearest_usd: float) -> float:

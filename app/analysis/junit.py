@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from app.analysis.gate_rules import describe_rule
 from app.analysis.junit_suite import OUTCOMES, Case, write_suite
-from app.analysis.markdown import has_moved
+from app.analysis.markdown import LEXICAL_NOTE, has_moved, uses_lexical
 from app.domain.comparison import GateReason, GateReport
 
 
@@ -18,6 +18,8 @@ def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
     """One test case a rule in the rules' order, after one for the coverage and, where it was checked, the judge."""
     reasons = sorted(report.reasons, key=lambda reason: -1 if reason.rule is None else reason.rule)
     moved = has_moved(report)
+    # Within the first line of the file: CI systems show the suite's name above everything else.
+    suite += LEXICAL_NOTE if uses_lexical(report) else ""
     return write_suite(suite, list_properties(report), [make_case(reason, report, moved=moved) for reason in reasons])
 
 

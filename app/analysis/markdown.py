@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from app.analysis.gate_rules import describe_rule, tell_p
 from app.domain.comparison import Comparison, GateReason, GateReport, Measure
+from app.domain.signature import read_signature
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
 """What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
@@ -29,6 +30,9 @@ VOID = "While the judge rates differently, its ratings say nothing of the system
 
 DASH = "–"
 
+LEXICAL = "lexical"
+LEXICAL_NOTE = " (lexical judge: a baseline, not an LLM judge)"
+
 
 def write_markdown(report: GateReport) -> str:
     """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
@@ -45,9 +49,17 @@ def has_moved(report: GateReport) -> bool:
     return any(reason.code == "judge-moved" for reason in report.reasons)
 
 
+def uses_lexical(report: GateReport) -> bool:
+    """Whether the lexical judge, which is a baseline, gave any of the ratings."""
+    differing = report.comparison.signature_differences.get("judge", ()) if report.comparison is not None else ()
+    judges = [read_signature(signature).get("judge", "") for signature in report.signatures]
+    return any(LEXICAL in judge.split(",") for judge in (*judges, *differing))
+
+
 def name_verdict(report: GateReport) -> str:
-    """The verdict, and whether it is the judge's doing."""
-    return f"{report.verdict} (judge moved)" if has_moved(report) else report.verdict
+    """The verdict, whether it is the judge's doing, and whether the judge was a baseline."""
+    moved = " (judge moved)" if has_moved(report) else ""
+    return f"{report.verdict}{moved}{LEXICAL_NOTE if uses_lexical(report) else ''}"
 
 
 def name_runs(report: GateReport) -> str:

@@ -13,6 +13,7 @@ import click
 from app.analysis.comparison import cover_aspects
 from app.analysis.gate import conclude, judge_coverage, judge_gate, share_verdicts, tell_judge
 from app.analysis.gate_plan import plan
+from app.analysis.markdown import uses_lexical
 from app.cli.gate_file import GateSettings
 from app.cli.items import InvalidItems
 from app.cli.judge_reference import Reference
@@ -22,28 +23,41 @@ from app.domain.analysis_request import GateRequest
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport, Run
 from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.errors import SaitenError
+from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.plain_text import printable
 from app.domain.rubric import Rubric, split_name
 from app.domain.signature import read_signature
 from app.domain.validation import validate
 from app.meta.runs import scales_of
 from app.settings import read_settings
 
+LEXICAL_HINT = (
+    "set OPENAI_API_KEY or OPENAI_BASE_URL for an LLM judge (is a secret of this job missing?), or allow it with"
+    " --judge lexical"
+)
+
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked. `save` and `record` are files for the candidate's results; with `record` nothing is compared."""
+    """What is asked. `save` and `record` are files for the candidate's results; with `record` nothing is compared.
+    `judge` is the only kind of judge that may have rated, where it is given; `ci` is whether this is a CI job."""
 
     settings: GateSettings
     save: str | None = None
     record: str | None = None
+    judge: str | None = None
+    ci: bool = False
+
+    @property
+    def refuses_lexical(self) -> bool:
+        return self.judge == "openai" or (self.ci and self.judge is None)
 
 
 async def run_gate(job: Job, told: Progress) -> GateReport:
     """The verdict. The judge is checked first: where it moved, scores that were taken afterwards say nothing."""
     settings = job.settings
-    async with open_place(settings.url) as place:
+    async with open_place(settings.url, job.judge) as place:
         # Both are looked up before anything is scored: `latest:` must not find the candidate itself, and a mistake
         # should not cost a run.
         candidate = await find(place, settings.candidate or "", "candidate", settings)
@@ -53,8 +67,8 @@ async def run_gate(job: Job, told: Progress) -> GateReport:
         settings = await keep_version(place, candidate, baseline, settings)
         job = replace(job, settings=settings)
         await check_plan(place, job, candidate, baseline)
-        if isinstance(candidate, Items) or isinstance(baseline, Items):
-            name_judge(settings)
+        if isinstance(candidate, Items) or isinstance(baseline, Items) or settings.check_judge:
+            name_judge(await place.judge_kind(), job)
         check = await check_judge(place, job, candidate) if settings.check_judge else None
         try:
             async with asyncio.timeout(settings.timeout_seconds):
@@ -63,7 +77,10 @@ async def run_gate(job: Job, told: Progress) -> GateReport:
         except TimeoutError:
             limit = f"{settings.timeout_seconds:g} s"
             raise SaitenError(f"not everything was scored within {limit}; what was begun is cancelled") from None
-        return await judge(place, job, tried, before, check)
+        report = await judge(place, job, tried, before, check)
+    if uses_lexical(report) and job.refuses_lexical:
+        raise SettingsInvalid(f"these results are the lexical judge's, a baseline; {LEXICAL_HINT}")
+    return report
 
 
 async def keep_version(place: Place, candidate: Found, baseline: Found | None, settings: GateSettings) -> GateSettings:
@@ -89,10 +106,16 @@ def name_rubric(run: Run) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def name_judge(settings: GateSettings) -> None:
-    """Says which judge will rate, where that is none to trust: a key may be missing from this job's secrets."""
-    if settings.url is None and read_settings().judge_kind == "lexical":
-        click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+def name_judge(kind: str, job: Job) -> None:
+    """Says which judge will rate, where that is none to trust. Raises SettingsInvalid where it may not, before anything
+    is scored: a secret may be missing from this job."""
+    if kind != "lexical":
+        if job.judge == "lexical":
+            raise SettingsInvalid(f"--judge lexical: this service's judge is {printable(kind[:32]) or 'not known'}")
+        return
+    if job.refuses_lexical:
+        raise SettingsInvalid(f"the lexical judge, a baseline, would rate here; {LEXICAL_HINT}")
+    click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
 
 
 async def judge(

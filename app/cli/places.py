@@ -63,6 +63,10 @@ class Place(Protocol):
 
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck: ...
 
+    async def judge_kind(self) -> str:
+        """`openai` or `lexical`: which judge scores here."""
+        ...
+
 
 @dataclass
 class Here:
@@ -113,6 +117,9 @@ class Here:
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
         with acting_as(cli_actor()):
             return await self.service.meta.check_judge(PROJECT, request)
+
+    async def judge_kind(self) -> str:
+        return self.service.instruments.judge.kind
 
 
 class ListedRubric(Value):
@@ -194,6 +201,10 @@ class There:
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
         return understand(JudgeCheck, await post(self.client, "/v1/judge-checks", request, again=False))
 
+    async def judge_kind(self) -> str:
+        judge = self._object(await ask(self.client, "GET", "/v1/info")).get("judge")
+        return str(judge.get("kind")) if isinstance(judge, dict) else ""
+
     def _object(self, response: httpx.Response) -> dict[str, Any]:
         found = parse_strict_json(response.content)
         return found if isinstance(found, dict) else {}
@@ -207,11 +218,13 @@ def read_faults(answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @asynccontextmanager
-async def open_place(url: str | None) -> AsyncIterator[Place]:
-    """A service, or this process."""
+async def open_place(url: str | None, judge: str | None = None) -> AsyncIterator[Place]:
+    """A service, or this process, where `judge` comes before SAITEN_JUDGE."""
     if url is not None:
         async with calling(url) as client:
             yield There(client)
         return
-    async with open_service(read_settings()) as service, AsyncExitStack() as stack:
+    settings = read_settings()
+    chosen = settings.model_copy(update={"judge": judge}) if judge else settings
+    async with open_service(chosen) as service, AsyncExitStack() as stack:
         yield Here(service, stack)

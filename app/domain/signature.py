@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
+from app.domain.model import canonical_json
 from app.domain.rubric import Rubric
 
 NONE = "-"
@@ -54,7 +55,7 @@ def plain(value: str) -> str:
 def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[str, str]:
     """The judge's pieces: kind, endpoint kind, model as the endpoint named it, prompt, parameters in force."""
     endpoint = f"/{provenance.endpoint}" if provenance.endpoint else ""
-    parameters = ",".join(f"{name}={value}" for name, value in sorted(provenance.parameters.items()))
+    parameters = ",".join(f"{name}={show(value)}" for name, value in sorted(provenance.parameters.items()))
     return {
         "judge": provenance.kind + endpoint,
         "model": provenance.model,
@@ -66,6 +67,12 @@ def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[s
         # Only where it is so: signatures of earlier releases do not have the piece.
         **({"screen": "yes"} if provenance.screen else {}),
     }
+
+
+def show(parameter: object) -> str:
+    """A parameter's value: a number or a text as it is, anything else as canonical JSON."""
+    plain_value = isinstance(parameter, str | int | float) and not isinstance(parameter, bool)
+    return str(parameter) if plain_value else canonical_json(parameter)
 
 
 def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ...]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from app.bootstrap import Service
 from app.call_cache import collect_keys
 from app.domain.errors import NotFound
-from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest
+from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric
 from app.domain.record_json import write_json
 from app.governance.integrity import settle_for
 from app.meta.reliabilities import key_of
@@ -55,6 +55,7 @@ async def create_evaluation(request: Request) -> Response:
     service = await service_of(request)
     await require_place(request)
     body = await read_body(request, EvaluationRequest)
+    require_rubric(body)
 
     async def make() -> Response:
         async with evaluating(request):

@@ -27,6 +27,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
     InvalidDocument: 422,
     InvalidLines: 422,
     errors.UnknownRubric: 422,
+    errors.RubricRequired: 422,
     errors.UnknownAspect: 422,
     errors.RubricNotSupported: 422,
     errors.LanguageNotSupported: 422,
@@ -149,7 +150,7 @@ def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
     """What is wrong where, for the callers' eyes."""
     if isinstance(error, InvalidDocument):
         return error.faults
-    if isinstance(error, errors.SuspectedInjection) and error.faults:
+    if isinstance(error, errors.SuspectedInjection | errors.RubricRequired) and error.faults:
         return error.faults
     if isinstance(error, InvalidLines):
         # A record stands in a document's field `data`, a line in a body that is nothing but lines.

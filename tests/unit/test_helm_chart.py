@@ -214,6 +214,22 @@ def test_settings_are_ones_that_the_service_knows(name, monkeypatch):
     assert read_settings().judge_kind in {"openai", "lexical"}
 
 
+def test_without_a_judge_nothing_is_said_of_one():
+    manifests = render({})
+    data, env = pick(manifests, "ConfigMap")["data"], env_of(main_container(manifests, "demo-saiten"))
+    assert not {name for name in (*data, *env) if name.startswith(("OPENAI_", "SAITEN_JUDGE", "SAITEN_MODEL"))}
+
+
+def test_an_endpoint_without_keys_needs_no_secret():
+    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    url = "http://vllm:8000/v1"
+    manifests = render({"judge": {"baseUrl": url, "model": "qwen3", "extra": extra}})
+    data = pick(manifests, "ConfigMap")["data"]
+    assert (data["OPENAI_BASE_URL"], data["SAITEN_MODEL"]) == (url, "qwen3")
+    assert json.loads(data["SAITEN_JUDGE_EXTRA"]) == extra
+    assert "OPENAI_API_KEY" not in env_of(main_container(manifests, "demo-saiten"))
+
+
 def test_settings_keep_what_the_values_say():
     data = pick(rendered("external"), "ConfigMap", "demo-saiten")["data"]
     assert data["SAITEN_JUDGE"] == "openai"
@@ -409,9 +425,9 @@ def test_encoders_are_fetched_only_where_the_values_say_so():
 
 def test_a_change_of_settings_restarts_the_pods():
     sums = {
-        pick(render({"judge": {"model": model}}), "Deployment")["spec"]["template"]["metadata"]["annotations"][
-            "checksum/settings"
-        ]
+        pick(render({"judge": {"model": model, "baseUrl": "http://h/v1"}}), "Deployment")["spec"]["template"][
+            "metadata"
+        ]["annotations"]["checksum/settings"]
         for model in ("one", "other")
     }
     assert len(sums) == 2
@@ -467,6 +483,7 @@ TOGETHER: list[tuple[Manifest, str]] = [
         "api.autoscaling: minReplicas is above maxReplicas",
     ),
     ({"judge": {"kind": "openai"}}, "judge.apiKeySecret.name"),
+    ({"judge": {"model": "gpt-6-luna"}}, "judge.model: needs a key or an endpoint"),
     ({"encoder": {"weights": {"existingClaim": "a", "hostPath": "/b"}}}, "existingClaim or hostPath, not both"),
     ({"ingress": {"enabled": True}}, "ingress.host"),
 ]

@@ -46,13 +46,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Poll:
-    """One sample: the first answer, and the second where the first did not rate every aspect."""
+    """One sample: the first answer, and those that were asked for because it did not rate every aspect."""
 
     answers: tuple[Answer, ...]
 
     @cached_property
     def kept(self) -> Answer:
-        """The answer that validly rates more aspects, the first of equals. Two answers are never mixed."""
+        """The answer that validly rates most aspects, the first of equals. Answers are never mixed."""
         if len(self.answers) == 1:
             return self.answers[0]
         return max(self.answers, key=lambda answer: answer.reading.rated)

@@ -343,7 +343,7 @@ async def test_a_check_of_the_judge_takes_a_place(fake: FakeOpenAI, tmp_path: Pa
 
 async def test_a_place_is_free_again_after_success_and_error(fake: FakeOpenAI, tmp_path: Path) -> None:
     async with serving(tmp_path, **judged_by(fake), most_evaluations=1) as client:
-        fake.script(say("わかりません"), say("わかりません"), valid)
+        fake.script(say("わかりません"), say("わかりません"), say("わかりません"), valid)
         statuses = [
             (await client.post("/v1/evaluations", json=body)).status_code
             for body in (BODY, {}, BODY | {"response": "はい"}, BODY | {"response": "いいえ"})
