@@ -18,11 +18,10 @@ from app.batches.provider_run import ProviderRun
 from app.batches.queue_limits import QueueLimits
 from app.batches.spool import Spool
 from app.batches.summaries import Summaries
-from app.domain.batch import Batch, BatchOptions, Counts, ItemResult
+from app.domain.batch import Batch, BatchOptions, BatchUsage, Counts, ItemResult
 from app.domain.dialogue import Limits
 from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
 from app.domain.estimate import EstimateReport
-from app.domain.evaluation import Usage
 from app.domain.rubric import split_name
 from app.domain.summary import Summary
 from app.pipeline import Instruments
@@ -226,11 +225,12 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
         relevance=options.relevance,
         judge=options.judge,
         budget_usd=options.budget_usd,
+        deadline_hours=options.running_hours,
         counts=Counts(total=total, queued=total, scored=0, partial=0, failed=0),
         progress=0.0,
         rate_per_second=None,
         estimated_end=None,
-        usage=Usage(),
+        usage=BatchUsage(),
         signature=None,
         metadata=options.metadata,
         created_at=now,

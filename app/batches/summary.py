@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Sequence
 from math import sqrt
 
 from app.batch_ports import Scored
-from app.domain.batch import Batch, Counts
+from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.intervals import interval_of_mean
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import AspectSummary, Coverage, Spread, Summary
@@ -71,7 +71,8 @@ def count_statuses(tally: Tally, total: int) -> Counts:
         queued=max(0, total - tally.results),
         scored=tally.statuses["scored"],
         partial=tally.statuses["partial"],
-        failed=tally.statuses["failed"],
+        failed=tally.statuses["failed"] - tally.failures[EXPIRED.code],
+        expired=tally.failures[EXPIRED.code],
     )
 
 

@@ -53,7 +53,7 @@ def check_all_scored(made: Site, batch_id: str, items: int = ITEMS) -> list[dict
     assert [result["item"] for result in results] == [f"item-{number}" for number in range(items)]
     assert {result["status"] for result in results} == {"scored"}
     batch = made.batch(batch_id)
-    assert batch["counts"] == {"total": items, "queued": 0, "scored": items, "partial": 0, "failed": 0}
+    assert batch["counts"] == {"total": items, "queued": 0, "scored": items, "partial": 0, "failed": 0, "expired": 0}
     assert batch["signature"] == results[0]["signature"]
     return results
 

@@ -155,6 +155,9 @@ class OpenAIEndpoint:
             except (openai.OpenAIError, TimeoutError) as error:
                 if attempt >= self._max_attempts or not may_retry(error) or self._is_refusal(error, question, conceded):
                     raise
+                if lane == "batch" and isinstance(error, TimeoutError):
+                    # A batch tells by its other candidates what is at fault, and that before minutes have passed.
+                    raise
                 asked = retry_after(error)
                 wait = self._back_off(attempt) if asked is None else asked
                 if wait >= seconds_until(ends_at):

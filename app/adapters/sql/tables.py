@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Dialect,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    false,
     text,
 )
 
@@ -85,7 +87,9 @@ evaluations = Table(
 # results. `tally` is what all results amount to, packed, and null where that is not known; `measures` are the names of
 # the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.
 # `api_key` is the id of the key that is charged, and `texts` is `hash` or `drop` once the texts are gone. Only the
-# beginning of a name is in the index, for an entry has a bound and the length of names is the operator's.
+# beginning of a name is in the index, for an entry has a bound and the length of names is the operator's. A batch that
+# runs ends at `expires_at`; any other has `left_seconds` of running time left, null where it has not run yet. `failed`
+# does not count the `expired`. `estimated_calls` are those of `judge_calls` that workers which died had begun.
 batches = Table(
     "batches",
     metadata,
@@ -121,6 +125,10 @@ batches = Table(
     Column("measures", Text, nullable=True),
     Column("api_key", String(64), nullable=True),
     Column("texts", String(8), nullable=True),
+    Column("expired", Integer, nullable=False, server_default="0"),
+    Column("estimated_calls", BigInteger, nullable=False, server_default="0"),
+    Column("left_seconds", Float(precision=53), nullable=True),
+    Column("expires_at", Instant, nullable=True),
     Index(None, "project", "created_at", "id"),
     Index("ix_batches_project_name", "project", text("substr(name, 1, 64)"), "created_at", "id"),
     Index(None, "status"),
@@ -139,7 +147,8 @@ batch_metadata = Table(
 # Positions `first` to `last`. `state`: `waiting`, `queued` (on the job queue since `queued_at`), `leased` (by `owner`,
 # to `lease_until`; with `queued_at` where it ran out and was put on the queue again), `done`, or `blocked`. Work on a
 # batch as a whole has a negative number: its end, blocked until all chunks are done, and the collecting of what its
-# provider was sent, until when all chunks are blocked.
+# provider was sent, until when all chunks are blocked. `begun`: candidates that the owner may have begun and that have
+# no result yet. `set_aside`: all that is left of the chunk waits, and the next chunk may begin.
 batch_chunks = Table(
     "batch_chunks",
     metadata,
@@ -153,6 +162,8 @@ batch_chunks = Table(
     Column("lease_until", Instant, nullable=True),
     Column("crashes", Integer, nullable=False),
     Column("reserved_usd", Float(precision=53), nullable=False),
+    Column("begun", Integer, nullable=False, server_default="0"),
+    Column("set_aside", Boolean, nullable=False, server_default=false()),
     Index(None, "batch_id", "state", "number"),
 )
 

@@ -55,4 +55,13 @@ async def examine(
 def state_of(batch: Batch) -> tuple[object, ...]:
     """What changes whenever the run's results do."""
     counts = batch.counts
-    return (batch.id, batch.status, batch.finished_at, counts.total, counts.scored, counts.partial, counts.failed)
+    return (
+        batch.id,
+        batch.status,
+        batch.finished_at,
+        counts.total,
+        counts.scored,
+        counts.partial,
+        counts.failed,
+        counts.expired,
+    )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -273,10 +274,10 @@ async def test_a_result_that_cannot_be_written_holds_no_other_up(
     hold.fed = True
     commit = bench.store.commit
 
-    async def refuse_one(owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+    async def refuse_one(owner: str, finished: Sequence[Finished], closed: Sequence[Job], *begun: Any) -> Committed:
         if any(one.record is not None and one.entry.position == 1 for one in finished):
             raise ValueError("no such character")
-        return await commit(owner, finished, closed)
+        return await commit(owner, finished, closed, *begun)
 
     bench.store.commit = refuse_one  # type: ignore[method-assign]
     async with asyncio.timeout(LIMIT_SECONDS):

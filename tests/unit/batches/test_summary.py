@@ -13,8 +13,8 @@ from scipy.stats import ttest_1samp
 
 from app.batch_ports import Scored, Scores
 from app.batches.summary import summarize_tally, tally_pages
-from app.domain.batch import Batch, Counts, Entry
-from app.domain.evaluation import JudgeOptions, Usage
+from app.domain.batch import Batch, BatchUsage, Counts, Entry
+from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
 from app.domain.summary import Spread
 from app.domain.tally import Tally
@@ -55,7 +55,7 @@ def make_batch(total: int, **changes: Any) -> Batch:
         "progress": 1.0,
         "rate_per_second": None,
         "estimated_end": None,
-        "usage": Usage(judge_calls=7, cost_usd=0.25),
+        "usage": BatchUsage(judge_calls=7, cost_usd=0.25),
         "signature": "saiten:0",
         "metadata": {},
         "created_at": datetime(2026, 11, 21, tzinfo=UTC),

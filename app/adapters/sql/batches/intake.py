@@ -33,6 +33,8 @@ COUNTED = (
     "completion_tokens",
     "translated_characters",
     "chunks_left",
+    "expired",
+    "estimated_calls",
 )
 """Columns of a batch that begin at nought."""
 

@@ -35,7 +35,7 @@ class Tallies(StorePart):
         table, chunk = batches.c, batch_chunks.c
         # Whoever holds a chunk of a cancelled batch may still commit to it or rewrite its results.
         held = exists().where(chunk.batch_id == table.id, chunk.state == "leased")
-        unchanged = table.scored + table.partial + table.failed == tally.results
+        unchanged = table.scored + table.partial + table.failed + table.expired == tally.results
         unknown = update(batches).where(
             table.id == batch_id, table.project == project, table.tally.is_(None), table.status.in_(ENDED)
         )

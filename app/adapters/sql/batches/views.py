@@ -14,11 +14,14 @@ from app.adapters.sql.batches.texts import read_options
 from app.adapters.sql.engine import read
 from app.adapters.sql.tables import Instant, batch_metadata, batch_signatures, batches, can_hold
 from app.batch_ports import BatchFilter, age_of_oldest
-from app.domain.batch import Batch, BatchOptions, Counts
-from app.domain.evaluation import Usage
+from app.domain.batch import Batch, BatchOptions, BatchUsage, Counts
 from app.domain.policy import TextKeeping
 from app.domain.rubric import split_name
 from app.domain.signature import read_signature
+
+FINISHED = ("scored", "partial", "failed", "expired")
+LEFT = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed - batches.c.expired
+"""Candidates without a result."""
 
 SEEN = batches.c.status != RECEIVING
 
@@ -67,9 +70,8 @@ class Views(StorePart):
         return found
 
     async def backlog(self) -> tuple[int, float]:
-        left = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed
         given, oldest = batches.c.mode == "provider-batch", func.min(batches.c.created_at)
-        query = select(func.sum(left), oldest.filter(~given), oldest.filter(given)).where(batches.c.status.in_(ACTIVE))
+        query = select(func.sum(LEFT), oldest.filter(~given), oldest.filter(given)).where(batches.c.status.in_(ACTIVE))
         async with read(self._engine) as connection:
             count, *created_at = (await connection.execute(query)).one()
         return int(count or 0), age_of_oldest(self._clock(), *created_at)
@@ -82,10 +84,9 @@ class Views(StorePart):
         return {named or "": count for named, count in rows}
 
     async def waiting(self, project: str) -> tuple[int, int]:
-        left = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed
         # A project that no column can hold has nothing waiting, and PostgreSQL would not even compare it.
-        mine = case((batches.c.project == project, left), else_=0) if can_hold(project) else literal(0)
-        query = select(func.sum(left), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
+        mine = case((batches.c.project == project, LEFT), else_=0) if can_hold(project) else literal(0)
+        query = select(func.sum(LEFT), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
         async with read(self._engine) as connection:
             everybody, own = (await connection.execute(query)).one()
         return int(everybody or 0), int(own or 0)
@@ -172,7 +173,7 @@ async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> d
 def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
     """The batch of a row."""
     options = read_options(row.options)
-    finished = row.scored + row.partial + row.failed
+    finished = row.scored + row.partial + row.failed + row.expired
     queued = row.total - finished
     rate = rate_of(row, finished, now)
     is_running = row.status == "running" and rate
@@ -189,11 +190,12 @@ def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
         relevance=options.relevance,
         judge=options.judge,
         budget_usd=row.budget_usd,
-        counts=Counts(total=row.total, queued=queued, scored=row.scored, partial=row.partial, failed=row.failed),
+        deadline_hours=options.running_hours,
+        counts=Counts(queued=queued, **{name: row._mapping[name] for name in ("total", *FINISHED)}),
         progress=finished / row.total if row.total else 1.0,
         rate_per_second=rate,
         estimated_end=now + timedelta(seconds=queued / rate) if is_running and rate else None,
-        usage=Usage(**{name: row._mapping[name] for name in Usage.model_fields}),
+        usage=BatchUsage(**{name: row._mapping[name] for name in BatchUsage.model_fields}),
         signature=next(iter(signatures)) if len(signatures) == 1 else None,
         signatures=signatures if len(signatures) > 1 else {},
         metadata=options.metadata,
