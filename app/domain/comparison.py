@@ -29,7 +29,8 @@ class RunItem:
     """One candidate's values in a run. `context` is a digest of its dialogue context, None where not known.
 
     `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
-    is the result's place in its batch, None where there is no batch.
+    is the result's place in its batch, None where there is no batch. `cluster` is the digest of the dialogue that the
+    item is a turn of, None where the item stands alone: items of one dialogue are not independent.
     """
 
     item: str
@@ -40,6 +41,7 @@ class RunItem:
     composites: Mapping[str, float | None] = field(default_factory=dict)
     blended: Mapping[str, float | None] = field(default_factory=dict)
     position: int | None = None
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)
