@@ -67,7 +67,8 @@ def add_up(values: Floats, codes: Integers) -> tuple[Floats, Floats]:
     """Sums and counts by cluster of values and their clusters' numbers, both of shape (n,)."""
     _, places = np.unique(codes, return_inverse=True)
     counts = np.bincount(places).astype(np.float64)
-    return np.bincount(places, weights=values, minlength=len(counts)), counts
+    sums: Floats = np.bincount(places, weights=values, minlength=len(counts)).astype(np.float64)
+    return sums, counts
 
 
 def describe_clusters(sums: Floats, counts: Floats) -> Clustered:
