@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
+from scipy.special import stdtrit
 
 from app.analysis.observations import Floats
 
@@ -99,4 +100,4 @@ def reach(alpha: float, freedom: float) -> float:
 
     Both quantiles are those of t, whose degrees of freedom the error has.
     """
-    return float(stats.t.ppf(1 - alpha / 2, freedom) + stats.t.ppf(POWER, freedom))
+    return float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, POWER))

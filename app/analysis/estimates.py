@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from app.analysis.observations import Floats, Integers
 
@@ -106,7 +106,7 @@ def count_freedom(shares: Floats, variances: Floats) -> float:
 
 def find_quantile(freedom: float, alpha: float) -> float:
     """The two-sided quantile of Student's t at 1 − alpha."""
-    return float(stats.t.ppf(1 - alpha / 2, freedom))
+    return float(stdtrit(freedom, 1 - alpha / 2))
 
 
 def estimate_mean(sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05) -> Estimate:
