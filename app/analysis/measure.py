@@ -196,14 +196,8 @@ def weigh_runs(
 def explain_few(sides: Sides) -> str:
     """Why there is no test."""
     where = "" if sides.paired else " of each run"
-    return (
-        f"a test needs at least {FEWEST_CLUSTERS} independent dialogues or items{where}; there {count_are(sides.units)}"
-    )
-
-
-def count_are(n: int) -> str:
-    """`is 1`, `are 2`."""
-    return f"{'is' if n == 1 else 'are'} {n}"
+    needed = f"a test needs at least {FEWEST_CLUSTERS} dialogues, or items without one{where}"
+    return f"{needed}; there {'is' if sides.units == 1 else 'are'} {sides.units}"
 
 
 def count_units(sides: Sides) -> str:
