@@ -186,8 +186,8 @@ def estimate_unpaired(
 ) -> Estimate:
     """The difference of two independent means, candidate minus baseline, with its interval."""
     clusters, difference = min(baseline.clusters, candidate.clusters), candidate.mean - baseline.mean
-    if not baseline.error and not candidate.error:
-        return Estimate(difference, None, clusters, NO_SPREAD)
+    if clusters == 1 or not (baseline.error or candidate.error):
+        return Estimate(difference, None, clusters, ONE_CLUSTER if clusters == 1 else NO_SPREAD)
     margin = find_quantile(join_freedom(baseline, candidate), alpha) * join_errors(baseline, candidate)
     low, high = difference - margin, difference + margin
     if bounds is None:
