@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from app.analysis.gate_rules import describe_rule
 from app.analysis.junit_suite import OUTCOMES, Case, write_suite
 from app.analysis.markdown import LEXICAL_NOTE, has_moved, uses_lexical
-from app.domain.comparison import GateReason, GateReport
+from app.analysis.statistics import count
+from app.domain.comparison import GateReason, GateReport, Pairing
 
 
 def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
@@ -30,10 +31,16 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
     if report.comparison is not None:
         yield "baseline", report.comparison.baseline
         yield "test", report.comparison.pairing.test
+        yield "units", tell_units(report.comparison.pairing)
     yield "alpha", f"{report.alpha:g}"
     yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
     for signature in report.signatures:
         yield "signature", signature
+
+
+def tell_units(pairing: Pairing) -> str:
+    """What varies by chance: `20 dialogues`, or `60 items` where no dialogues are known."""
+    return count(pairing.clusters, pairing.unit)
 
 
 def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> Case:

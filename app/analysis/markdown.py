@@ -101,8 +101,9 @@ def write_table(comparison: Comparison) -> list[str]:
         return []
     level = f"{100 * (1 - comparison.alpha):g}"
     head = [
-        f"| measure | baseline | candidate | difference [{level} %] | p adj. | n | won / tied / lost | verdict |",
-        "|:--|--:|--:|:--|--:|--:|--:|:--|",
+        f"| measure | baseline | candidate | difference [{level} %] | p adj. | n | detectable | won / tied / lost "
+        "| verdict |",
+        "|:--|--:|--:|:--|--:|--:|--:|--:|:--|",
     ]
     return ["\n".join([*head, *(write_row(name, measure) for name, measure in rows)])]
 
@@ -115,7 +116,8 @@ def write_row(name: str, measure: Measure) -> str:
         show(measure.candidate_mean),
         show_difference(measure),
         DASH if measure.p_adjusted is None else tell_p(measure.p_adjusted).removeprefix("p ").removeprefix("= "),
-        f"{measure.n:,}" if measure.test == "wilcoxon" else f"{measure.n_baseline:,} / {measure.n_candidate:,}",
+        show_size(measure),
+        show(measure.smallest_detectable),
         show_wins(measure),
         measure.verdict,
     ]
@@ -138,6 +140,14 @@ def show_difference(measure: Measure) -> str:
         return DASH
     told = f"{measure.difference:+.3f}"
     return told if measure.interval is None else f"{told} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+
+
+def show_size(measure: Measure) -> str:
+    """`60` pairs, `200 in 20` where they are of 20 dialogues; of both runs where they are not paired."""
+    sizes: tuple[tuple[int, int], ...] = ((measure.n, measure.clusters),)
+    if measure.test == "permutation":
+        sizes = (measure.n_baseline, measure.clusters_baseline), (measure.n_candidate, measure.clusters_candidate)
+    return " / ".join(f"{n:,}" if n <= clusters else f"{n:,} in {clusters:,}" for n, clusters in sizes)
 
 
 def show_wins(measure: Measure) -> str:

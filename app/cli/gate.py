@@ -94,7 +94,11 @@ class GateCommand(click.Command):
 @click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give scoring up after so long.")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="Most that the judge may cost, each batch.")
-@click.option("--test", type=click.Choice(["auto", "paired", "unpaired"]), help="Pair by item id (auto).")
+@click.option(
+    "--test",
+    type=click.Choice(["auto", "paired", "unpaired"]),
+    help="Pairs by item id (auto), or all items of both runs.",
+)
 @click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")

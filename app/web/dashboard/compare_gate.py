@@ -87,6 +87,11 @@ def tell_held(measure: Measure, speech: Speech) -> str:
 def tell_lack(measure: Measure, speech: Speech) -> str:
     """That the data cannot tell, and what they could."""
     _ = speech.say
+    if measure.p is None:
+        return _(
+            "cannot be tested: %(count)s dialogues or items without one are too few, six are needed",
+            count=speech.formats.count(measure.clusters),
+        )
     if measure.smallest_detectable is None:
         return _("has too few values to show a drop")
     return _(

@@ -72,7 +72,7 @@ async def test_a_comparison_tells_each_measure(client: httpx.AsyncClient) -> Non
     overall = found["aspects"]["overall"]
     # 20 of 30 fall from 5 to 1.
     assert overall["difference"] == pytest.approx(-4 * 20 / 30)
-    assert (overall["verdict"], overall["test"], overall["n"]) == ("worse", "wilcoxon", COUNT)
+    assert (overall["verdict"], overall["test"], overall["n"]) == ("worse", "sign-flip", COUNT)
     assert (overall["baseline_mean"], overall["candidate_mean"]) == (5, pytest.approx(5 - 80 / 30))
     low, high = overall["interval"]
     assert low <= overall["difference"] <= high < 0
@@ -133,7 +133,10 @@ async def test_pairs_that_there_are_not_are_told(client: httpx.AsyncClient) -> N
     await wait_for(client, other)
     response = await ask(client, "comparisons", {"baseline": one, "candidate": other, "test": "paired"})
     assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "/test")
-    assert (await find(client, "comparisons", {"baseline": one, "candidate": other}))["pairing"]["test"] == "unpaired"
+    found = await find(client, "comparisons", {"baseline": one, "candidate": other})
+    assert (found["pairing"]["test"], found["pairing"]["pairs"]) == ("paired", 0)
+    assert {measure["verdict"] for measure in found["aspects"].values()} == {"inconclusive"}
+    assert (await find(client, "gates", {"baseline": one, "candidate": other}))["verdict"] == "inconclusive"
 
 
 async def test_a_batch_that_is_not_there_or_anothers(tmp_path: Path) -> None:
