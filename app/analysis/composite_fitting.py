@@ -48,10 +48,14 @@ def fit_composite(
         undefined |= dict.fromkeys(("weights", "intervals", "pearson"), fitted)
         weights, reached = None, None
     else:
-        weights, margins = fitted
+        weights = fitted[0]
         reached = judge(x[test] @ weights, y[test], "pearson", undefined)
-        own = observations.unit_cluster[train]
-        intervals |= interval_weights(x[train], y[train], weights, margins, own, names, seed, undefined)
+        own = number_first(observations.unit_cluster[train])
+        spans = interval_weights(x[train], y[train], fitted, own, seed)
+        if isinstance(spans, str):
+            undefined["intervals"] = spans
+        else:
+            intervals |= zip(names, spans, strict=True)
     return CompositeFit(
         composite=composite.id,
         target=target,
@@ -106,35 +110,24 @@ def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
 
 
 def interval_weights(
-    x: Floats,
-    y: Floats,
-    weights: Floats,
-    margins: Floats | None,
-    cluster: Integers,
-    names: Sequence[str],
-    seed: int,
-    undefined: dict[str, str],
-) -> dict[str, tuple[float, float] | None]:
-    """The weights' 95 % intervals by name, or none with the reason noted under `intervals`.
+    x: Floats, y: Floats, fitted: tuple[Floats, Floats | None], cluster: Integers, seed: int
+) -> list[tuple[float, float]] | str:
+    """The 95 % interval of each of the fitted weights, or why there is none. `cluster`, of shape (n,), is each unit's.
 
-    By `margins` where each unit is a cluster of its own. Else clusters are drawn and fitted again: what errors of one
-    cluster have in common would make the margins too narrow.
+    By the half widths of `fitted` where each unit is a cluster of its own. Else clusters are drawn and fitted again:
+    what the errors of one cluster have in common makes these half widths too narrow.
     """
+    weights, margins = fitted
     if margins is None:
-        undefined["intervals"] = "there are no more items to fit on than weights"
-        return {}
-    cluster = number_first(cluster)
+        return "there are no more items to fit on than weights"
     if count_clusters(cluster) == len(y):
-        spans = zip(weights - margins, weights + margins, strict=True)
-        return {name: (float(low), float(high)) for name, (low, high) in zip(names, spans, strict=True)}
-    drawn = refit(x, y, cluster, seed)
-    found: dict[str, tuple[float, float] | None] = {}
-    for name, column in zip(names, drawn.T, strict=True):
+        return [(float(low), float(high)) for low, high in zip(weights - margins, weights + margins, strict=True)]
+    found = []
+    for column in refit(x, y, cluster, seed).T:
         interval = interval_of(column, count_clusters(cluster))
         if isinstance(interval, str):
-            undefined["intervals"] = interval
-            return {}
-        found[name] = interval
+            return interval
+        found.append(interval)
     return found
 
 

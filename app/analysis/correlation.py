@@ -138,7 +138,7 @@ def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float]
     """
     clusters = count_clusters(cluster)
     if clusters < 2:
-        return "fewer than two different items, of two dialogues, have both"
+        return "fewer than two independent items or dialogues have both"
     if np.ptp(differences) == 0:
         return "all differences are equal"
     mean = float(differences.mean())

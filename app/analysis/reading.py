@@ -68,11 +68,11 @@ class ObservationReader:
     """Takes records one by one and makes Observations of them.
 
     A record is `{"system"?, "item", "dialogue"?, "rater"?, "ratings": {aspect: number | null}, "scores"?: {aspect:
-    number | null}, "similarity"?: number, "labels"?: "OTX…"}`; other fields are passed over. `labels` says what each letter of a
-    record's labels is worth: each letter is one rater's rating of `label_aspect`, and the rater's name its position
-    from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, no other may stand in a
-    record; where not, an aspect that one record of three or more names, and no other, is taken for a slip of the pen.
-    `scales` hold the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults. Where
+    number | null}, "similarity"?: number, "labels"?: "OTX…"}`; other fields are passed over. `labels` says what each
+    letter of a record's labels is worth: each letter is one rater's rating of `label_aspect`, and the rater's name its
+    position from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, no other may stand
+    in a record; where not, an aspect that one record of three or more names, and no other, is taken for a slip of the
+    pen. `scales` hold the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults. Where
     `name_characters` is given, no name may be longer. `bounds` are MOST_ROWS and MOST_CELLS where none are given.
     """
 

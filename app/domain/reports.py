@@ -225,8 +225,8 @@ class CompositeFit(Value):
 
 
 class BlendFit(Value):
-    """The weight w of c + w(b − b̄) that correlates best with humans, by cross-validation over clusters: dialogues, and items that belong to
-    none."""
+    """The weight w of c + w(b − b̄) that correlates best with humans, by cross-validation over clusters: dialogues, and
+    items that belong to none."""
 
     aspect: str
     n: N
@@ -255,7 +255,7 @@ class WinShare(Value):
 
     wins: int
     share: float | None
-    interval: Interval = Field(description="of the share: Wilson's, 95 %")
+    interval: Interval = Field(description="of the share: Wilson's, 95 %, with dialogues as units where there are any")
 
 
 class PairedWins(Value):
@@ -289,6 +289,11 @@ class WinReport(Value):
 
     systems: Annotated[tuple[str, ...], listed()]
     contexts: int = Field(description="all, those that one system alone answered included")
+    clusters: int | None = Field(
+        default=None,
+        description="dialogues, and contexts that belong to none: what intervals take as independent. Null where no "
+        "record names a dialogue, and contexts are",
+    )
     aspects: dict[str, AspectWins]
     best: Best = Field(default_factory=dict)
     undefined: Undefined = Field(default_factory=dict)

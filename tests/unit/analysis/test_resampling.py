@@ -143,11 +143,11 @@ def test_few_undefined_resamples_are_passed_over_and_many_are_not():
     figures[:5] = np.nan
     assert interval_of(figures, 10**9) == pytest.approx((5 + 94 * 0.025, 5 + 94 * 0.975), abs=1e-3)
     figures[5] = np.nan
-    assert interval_of(figures, 10**9) == "6 of 100 resamples have no figure: too few different items"
+    assert interval_of(figures, 10**9) == "6 of 100 resamples have no figure: too few independent items or dialogues"
 
 
 def test_without_resamples_or_items_there_is_no_interval():
     assert interval_of(np.empty(0), 9) == "no resamples were asked for"
-    assert interval_of(np.arange(9.0), 2) == "fewer than 3 different items to draw from"
+    assert interval_of(np.arange(9.0), 2) == "fewer than 3 independent items or dialogues to draw from"
     x = np.arange(3.0)
     assert [figures.size for figures in resample(x, x, np.arange(3), 0, 0).values()] == [0, 0, 0]

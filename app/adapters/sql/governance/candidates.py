@@ -124,7 +124,7 @@ def recount(account: Account, had: Collection[Any], fresh: int) -> None:
         account.count(one.status, -1)
     account.count("failed", len(had) + fresh)
     if had:
-        account.tally = None  # a value cannot be taken out of it again to the last digit
+        account.forget_figures()
     else:
         account.add(tally_scores([SCORES] * fresh))
 
