@@ -42,6 +42,7 @@ def correlate(observations: Observations, *, resamples: int = 2000, seed: int = 
         systems=len(observations.systems),
         items=observations.units,
         raters=len(observations.raters),
+        clusters=None if observations.dialogue is None else len(np.unique(observations.unit_cluster)),
         resamples=resamples,
         seed=seed,
         aspects={aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds) for aspect in both},

@@ -131,6 +131,11 @@ class CorrelationReport(Value):
     systems: int
     items: int
     raters: int = Field(description="raters that are named")
+    clusters: int | None = Field(
+        default=None,
+        description="dialogues, and items that belong to none: what intervals take as independent. Null where no "
+        "record names a dialogue, and items are",
+    )
     resamples: int = Field(description="bootstrap samples that were asked for")
     seed: Seed
     aspects: dict[str, AspectCorrelation]

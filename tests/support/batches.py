@@ -30,10 +30,21 @@ class HandClock:
 
 
 def make_candidates(count: int, first: int = 0) -> list[tuple[Entry, Candidate]]:
+    """Candidates of which every four are turns of a dialogue."""
     return [
         (
-            Entry(position=position, item=f"item-{position}", candidate=None),
-            Candidate(context=(Utterance(speaker="甲", text="おはよう"),), response=f"返事 {position}"),
+            Entry(
+                position=position,
+                item=f"item-{position}",
+                candidate=None,
+                dialogue=f"d-{position // 4}",
+                cluster=f"{position // 4:016x}",
+            ),
+            Candidate(
+                context=(Utterance(speaker="甲", text="おはよう"),),
+                response=f"返事 {position}",
+                dialogue=f"d-{position // 4}",
+            ),
         )
         for position in range(first, first + count)
     ]

@@ -516,7 +516,7 @@ class FakeBatchStore:
             if kept and one and one.record:
                 record = one.record.model_copy(update={"evaluation": evaluation})
                 kept.results[position] = Finished(one.job, one.entry, record, None, one.usage, one.calls)
-                kept.tally = None
+                kept.tally = kept.intervals = None
 
     async def complete(self, batch_id: str) -> None:
         kept = self._get(None, batch_id)
