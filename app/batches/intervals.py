@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from app.analysis.observations import Floats, Integers
 
-PAGE = 2000
+PAGE = 1000
 MOST_UNFINISHED = 20_000
 """Results of a batch that still goes on whose values are read at each request; it takes a fifth of a second."""
 

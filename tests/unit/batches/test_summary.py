@@ -222,3 +222,34 @@ def test_a_summary_may_be_taken_while_results_come_in():
     add_scores(tally, scores(rated(1.0), rated(2.0)))
     second = summarize_tally(RUBRIC, tally, make_batch(2), estimate([]))
     assert (first.aspects["warmth"].mean, second.aspects["warmth"].mean) == (0.0, 0.5)
+
+
+def test_repeated_turns_make_no_interval_narrower_and_both_numbers_are_told():
+    alone = [scores(rated(float(number % 2)), rated(2.0)) for number in range(20)]
+    turns = [one for one in alone for _ in range(10)]
+    clusters: list[str | None] = [f"{place // 10 + 1:016x}" for place in range(200)]
+    tally, batch = tally_scores(turns), make_batch(200)
+    found = summarize_tally(RUBRIC, tally, batch, estimate(turns, clusters))
+    assert (found.clusters, found.aspects["warmth"].n, found.aspects["warmth"].clusters) == (20, 200, 20)
+    assert found.aspects["warmth"].interval == pytest.approx(summarized(alone).aspects["warmth"].interval)
+    assert found.composites["both"].clusters == 20
+
+
+@pytest.mark.parametrize("ones", [1, 2, 11])
+def test_no_interval_leaves_the_scale(ones: int):
+    found = summarized([scores(rated(float(number >= ones)), rated(2.0)) for number in range(12)]).aspects["warmth"]
+    assert found.interval is not None
+    assert 0 <= found.interval[0] < (found.mean or 0) < found.interval[1] <= 1
+
+
+def test_where_there_is_no_interval_the_summary_says_why():
+    found = summarized([scores(rated(1.0), rated(2.0))] * 9).aspects["warmth"]
+    assert (found.interval, found.clusters) == (None, 9)
+    assert "all equal" in (found.reason or "")
+
+
+def test_measures_beyond_those_that_are_kept_by_result_have_a_reason_too():
+    tally = tally_scores([scores(rated(1.0), rated(2.0))])
+    found = summarize_tally(RUBRIC, tally, make_batch(1), estimate([])).aspects["warmth"]
+    assert (found.n, found.interval) == (1, None)
+    assert found.reason
