@@ -97,8 +97,8 @@ RESULTS = {
         NDJSON: {
             "schema": {
                 "type": "string",
-                "description": "a line per candidate: `position`, `item`, `candidate` and `cluster`, then the fields of "
-                "an `Evaluation`; where there is none, `status` is `failed` and `error` holds `code` and `detail`",
+                "description": "a line per candidate: `position`, `item`, `candidate` and `cluster`, then the fields "
+                "of an `Evaluation`; where there is none, `status` is `failed` and `error` holds `code` and `detail`",
             },
             "example": write_lines(
                 {

@@ -517,19 +517,19 @@ async def test_unknown_figures_of_a_cancelled_batch_wait_for_who_still_holds_a_c
 
 
 async def test_a_dialogue_goes_with_its_candidate_to_its_result(store: BatchStore) -> None:
-    await make_batch(store, count=C)
+    await make_batch(store, count=C, turns=4)
     work = await claim(store, 0)
-    assert work.todo == make_candidates(C)
+    assert work.todo == make_candidates(C, turns=4)
     await store.commit("w1", [*finish_all(work)[1:], fail(work, 0)], [work.job])
     results = await store.results("team", "ba_1", after=-1, limit=C)
     scores = await store.scores("team", "ba_1", after=-1, limit=C)
-    placed = [entry for entry, _ in make_candidates(C)]
+    placed = [entry for entry, _ in make_candidates(C, turns=4)]
     assert [one.entry for one in results] == [one.entry for one in scores] == placed
     assert (results[0].line()["dialogue"], results[0].line()["cluster"]) == ("d-0", "0" * 16)
 
 
 async def test_values_are_read_in_pages_with_their_clusters(store: BatchStore) -> None:
-    await make_batch(store, count=C)
+    await make_batch(store, count=C, turns=4)
     assert (await store.values("team", "ba_1", after=-1, limit=9)).rows == []
     await run_chunk(store, 0)
     names, rows = await store.values("team", "ba_1", after=4, limit=3)
