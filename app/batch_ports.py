@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from app.domain.batch import Batch, BatchOptions, BatchStatus, Candidate, Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, Record, Usage
+from app.domain.summary import Intervals
 from app.domain.tally import Tally
 
 CHUNK_SIZE = 40
@@ -138,6 +139,14 @@ class Scored(NamedTuple):
     scores: Scores
 
 
+class ValuesPage(NamedTuple):
+    """Values of some results by `names`: aspects, composites and `NAME.blended`. A row has the position, the digest of
+    the cluster, None where the result stands alone, and the values in the order of the names, None for none."""
+
+    names: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+
+
 class BatchStore(Protocol):
     """The truth about batches. Raises the `Store…` errors of `app.domain.errors`. Times are in UTC.
 
@@ -192,6 +201,22 @@ class BatchStore(Protocol):
     async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
         """Keeps what was added up of a completed or cancelled batch whose figures are not known. Where results have
         come in meanwhile, or may still, nothing is kept."""
+        ...
+
+    async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
+        """The values of results with a position greater than `after`, in order. The names of a later page may be more,
+        and begin with those of an earlier one."""
+        ...
+
+    async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
+        """The intervals of the batches' means, of those where they are kept."""
+        ...
+
+    async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
+        """Keeps the intervals of a completed or cancelled batch, as `keep_tally` does.
+
+        They go when a result changes.
+        """
         ...
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None: ...

@@ -42,7 +42,7 @@ class Case:
     @cached_property
     def given(self) -> Dialogue:
         """The dialogue as it was given."""
-        return self.request.dialogue
+        return self.request.turn
 
     @cached_property
     def dialogues(self) -> dict[Path, Dialogue]:
@@ -130,7 +130,7 @@ async def open_case(
     await screen(given)
     if request.path == "source" or translator is None:
         return given
-    case = Case(request, rubric, await translator.translate(request.dialogue, rubric.source_language))
+    case = Case(request, rubric, await translator.translate(request.turn, rubric.source_language))
     await screen(case)
     return case
 

@@ -91,6 +91,7 @@ def write_record(
         cached=all(reading.judgement.cached for reading in readings.values()),
         created_at=now,
         metadata=case.request.metadata,
+        dialogue=case.request.dialogue,
         integrity=report_integrity(case, readings, second) if second else None,
     )
     trace = tuple(call for judgement in list_judgements(readings, second) for call in judgement.trace)

@@ -98,7 +98,7 @@ def find_second_look(case: Case, checkpoint: Checkpoint = lambda: None) -> Secon
 def mask(case: Case, path: Path, budget: Budget) -> SecondLook:
     """A path's dialogue and the references, less what is suspicious of them; perhaps nothing."""
     masking = Masking(case.aspect_names, case.language(path), budget)
-    shown, given = case.dialogues[path], case.request.dialogue
+    shown, given = case.dialogues[path], case.request.turn
     # Before the context has spent the budget: the response is what is rated.
     masking.find(shown.response)
     context = []

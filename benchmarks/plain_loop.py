@@ -43,7 +43,7 @@ def make_requests(items: int, name: str) -> list[dict[str, Any]]:
     for number in range(items):
         item = BatchItem.model_validate(make_item(name, number))
         request = EvaluationRequest.model_construct(context=item.context, response=item.response or "")
-        task = JudgingTask(rubric, rubric.source_language, request.dialogue, JudgeOptions())
+        task = JudgingTask(rubric, rubric.source_language, request.turn, JudgeOptions())
         bodies += [dict(call.body) for call in judge.defer(task)]
     return bodies
 

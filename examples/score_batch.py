@@ -67,7 +67,9 @@ def main(file: str, service: str) -> int:
         sys.exit(f"paused: {batch['pause_reason']}: {batch['pause_detail']}")
     summary = ask(f"{address}/summary")
     for name, aspect in summary["aspects"].items():
-        print(f"{name:<16} n={aspect['n']:<5} unrated={aspect['unrated']:<5} mean {tell(aspect)}")
+        # Turns of one dialogue are not independent: the interval counts clusters, not responses.
+        counts = f"n={aspect['n']:<5} clusters={aspect['clusters']:<5} unrated={aspect['unrated']:<5}"
+        print(f"{name:<16} {counts} mean {tell(aspect)}")
     print(summary["signature"] or summary["signatures"])
     return int(summary["counts"]["scored"] != summary["counts"]["total"])
 

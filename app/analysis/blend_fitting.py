@@ -8,7 +8,7 @@ import numpy as np
 
 from app.analysis.correlation import values_by_unit
 from app.analysis.hints import hint
-from app.analysis.observations import Floats, Integers, Observations
+from app.analysis.observations import Floats, Integers, Observations, number_first
 from app.analysis.resampling import (
     Counts,
     ResampledRanks,
@@ -17,7 +17,6 @@ from app.analysis.resampling import (
     deviations,
     draw,
     interval_of,
-    number_runs,
 )
 from app.analysis.statistics import FEWEST, STATISTICS, Statistic, settled_means
 from app.domain.errors import InvalidRequest, UnknownAspect
@@ -44,19 +43,19 @@ def fit_blend(
 ) -> BlendFit:
     """The weight that correlates best with the aspect's ratings, its scores being c and the similarity b.
 
-    b̄ moves all values alike, and no correlation. What systems answered to one context is of one fold, and is drawn
-    together. `folds` is at least 2. Of more than MOST_ITEMS items some contexts are drawn, and a note says so. Raises
-    UnknownAspect where the aspect has no ratings or no scores, InvalidRequest where one context has too many answers.
+    b̄ moves all values alike, and no correlation. What systems answered to the items of one dialogue is of one fold, and
+    is drawn together. `folds` is at least 2. Of more than MOST_ITEMS items some clusters are drawn, and a note says so.
+    Raises UnknownAspect where the aspect has no ratings or no scores, InvalidRequest where one cluster is too large.
     """
     c, b, y = columns_of(observations, aspect)
     complete = ~(np.isnan(c) | np.isnan(b) | np.isnan(y))
     # In an order that does not hang on that of the lines: the same seed must make the same folds.
     units = observations.unit_order[complete[observations.unit_order]]
-    units = thin(units, number_runs(observations.unit_item[units]), seed)
+    units = thin(units, number_first(observations.unit_cluster[units]), seed)
     thinned = () if len(units) == complete.sum() else (note_thinned(len(units), int(complete.sum())),)
     c, b, y = c[units], b[units], y[units]
-    context = number_runs(observations.unit_item[units])
-    parts = [part for part in split(context, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
+    cluster = number_first(observations.unit_cluster[units])
+    parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
     curves = np.array([curve(c[part], b[part], y[part], statistic) for part in parts]).reshape(len(parts), len(WEIGHTS))
     undefined: dict[str, str] = {}
     reason = hindrance(c, b, parts)
@@ -65,8 +64,8 @@ def fit_blend(
         undefined |= dict.fromkeys(("weight", "interval", "correlation"), reason)
     interval: tuple[float, float] | str | None = None
     if not reason:
-        drawn = resampled_weights(c, b, y, context, parts, resamples=resamples, seed=seed, statistic=statistic)
-        interval = interval_of(drawn, count_clusters(context))
+        drawn = resampled_weights(c, b, y, cluster, parts, resamples=resamples, seed=seed, statistic=statistic)
+        interval = interval_of(drawn, count_clusters(cluster))
     if isinstance(interval, str):
         undefined["interval"] = interval
         interval = None
@@ -74,6 +73,7 @@ def fit_blend(
     return BlendFit(
         aspect=aspect,
         n=len(y),
+        clusters=count_clusters(cluster),
         left_out=observations.units - int(complete.sum()),
         folds=folds,
         seed=seed,
@@ -116,32 +116,32 @@ def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats,
     )
 
 
-def thin(units: Integers, context: Integers, seed: int) -> Integers:
-    """The units of whole contexts, drawn by the seed, as many as MOST_ITEMS has room for; all where it has for all.
+def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
+    """The units of whole clusters, drawn by the seed, as many as MOST_ITEMS has room for; all where it has for all.
 
-    `context`, of shape (n,), is each unit's. Raises InvalidRequest where one context alone is too large.
+    `cluster`, of shape (n,), is each unit's. Raises InvalidRequest where one cluster alone is too large.
     """
     if len(units) <= MOST_ITEMS:
         return units
-    held = np.bincount(context)
+    held = np.bincount(cluster)
     if held.max() > MOST_ITEMS:
-        raise InvalidRequest(f"one item was answered by {held.max():,} systems; at most {MOST_ITEMS:,} are taken")
+        raise InvalidRequest(f"one item or dialogue has {held.max():,} answers; at most {MOST_ITEMS:,} are taken")
     drawn = np.random.default_rng((seed, len(held))).permutation(len(held))
     chosen = np.zeros(len(held), dtype=bool)
     chosen[drawn[np.cumsum(held[drawn]) <= MOST_ITEMS]] = True
-    return units[chosen[context]]
+    return units[chosen[cluster]]
 
 
 def note_thinned(kept: int, of: int) -> str:
     """That not all items were fitted on."""
-    return f"fitted on {kept:,} of {of:,} items, in whole contexts drawn by the seed: more would say hardly more"
+    return f"fitted on {kept:,} of {of:,} items, in whole clusters drawn by the seed: more would say hardly more"
 
 
-def split(context: Integers, folds: int, seed: int) -> list[Integers]:
-    """The items' numbers in as many parts as there are folds, by chance. `context`, of shape (n,), is each item's: the
-    parts have whole contexts, and their numbers differ by 1 at most."""
-    shuffled = np.random.default_rng(seed).permutation(count_clusters(context))
-    return [np.flatnonzero(np.isin(context, part)) for part in np.array_split(shuffled, folds)]
+def split(cluster: Integers, folds: int, seed: int) -> list[Integers]:
+    """The items' numbers in as many parts as there are folds, by chance. `cluster`, of shape (n,), is each item's: the
+    parts have whole clusters, and their numbers differ by 1 at most."""
+    shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
+    return [np.flatnonzero(np.isin(cluster, part)) for part in np.array_split(shuffled, folds)]
 
 
 def curve(c: Floats, b: Floats, y: Floats, statistic: Statistic) -> Floats:
@@ -194,20 +194,20 @@ def resampled_weights(
     c: Floats,
     b: Floats,
     y: Floats,
-    context: Integers,
+    cluster: Integers,
     parts: list[Integers],
     *,
     resamples: int,
     seed: int,
     statistic: Statistic,
 ) -> Floats:
-    """The weight that each resample of the contexts, fold by fold, chooses; shape (resamples,)."""
+    """The weight that each resample of the clusters, fold by fold, chooses; shape (resamples,)."""
     total = np.zeros((len(WEIGHTS), resamples))
     for number, part in enumerate(parts):
         blended = [Resampled(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
         rated = Resampled(y[part], statistic)
         start = 0
-        for counts in draw(number_runs(context[part]), resamples, (seed, number)):
+        for counts in draw(number_first(cluster[part]), resamples, (seed, number)):
             stop = start + len(counts)
             total[:, start:stop] += resampled_curve(blended, rated, counts)
             start = stop

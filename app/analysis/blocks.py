@@ -27,7 +27,7 @@ MOST_BYTES = 2**20
 MOST_NAMES = 200
 """Aspects that the records of a block name; each is looked for in every record."""
 
-NAMED = ("item", "system", "rater")
+NAMED = ("item", "system", "rater", "dialogue")
 TEXTS = {str, NoneType}
 INTEGERS = {int, NoneType}
 NUMBERS = {int, float, NoneType}
@@ -43,13 +43,16 @@ class Values:
 
 @dataclass(frozen=True)
 class Block:
-    """`n` records, one a line. `items`, `systems` and `raters` have that length, as have all columns; None, or an empty
-    text, is no name."""
+    """`n` records, one a line. `items`, `systems`, `raters` and `dialogues` have that length, as have all columns.
+
+    None, or an empty text, is no name.
+    """
 
     lines: Sequence[int]
     items: Sequence[str]
     systems: Sequence[str | None]
     raters: Sequence[str | None]
+    dialogues: Sequence[str | None]
     ratings: Values
     scores: Values
     similarity: Floats | None
@@ -98,8 +101,8 @@ def make_block(
     scores: Sequence[dict[str, Any]],
 ) -> Block | None:
     """The block of parsed records, whose maps are given apart; None where a name or a value is not plain."""
-    items, systems, raters = (texts_of([record.get(field) for record in records]) for field in NAMED)
-    if items is None or systems is None or raters is None or not all(items):
+    items, systems, raters, dialogues = (texts_of([record.get(field) for record in records]) for field in NAMED)
+    if items is None or systems is None or raters is None or dialogues is None or not all(items):
         return None
     rated, scored = values_of(ratings), values_of(scores)
     similarity = column_of([record.get("similarity") for record in records])
@@ -110,6 +113,7 @@ def make_block(
         items=cast(Sequence[str], items),
         systems=systems,
         raters=raters,
+        dialogues=dialogues,
         ratings=rated,
         scores=scored,
         similarity=None if np.isnan(similarity).all() else similarity,

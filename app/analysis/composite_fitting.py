@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import stdtrit
 
 from app.analysis.hints import hint
-from app.analysis.observations import Floats, Integers, Observations
+from app.analysis.observations import Floats, Integers, Mask, Observations, number_first
+from app.analysis.resampling import count_clusters, draw, interval_of
 from app.analysis.statistics import count, obstacle, pearson
 from app.domain.composites import transform
 from app.domain.errors import UnknownAspect
-from app.domain.intervals import quantile_t
 from app.domain.reports import CompositeFit
 from app.domain.rubric import LinearComposite, Term
 from app.domain.validation import clip
+
+RESAMPLES = 2000
+WORST_CONDITION = 1e12
+"""Of the normal equations: beyond it weights are rounding."""
 
 
 def fit_composite(
@@ -22,42 +27,46 @@ def fit_composite(
 ) -> CompositeFit:
     """Least squares of the target's ratings on the composite's terms, judged on items that were held out.
 
-    `test_share`, in (0, 1), of the items that have all values is held out, chosen by `seed`. Raises UnknownAspect where
-    nobody rated the target or one of the aspects.
+    About `test_share`, in (0, 1), of the items that have all values is held out, chosen by `seed`, in whole clusters:
+    what several systems answered to one question, or to the questions of one dialogue, stays together. Raises
+    UnknownAspect where nobody rated the target or one of the aspects.
     """
     y = rated_means(observations, target) - composite.intercept
     x = np.column_stack([term_values(term, rated_means(observations, term.aspect)) for term in composite.terms])
     complete = ~np.isnan(y) & ~np.isnan(x).any(axis=1)
     # In an order that does not hang on that of the lines: the same seed must hold the same items out.
-    order = observations.unit_order
-    train, test = split(order[complete[order]], seed, test_share)
+    units = observations.unit_order[complete[observations.unit_order]]
+    cluster = number_first(observations.unit_cluster[units])
+    held_out = hold_out(cluster, seed, test_share)
+    train, test = np.sort(units[~held_out]), np.sort(units[held_out])
     names = term_names(composite.terms)
     declared = np.array([abs(term.weight) for term in composite.terms])
     undefined: dict[str, str] = {}
     fitted = least_squares(x[train], y[train], names)
+    intervals: dict[str, tuple[float, float] | None] = dict.fromkeys(names)
     if isinstance(fitted, str):
         undefined |= dict.fromkeys(("weights", "intervals", "pearson"), fitted)
-        weights, margins, reached = None, None, None
+        weights, reached = None, None
     else:
-        weights, margins = fitted
+        weights = fitted[0]
         reached = judge(x[test] @ weights, y[test], "pearson", undefined)
-        if margins is None:
-            undefined["intervals"] = "there are no more items to fit on than weights"
+        own = number_first(observations.unit_cluster[train])
+        spans = interval_weights(x[train], y[train], fitted, own, seed)
+        if isinstance(spans, str):
+            undefined["intervals"] = spans
+        else:
+            intervals |= zip(names, spans, strict=True)
     return CompositeFit(
         composite=composite.id,
         target=target,
         n=int(complete.sum()),
+        clusters=count_clusters(cluster),
         left_out=observations.units - int(complete.sum()),
         train=len(train),
         test=len(test),
         seed=seed,
         weights={name: None if weights is None else float(weights[at]) for at, name in enumerate(names)},
-        intervals={
-            name: None
-            if weights is None or margins is None
-            else (float(weights[at] - margins[at]), float(weights[at] + margins[at]))
-            for at, name in enumerate(names)
-        },
+        intervals=intervals,
         declared=dict(zip(names, map(float, declared), strict=True)),
         pearson=reached,
         declared_pearson=judge(x[test] @ declared, y[test], "declared_pearson", undefined),
@@ -88,11 +97,56 @@ def term_names(terms: Sequence[Term]) -> list[str]:
     return names
 
 
-def split(complete: Integers, seed: int, test_share: float) -> tuple[Integers, Integers]:
-    """The units to fit on and those to judge on, of those that have all values."""
-    shuffled = np.random.default_rng(seed).permutation(complete)
-    held_out = round(test_share * len(shuffled))
-    return np.sort(shuffled[held_out:]), np.sort(shuffled[:held_out])
+def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
+    """Which units to judge on, shape (n,): those of whole clusters, drawn until about that share is reached.
+
+    `cluster`, of shape (n,), is each unit's, numbered from 0 without gaps.
+    """
+    shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
+    reached = np.concatenate([[0], np.cumsum(np.bincount(cluster)[shuffled])]) if len(cluster) else np.zeros(1)
+    enough = int(np.argmin(np.abs(reached - round(test_share * len(cluster)))))
+    held_out: Mask = np.isin(cluster, shuffled[:enough])
+    return held_out
+
+
+def interval_weights(
+    x: Floats, y: Floats, fitted: tuple[Floats, Floats | None], cluster: Integers, seed: int
+) -> list[tuple[float, float]] | str:
+    """The 95 % interval of each of the fitted weights, or why there is none. `cluster`, of shape (n,), is each unit's.
+
+    By the half widths of `fitted` where each unit is a cluster of its own. Else clusters are drawn and fitted again:
+    what the errors of one cluster have in common makes these half widths too narrow.
+    """
+    weights, margins = fitted
+    if margins is None:
+        return "there are no more items to fit on than weights"
+    if count_clusters(cluster) == len(y):
+        return [(float(low), float(high)) for low, high in zip(weights - margins, weights + margins, strict=True)]
+    found = []
+    for column in refit(x, y, cluster, seed).T:
+        interval = interval_of(column, count_clusters(cluster))
+        if isinstance(interval, str):
+            return interval
+        found.append(interval)
+    return found
+
+
+def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
+    """The weights of RESAMPLES resamples of the clusters, shape (resamples, terms); NaN where the terms depend on each
+    other linearly."""
+    clusters, terms = count_clusters(cluster), x.shape[1]
+    squares, products = np.zeros((clusters, terms, terms)), np.zeros((clusters, terms))
+    np.add.at(squares, cluster, x[:, :, None] * x[:, None, :])
+    np.add.at(products, cluster, x * y[:, None])
+    found = []
+    for counts in draw(np.arange(clusters), RESAMPLES, seed):
+        normal = np.tensordot(counts.astype(np.float64), squares, axes=1)
+        fits = np.linalg.cond(normal) < WORST_CONDITION
+        normal[~fits] = np.eye(terms)
+        solved = np.linalg.solve(normal, (counts @ products)[:, :, None])[:, :, 0]
+        solved[~fits] = np.nan
+        found.append(solved)
+    return np.concatenate(found)
 
 
 def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, Floats | None] | str:
@@ -115,7 +169,7 @@ def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, F
     variance = float(((y - x @ weights) ** 2).sum()) / freedom
     # With x = U S Vᵀ the inverse of xᵀx is V S⁻² Vᵀ: no product is squared that need not be.
     axes = np.linalg.svd(x, full_matrices=False)[2] / singular[:, None]
-    margins: Floats = quantile_t(freedom) * np.sqrt(variance * (axes**2).sum(axis=0))
+    margins: Floats = stdtrit(freedom, 0.975) * np.sqrt(variance * (axes**2).sum(axis=0))
     return weights, margins
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.special import stdtrit
 
-from app.analysis.observations import Floats, Integers, Mask, Observations
+from app.analysis.observations import Floats, Integers, Mask, Observations, number_first
 from app.analysis.raters import compare_raters, named_ratings
 from app.analysis.resampling import (
     COEFFICIENTS,
@@ -14,11 +15,9 @@ from app.analysis.resampling import (
     afford,
     count_clusters,
     interval_of,
-    number_runs,
     resample,
 )
 from app.analysis.statistics import FEWEST, kendall, obstacle, pearson, settle, settled_means, spearman
-from app.domain.intervals import quantile_t
 from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, SystemLevel
 
 FEWEST_SYSTEMS = 3
@@ -43,6 +42,7 @@ def correlate(observations: Observations, *, resamples: int = 2000, seed: int = 
         systems=len(observations.systems),
         items=observations.units,
         raters=len(observations.raters),
+        clusters=None if observations.dialogue is None else len(np.unique(observations.unit_cluster)),
         resamples=resamples,
         seed=seed,
         aspects={aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds) for aspect in both},
@@ -64,14 +64,14 @@ def correlate_aspect(
     # In an order that does not hang on that of the lines: the same seed must draw the same items.
     units = observations.unit_order[both[observations.unit_order]]
     x, y = scores[units], ratings[units]
-    context = number_runs(observations.unit_item[units])
+    cluster = number_first(observations.unit_cluster[units])
     settled = settled_means(observations, observations.ratings[aspect])[units]
     figures, undefined = correlations(x, settled)
     resamples, resampled = afford(x, settled, resamples, nanoseconds)
     found: dict[str, tuple[float, float] | str] = dict.fromkeys(COEFFICIENTS, "there is no figure to have an interval")
     if figures:
-        found = resampled_intervals(x, settled, context, resamples, seed, names=resampled)
-    found["bias"] = bias_interval(settle(x - settled, np.abs(x) + np.abs(settled)), context)
+        found = resampled_intervals(x, settled, cluster, resamples, seed, names=resampled)
+    found["bias"] = bias_interval(settle(x - settled, np.abs(x) + np.abs(settled)), cluster)
     intervals = {f"{name}_interval": interval for name, interval in found.items() if not isinstance(interval, str)}
     undefined |= {f"{name}_interval": reason for name, reason in found.items() if isinstance(reason, str)}
     if not len(x):
@@ -85,7 +85,8 @@ def correlate_aspect(
     return AspectCorrelation(
         n=len(x),
         left_out=observations.units - len(x),
-        contexts=count_clusters(context),
+        contexts=len(np.unique(observations.unit_item[units])),
+        clusters=count_clusters(cluster),
         spearman=figures.get("spearman"),
         pearson=figures.get("pearson"),
         kendall=figures.get("kendall"),
@@ -121,32 +122,32 @@ def correlations(x: Floats, y: Floats) -> tuple[dict[str, float], dict[str, str]
 
 
 def resampled_intervals(
-    x: Floats, y: Floats, context: Integers, resamples: int, seed: int, *, names: Sequence[str]
+    x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int, *, names: Sequence[str]
 ) -> dict[str, tuple[float, float] | str]:
     """By coefficient the interval, or why there is none. Only those named are resampled."""
-    contexts = count_clusters(context)
-    resampled = resample(x, y, context, resamples, seed, names=names)
-    return {name: interval_of(resampled[name], contexts) if name in resampled else TOO_MANY for name in COEFFICIENTS}
+    clusters = count_clusters(cluster)
+    resampled = resample(x, y, cluster, resamples, seed, names=names)
+    return {name: interval_of(resampled[name], clusters) if name in resampled else TOO_MANY for name in COEFFICIENTS}
 
 
-def bias_interval(differences: Floats, context: Integers) -> tuple[float, float] | str:
+def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float] | str:
     """The 95 % t interval of the mean difference, or why there is none: one of no width would claim to know it exactly.
 
-    Differences of one context come together. The variance is that of the ratio of the contexts' sums to their sizes,
-    Σ (sum − size · mean)² · k / (k − 1) / n² for k contexts (Cochran 1977, section 9A): with one difference a context
+    Differences of one cluster come together. The variance is that of the ratio of the clusters' sums to their sizes,
+    Σ (sum − size · mean)² · k / (k − 1) / n² for k clusters (Cochran 1977, section 9A): with one difference per cluster
     it is s² / n, the usual one.
     """
-    contexts = count_clusters(context)
-    if contexts < 2:
-        return "fewer than two different items have both"
+    clusters = count_clusters(cluster)
+    if clusters < 2:
+        return "fewer than two independent items or dialogues have both"
     if np.ptp(differences) == 0:
         return "all differences are equal"
     mean = float(differences.mean())
-    sums = np.bincount(context, weights=differences - mean)
-    error = float(np.sqrt(contexts / (contexts - 1) * (sums**2).sum())) / len(differences)
+    sums = np.bincount(cluster, weights=differences - mean)
+    error = float(np.sqrt(clusters / (clusters - 1) * (sums**2).sum())) / len(differences)
     if error <= ROUNDING * float(np.abs(differences).max()):
-        return "the systems' differences add up to the same on every item"
-    margin = quantile_t(contexts - 1) * error
+        return "the differences add up to the same in every cluster"
+    margin = stdtrit(clusters - 1, 0.975) * error
     return mean - margin, mean + margin
 
 

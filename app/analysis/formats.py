@@ -26,7 +26,7 @@ from app.domain.validation import clip
 
 MARK = b"\xef\xbb\xbf"
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
-NAMES = ("system", "item", "rater")
+NAMES = ("system", "item", "rater", "dialogue")
 MOST_COLUMNS = 500
 
 MOST_NUMBERS = 10_000
@@ -117,9 +117,9 @@ def read_array(body: bytes, reader: ObservationReader) -> Observations:
 def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     """The observations of a table in UTF-8, with or without a byte order mark; raises InvalidLines.
 
-    The first row names the columns: `item`; where wanted `system`, `rater`, `similarity`, `labels` (where the reader
-    has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an aspect. An empty cell is no
-    value, an empty row no record. A row is numbered by its first line.
+    The first row names the columns: `item`; where wanted `system`, `rater`, `dialogue`, `similarity`, `labels` (where
+    the reader has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an aspect. An empty
+    cell is no value, an empty row no record. A row is numbered by its first line.
     """
     text = Decoded(lines)
     table = Table(reader)
@@ -337,6 +337,7 @@ def read_rows(
         items=names["item"],
         systems=names.get("system", nobody),
         raters=names.get("rater", nobody),
+        dialogues=names.get("dialogue", nobody),
         ratings=Values(values["ratings"], dict.fromkeys(values["ratings"], len(rows))),
         scores=Values(values[scores_field], dict.fromkeys(values[scores_field], len(rows))),
         similarity=None if similarity is None or np.isnan(similarity).all() else similarity,

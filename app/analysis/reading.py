@@ -54,12 +54,12 @@ class Unfit(ValueError):
 class ObservationReader:
     """Takes records one by one and makes Observations of them.
 
-    A record is `{"system"?, "item", "rater"?, "ratings": {aspect: number | null}, "scores"?: {aspect: number | null},
-    "similarity"?: number, "labels"?: "OTX…"}`; other fields are passed over. `labels` says what each letter of a
-    record's labels is worth: each letter is one rater's rating of `label_aspect`, and the rater's name its position
-    from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, no other may stand in a
-    record; where not, an aspect that one record of three or more names, and no other, is taken for a slip of the pen.
-    `scales` hold the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults. Where
+    A record is `{"system"?, "item", "dialogue"?, "rater"?, "ratings": {aspect: number | null}, "scores"?: {aspect:
+    number | null}, "similarity"?: number, "labels"?: "OTX…"}`; other fields are passed over. `labels` says what each
+    letter of a record's labels is worth: each letter is one rater's rating of `label_aspect`, and the rater's name its
+    position from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, no other may stand
+    in a record; where not, an aspect that one record of three or more names, and no other, is taken for a slip of the
+    pen. `scales` hold the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults. Where
     `name_characters` is given, no name may be longer. `bounds` are MOST_ROWS and MOST_CELLS where none are given.
     """
 
@@ -126,7 +126,7 @@ class ObservationReader:
         most = self._name_characters
         if most is None:
             return True
-        names = {*block.items, *block.systems, *block.raters}
+        names = {*block.items, *block.systems, *block.raters, *block.dialogues}
         return all(name is None or len(name) <= most for name in names)
 
     def refuse(self, line: int, what: str) -> None:
@@ -168,6 +168,7 @@ class ObservationReader:
         if not item:
             raise Unfit("has no item" if item is None else "its item is an empty text")
         system = self._name_of(record, "system") or ""
+        dialogue = self._name_of(record, "dialogue")
         scores = self._scores_of(record)
         similarity = record.get("similarity")
         if similarity is not None:
@@ -178,7 +179,7 @@ class ObservationReader:
         self._first = self._first or line
         unit = self._rows.number(system, item)
         for rater, ratings in given:
-            self._rows.append(unit, rater, ratings, scores=scores, similarity=similarity, line=line)
+            self._rows.append(unit, rater, ratings, scores=scores, similarity=similarity, line=line, dialogue=dialogue)
 
     def _refuse_more(self, rows: int, line: int) -> None:
         """Raises InvalidLines where there would be too many rows, or values: no later line would make them fewer."""

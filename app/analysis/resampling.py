@@ -1,22 +1,21 @@
-"""The bootstrap over dialogue contexts: many resamples at once, and intervals by expanded percentiles.
+"""The bootstrap over clusters: many resamples at once, and intervals by expanded percentiles.
 
-What several systems answered to one context is not independent: a hard context is hard for all of them. So contexts
-are drawn, each with all of its pairs (Davison & Hinkley 1997, section 3.8), and a resample is told by how often each
-pair is in it: of pairs that are equal together, since ratings have few values.
+What several systems answered to one context is not independent: a hard context is hard for all of them. Nor are the
+turns of one dialogue. So clusters are drawn, each with all of its pairs (Davison & Hinkley 1997, section 3.8), and a
+resample is told by how often each pair is in it: of pairs that are equal together, since ratings have few values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
 from scipy.stats import kendalltau
 
 from app.analysis.observations import Floats, Integers
-from app.domain.intervals import quantile_t
 
 CELLS = 2_000_000
 """Drawn at once: resamples by pairs. It bounds the memory."""
@@ -40,7 +39,7 @@ LEAST_DEFINED = 0.95
 """Share of resamples that must have the figure: percentiles of those that happen to have one would be too narrow."""
 
 FEWEST_CLUSTERS = 3
-"""Contexts of which resamples say something: those of two are both, or one of them twice."""
+"""Clusters of which resamples say something: those of two are both, or one of them twice."""
 
 Counts = Integers
 """How often each pair is in each resample, shape (resamples, n)."""
@@ -64,12 +63,6 @@ def draw(cluster: Integers, resamples: int, seed: int | tuple[int, int]) -> Iter
         counts = np.bincount(drawn.ravel(), minlength=rows * clusters).reshape(rows, clusters)
         # As many clusters as pairs: each is its own.
         yield counts if clusters == len(cluster) else counts[:, cluster]
-
-
-def number_runs(keys: Integers) -> Integers:
-    """Each row's cluster, from 0, where rows of one cluster stand together and have the same key; shapes (n,)."""
-    numbers: Integers = np.cumsum(np.diff(keys, prepend=keys[:1]) != 0)
-    return numbers
 
 
 def count_clusters(cluster: Integers) -> int:
@@ -151,12 +144,13 @@ def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | str:
     """
     known = figures[~np.isnan(figures)]
     if clusters < FEWEST_CLUSTERS:
-        return f"fewer than {FEWEST_CLUSTERS} different items to draw from"
+        return f"fewer than {FEWEST_CLUSTERS} independent items or dialogues to draw from"
     if not len(figures):
         return "no resamples were asked for"
     if len(known) < LEAST_DEFINED * len(figures):
-        return f"{len(figures) - len(known)} of {len(figures)} resamples have no figure: too few different items"
-    tail = NormalDist().cdf(-sqrt(clusters / (clusters - 1)) * quantile_t(clusters - 1))
+        missing = f"{len(figures) - len(known)} of {len(figures)} resamples"
+        return f"{missing} have no figure: too few independent items or dialogues"
+    tail = float(ndtr(-sqrt(clusters / (clusters - 1)) * stdtrit(clusters - 1, 0.975)))
     low, high = np.quantile(known, [tail, 1 - tail])
     return float(low), float(high)
 

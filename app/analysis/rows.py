@@ -12,6 +12,9 @@ from app.analysis.blocks import Block, Values
 from app.analysis.columns import Column, integers
 from app.analysis.observations import NO_RATER, Observations
 
+NONE = -1
+"""The number of no name: NO_RATER, NO_DIALOGUE."""
+
 
 class Unit(NamedTuple):
     """The numbers of a system and of an item."""
@@ -30,6 +33,8 @@ class Rows:
         self._systems: dict[str, int] = {}
         self._items: dict[str, int] = {}
         self._raters: dict[str, int] = {}
+        self._dialogues: dict[str, int] = {}
+        self._dialogue = array("q")
         self._system, self._item, self._rater, self._line = array("q"), array("q"), array("q"), array("q")
 
     def __len__(self) -> int:
@@ -38,7 +43,7 @@ class Rows:
     @property
     def columns(self) -> int:
         """How many columns there are."""
-        return len(self.ratings) + len(self.scores) + 5
+        return len(self.ratings) + len(self.scores) + 5 + bool(self._dialogues)
 
     def number(self, system: str, item: str) -> Unit:
         """The unit of these names."""
@@ -55,12 +60,14 @@ class Rows:
         scores: Mapping[str, float | None],
         similarity: float | None,
         line: int,
+        dialogue: str | None = None,
     ) -> None:
         """Adds a row of that line; every aspect has its column."""
         row = len(self._line)
         self._system.append(unit.system)
         self._item.append(unit.item)
         self._rater.append(NO_RATER if rater is None else self._raters.setdefault(rater, len(self._raters)))
+        self._dialogue.append(number_optional([dialogue], self._dialogues)[0])
         self._line.append(line)
         for aspect, value in ratings.items():
             self.ratings[aspect].put(row, value, line)
@@ -74,7 +81,8 @@ class Rows:
         row, last = len(self._line), block.lines[-1]
         self._system.extend(number_names([name or "" for name in block.systems], self._systems))
         self._item.extend(number_names(block.items, self._items))
-        self._rater.extend(number_raters(block.raters, self._raters))
+        self._rater.extend(number_optional(block.raters, self._raters))
+        self._dialogue.extend(number_optional(block.dialogues, self._dialogues))
         self._line.extend(block.lines)
         for columns, values in ((self.ratings, block.ratings), (self.scores, block.scores)):
             put_values(columns, values, row, last)
@@ -99,6 +107,7 @@ class Rows:
             scores={aspect: column.filled(rows) for aspect, column in self.scores.items()},
             similarity=self.similarity.filled(rows) if self.similarity.lines else None,
             lines=integers(self._line),
+            dialogue=integers(self._dialogue) if self._dialogues else None,
         )
 
 
@@ -116,9 +125,9 @@ def number_names(names: Sequence[str], known: dict[str, int]) -> list[int]:
     return [*map(known.__getitem__, names)]
 
 
-def number_raters(names: Sequence[str | None], known: dict[str, int]) -> list[int]:
-    """The same, and NO_RATER for an empty name, or none."""
+def number_optional(names: Sequence[str | None], known: dict[str, int]) -> list[int]:
+    """The same, and −1 (NO_RATER, NO_DIALOGUE) for an empty name, or none."""
     for name in dict.fromkeys(names):
         if name and name not in known:
             known[name] = len(known)
-    return [known[name] if name else NO_RATER for name in names]
+    return [known[name] if name else NONE for name in names]

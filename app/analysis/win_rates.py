@@ -8,23 +8,26 @@ from itertools import combinations
 from math import sqrt
 
 import numpy as np
+from scipy.special import ndtri
 
+from app.analysis.estimates import estimate_mean
 from app.analysis.observations import Floats, Integers, Mask, Observations
 from app.analysis.significance import refuse_many
-from app.domain.intervals import NORMAL_975
 from app.domain.reports import AspectWins, PairedWins, WinReport, WinShare
 
 EQUAL_WITHIN = 1e-9
 """Values that lie no further apart than this are equal: means and blended values carry rounding."""
 
 PREFERENCE = ("preference", "preference_interval")
+NORMAL_975 = float(ndtri(0.975))
 NO_CONTEST = "no context has a value from both systems"
 
 
 def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | None = None) -> WinReport:
     """Per measure, how often each system wins, and each pair of systems on the contexts that both answered.
 
-    A context is an item, and the systems that have it answered it. `measures` are columns of shape (n,), NaN for no
+    Contexts of one dialogue are not independent, and intervals take them together. A context is an item, and the
+    systems that have it answered it. `measures` are columns of shape (n,), NaN for no
     value: by default the ratings, or the scores where there are no ratings. A system's value on a context is the mean
     of its rows. The higher value wins: of a scale whose best lies inside, such as −1 … 1 around 0, hand in −|value|.
     Raises InvalidRequest for more pairs of systems than a report holds.
@@ -37,6 +40,7 @@ def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | No
     return WinReport(
         systems=observations.systems,
         contexts=contexts + alone,
+        clusters=None if observations.dialogue is None else len(np.unique(observations.unit_cluster)),
         aspects={name: rate_aspect(valued(observations, column), contexts + alone) for name, column in columns.items()},
         best={name: level for name, level in observations.folded.items() if measures is None and name in columns},
         undefined={} if contexts else {"aspects": "no context was answered by two systems"},
@@ -48,13 +52,15 @@ class Valued:
     """The units that have a value, context by context and within it system by system: where few systems share a
     context, a table of systems by contexts would be one of holes.
 
-    `context` has shape (n,), `system` indexes `systems`, `values` are the measure's.
+    `context` has shape (n,), `system` indexes `systems`, `values` are the measure's. `cluster` is each unit's, None
+    where contexts are independent.
     """
 
     systems: tuple[str, ...]
     context: Integers
     system: Integers
     values: Floats
+    cluster: Integers | None = None
 
 
 def valued(observations: Observations, column: Floats) -> Valued:
@@ -62,36 +68,53 @@ def valued(observations: Observations, column: Floats) -> Valued:
     means = observations.means(column)
     units = np.flatnonzero(~np.isnan(means))
     units = units[np.lexsort((observations.unit_system[units], observations.unit_item[units]))]
-    return Valued(observations.systems, observations.unit_item[units], observations.unit_system[units], means[units])
+    cluster = None if observations.dialogue is None else observations.unit_cluster[units]
+    return Valued(
+        observations.systems, observations.unit_item[units], observations.unit_system[units], means[units], cluster
+    )
 
 
 def rate_aspect(found: Valued, contexts: int) -> AspectWins:
     """One measure's wins, of so many contexts in all."""
     systems = found.systems
-    complete = complete_contexts(found)
-    wins, ties = count_firsts(complete) if complete.size else (np.zeros(len(systems), dtype=np.int64), 0)
-    pairs = count_outcomes(found)
+    complete, cluster = complete_contexts(found)
+    first = find_firsts(complete) if complete.size else np.zeros(complete.shape, dtype=np.bool_)
+    pairs = None if found.cluster is not None else count_outcomes(found)
     return AspectWins(
         contexts=complete.shape[1],
         left_out=contexts - complete.shape[1],
-        systems={name: share(int(won), complete.shape[1]) for name, won in zip(systems, wins, strict=True)},
-        ties=share(ties, complete.shape[1]),
+        systems={name: share_of(won, cluster) for name, won in zip(systems, first, strict=True)},
+        ties=share_of(np.asarray(~first.any(axis=0)), cluster),
         pairs=tuple(
-            describe_pair(systems[a], systems[b], *map(int, pairs[:, a, b]), of=contexts)
+            describe_outcomes(systems[a], systems[b], *outcomes_of(found, a, b), of=contexts)
+            if pairs is None
+            else describe_pair(systems[a], systems[b], *map(int, pairs[:, a, b]), of=contexts)
             for a, b in combinations(range(len(systems)), 2)
         ),
         undefined={} if complete.size else dict.fromkeys(("systems", "ties"), explain_none(found)),
     )
 
 
-def complete_contexts(found: Valued) -> Floats:
-    """The values of the contexts that every system, of two or more, answered with one; shape (systems, contexts)."""
+def complete_contexts(found: Valued) -> tuple[Floats, Integers | None]:
+    """The values of the contexts that every system, of two or more, answered with one, shape (systems, contexts), and
+    the contexts' clusters."""
     systems = len(found.systems)
     if systems < 2 or not len(found.values):
-        return np.empty((systems, 0))
+        return np.empty((systems, 0)), None
     held = np.bincount(found.context)
-    table: Floats = found.values[(held == systems)[found.context]].reshape(-1, systems).T
-    return table
+    rows = np.flatnonzero((held == systems)[found.context])
+    cluster = None if found.cluster is None else found.cluster[rows[::systems]]
+    return found.values[rows].reshape(-1, systems).T, cluster
+
+
+def outcomes_of(found: Valued, a: int, b: int) -> tuple[Floats, Integers]:
+    """A's value minus b's in each context that both answered, and the contexts' clusters, shapes (contexts,)."""
+    rows = [np.flatnonzero(found.system == system) for system in (a, b)]
+    contexts = found.context[rows[0]], found.context[rows[1]]
+    _, of_a, of_b = np.intersect1d(contexts[0], contexts[1], assume_unique=True, return_indices=True)
+    mine, theirs = rows[0][of_a], rows[1][of_b]
+    cluster = np.zeros(len(mine), dtype=np.int64) if found.cluster is None else found.cluster[mine]
+    return found.values[mine] - found.values[theirs], cluster
 
 
 def count_outcomes(found: Valued) -> Integers:
@@ -120,20 +143,25 @@ def explain_none(found: Valued) -> str:
     return "no context has a value from every system"
 
 
-def count_firsts(values: Floats) -> tuple[Floats, int]:
-    """How many contexts each system wins alone, shape (systems,), and how many have several winners."""
+def find_firsts(values: Floats) -> Mask:
+    """Which contexts each system wins alone, shape (systems, contexts); none where several have the highest value."""
     first: Mask = values >= values.max(axis=0) - EQUAL_WITHIN
-    alone = first.sum(axis=0) == 1
-    return first[:, alone].sum(axis=1), int((~alone).sum())
+    alone: Mask = first & (first.sum(axis=0) == 1)
+    return alone
 
 
-def compare_wins(a_name: str, b_name: str, a: Floats, b: Floats, *, alone: int = 0) -> PairedWins:
+def compare_wins(
+    a_name: str, b_name: str, a: Floats, b: Floats, *, alone: int = 0, cluster: Integers | None = None
+) -> PairedWins:
     """System a against system b on the same contexts; both have shape (contexts,), NaN where there is no value.
 
-    `alone` contexts more, which are not in the arrays, are counted as left out.
+    `alone` contexts more, which are not in the arrays, are counted as left out. `cluster` is each context's, None where
+    they are independent.
     """
     held = ~(np.isnan(a) | np.isnan(b))
     difference = a[held] - b[held]
+    if cluster is not None:
+        return describe_outcomes(a_name, b_name, difference, cluster[held], of=len(a) + alone)
     a_wins, b_wins = int((difference > EQUAL_WITHIN).sum()), int((difference < -EQUAL_WITHIN).sum())
     return describe_pair(a_name, b_name, a_wins, b_wins, int(held.sum()) - a_wins - b_wins, of=len(a) + alone)
 
@@ -161,6 +189,37 @@ def describe_pair(a_name: str, b_name: str, a_wins: int, b_wins: int, ties: int,
     )
 
 
+def describe_outcomes(a_name: str, b_name: str, difference: Floats, cluster: Integers, *, of: int) -> PairedWins:
+    """Two systems, by the differences and clusters of the contexts that both answered, shapes (contexts,)."""
+    a_won, b_won = difference > EQUAL_WITHIN, difference < -EQUAL_WITHIN
+    wins, losses = int(a_won.sum()), int(b_won.sum())
+    plain = describe_pair(a_name, b_name, wins, losses, len(difference) - wins - losses, of=of)
+    decided = a_won | b_won
+    return plain.model_copy(
+        update={
+            "a_wins": share_of(a_won, cluster),
+            "b_wins": share_of(b_won, cluster),
+            "ties": share_of(~decided, cluster),
+            "preference_interval": share_of(a_won[decided], cluster[decided]).interval,
+        }
+    )
+
+
+def share_of(won: Mask, cluster: Integers | None) -> WinShare:
+    """The share of contexts won, shape (contexts,), with its interval: Wilson's where contexts are independent, else
+    with as many effective contexts as the variance between clusters leaves. Where all clusters are alike each counts as
+    one context."""
+    plain = share(int(won.sum()), len(won))
+    if cluster is None or not len(won):
+        return plain
+    numbers = np.unique(cluster, return_inverse=True)[1]
+    counts = np.bincount(numbers).astype(np.float64)
+    wins = np.bincount(numbers, weights=won).astype(np.float64)
+    found = estimate_mean(wins, counts, bounds=(0.0, 1.0))
+    interval = found.interval or find_interval(plain.wins / len(won) * len(counts), len(counts))
+    return plain.model_copy(update={"interval": interval})
+
+
 def share(wins: int, contexts: int) -> WinShare:
     """Wins of contexts, with Wilson's interval; both null without contexts."""
     if not contexts:
@@ -168,7 +227,7 @@ def share(wins: int, contexts: int) -> WinShare:
     return WinShare(wins=wins, share=wins / contexts, interval=find_interval(wins, contexts))
 
 
-def find_interval(wins: int, n: int) -> tuple[float, float]:
+def find_interval(wins: float, n: int) -> tuple[float, float]:
     """Wilson's 95 % score interval of a proportion (1927), without continuity correction. `n` is at least 1."""
     square = NORMAL_975**2
     middle = (wins + square / 2) / (n + square)

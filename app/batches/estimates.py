@@ -53,12 +53,12 @@ class BatchEstimate:
         languages = languages_of(self._options, self._rubric)
         self._bill.add(
             [
-                JudgingTask(self._rubric, language, request.dialogue, self._options.judge, references, "batch")
+                JudgingTask(self._rubric, language, request.turn, self._options.judge, references, "batch")
                 for language in languages
             ]
         )
         if self._options.path != "source":
-            self._translations.add(request.dialogue)
+            self._translations.add(request.turn)
 
     def report(self) -> EstimateReport:
         """What all candidates together would take."""

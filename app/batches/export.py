@@ -35,7 +35,8 @@ def write_line(result: ItemResult) -> str:
     if result.evaluation is None:
         return COMPACT.encode(result.line()) + "\n"
     # Spliced from two texts: written by pydantic itself an evaluation takes half the time.
-    return f"{result.entry.model_dump_json()[:-1]},{result.evaluation.model_dump_json()[1:]}\n"
+    # `dialogue` is the evaluation's too, and stands once.
+    return f"{result.entry.model_dump_json(exclude={'dialogue'})[:-1]},{result.evaluation.model_dump_json()[1:]}\n"
 
 
 async def stream_csv(
@@ -69,6 +70,7 @@ class Table:
             *("relevance.score", *(["translation_sensitive"] if self._both else []), "warnings", "cached"),
             *("judge_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
             *("evaluation", "signature", "failure.code", "failure.detail", "metadata", "reliability"),
+            *("dialogue", "cluster"),
         ]
 
     def row(self, result: ItemResult) -> list[Cell]:
@@ -81,6 +83,7 @@ class Table:
         cells += (failure.code, failure.detail) if failure else (None, None)
         cells.append(COMPACT.encode(evaluation.metadata) if evaluation and evaluation.metadata else None)
         cells.append(evaluation.reliability.detail if evaluation and evaluation.reliability else None)
+        cells += (entry.dialogue, entry.cluster)
         return cells
 
     def _parts(self, name: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from array import array
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from app.batch_ports import BatchStore, KeyedAnswer
 from app.batches.document import BatchReader, Numbered
 from app.batches.spool import Spool
 from app.domain.batch import Batch, BatchItem, BatchOptions, Candidate, Entry, list_candidates
+from app.domain.clusters import ALONE, name_dialogue, name_found
 from app.domain.errors import StoreError
 
 PIECE_BYTES = 32 * 1024
@@ -37,13 +39,14 @@ class Intake:
     digest: str
     spool: Spool
 
-    async def blocks(self) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
-        """All candidates in order, in blocks; from the first at each call."""
+    async def blocks(self, clusters: Clusters | None = None) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
+        """All candidates in order, in blocks; from the first at each call. Without `clusters` they have none."""
         block: list[tuple[Entry, Candidate]] = []
         number, position, held = 0, 0, 0
         async for items in self.spool.items():
             for item in items:
-                for placed in list_candidates(item, number, position):
+                cluster = clusters.of(item, number) if clusters else None
+                for placed in list_candidates(item, number, position, cluster):
                     block.append(placed)
                     position += 1
                     held += length_of(placed[1])
@@ -53,6 +56,21 @@ class Intake:
                 number += 1
         if block:
             yield block
+
+
+class Clusters:
+    """The clusters of a batch's items: those that the items name, and those that were found."""
+
+    def __init__(self, batch_id: str, found: array[int]) -> None:
+        self._batch_id = batch_id
+        self._found = found
+
+    def of(self, item: BatchItem, number: int) -> str | None:
+        """The digest of the item's cluster; None where it stands alone."""
+        if item.dialogue is not None:
+            return name_dialogue(item.dialogue)
+        found = self._found[number]
+        return None if found == ALONE else name_found(self._batch_id, found)
 
 
 class Tally:
@@ -105,9 +123,10 @@ async def store_batch(
     api_key: str | None = None,
 ) -> Batch:
     """Puts the batch into the store and accepts it; on any error, or where it is cancelled, nothing of it stays."""
+    clusters = Clusters(batch_id, await intake.spool.clusters())
     try:
         await store.begin(project, batch_id, intake.options, now)
-        async for block in intake.blocks():
+        async for block in intake.blocks(clusters):
             await store.append(batch_id, block)
         return await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
     except BaseException:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import secrets
 import tempfile
+from array import array
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, Self
 
 from app.domain.batch import BatchItem
+from app.domain.clusters import Trace, digest_beginnings, find_clusters
 from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import StoreError, StoreFull
 
@@ -21,7 +24,9 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Spool:
-    """A file without a name that vanishes with its process: one JSON line an item, in order.
+    """A file without a name that vanishes with its process: one line per item, in order.
+
+    A line has the number of candidates, digests of the context's beginnings, a tab, and the item as JSON.
 
     To be used with `async with`. Raises StoreFull where the disk is, StoreError where the file fails otherwise.
     """
@@ -29,6 +34,7 @@ class Spool:
     def __init__(self) -> None:
         self._waiting = bytearray()
         self._file: IO[bytes] | None = None
+        self._key = secrets.token_bytes(16)
 
     async def __aenter__(self) -> Self:
         with told():
@@ -48,6 +54,7 @@ class Spool:
     async def append(self, items: Sequence[BatchItem]) -> None:
         """Keeps items, none of which is to be read before `flush`."""
         for item in items:
+            self._waiting += self._trace(item).encode()
             self._waiting += item.model_dump_json(exclude_defaults=True).encode() + b"\n"
         if len(self._waiting) >= BLOCK_BYTES:
             await self.flush()
@@ -67,7 +74,27 @@ class Spool:
             if not lines:
                 return
             position += sum(map(len, lines))
-            yield [BatchItem.model_validate_json(line, context={"limits": UNBOUNDED}) for line in lines]
+            yield [
+                BatchItem.model_validate_json(line.partition(b"\t")[2], context={"limits": UNBOUNDED}) for line in lines
+            ]
+
+    async def clusters(self) -> array[int]:
+        """The cluster of each item that names no dialogue, as `find_clusters` gives it."""
+        with told():
+            return await asyncio.to_thread(find_clusters, self._read_traces)
+
+    def _trace(self, item: BatchItem) -> str:
+        """What stands before the item's JSON."""
+        beginnings = digest_beginnings(item.context, self._key) if item.dialogue is None else []
+        return f"{len(item.responses or ('',))} {array('Q', beginnings).tobytes().hex()}\t"
+
+    def _read_traces(self) -> Iterator[Trace]:
+        position = 0
+        while lines := self._read(position):
+            position += sum(map(len, lines))
+            for line in lines:
+                candidates, beginnings = line[: line.index(b"\t")].split(b" ")
+                yield Trace(int(candidates), array("Q", bytes.fromhex(beginnings.decode())))
 
     def _write(self, lines: bytearray) -> None:
         file = self._opened()

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from app.batch_ports import BatchStore, Scored
-from app.batches.summary import summarize_tally, tally_pages
+from app.batches.intervals import MOST_UNFINISHED, find_intervals, postpone_intervals
+from app.batches.summary import BLENDED, summarize_tally, tally_pages
 from app.domain.batch import Batch
 from app.domain.errors import StoreError
 from app.domain.rubric import Rubric
-from app.domain.summary import Summary
+from app.domain.summary import Intervals, Summary
 from app.domain.tally import Tally
 from app.ports import RubricSource
 
@@ -37,11 +38,24 @@ class Summaries:
         return await self._sum(project, found)
 
     async def _sum(self, project: str, asked: Sequence[tuple[Batch, Rubric]]) -> dict[str, Summary]:
-        kept = await self._store.tallies(project, [batch.id for batch, _ in asked])
+        ids = [batch.id for batch, _ in asked]
+        kept, intervals = await self._store.tallies(project, ids), await self._store.intervals(project, ids)
         found = {}
         for batch, rubric in asked:
             tally = kept.get(batch.id) or await self._add_up(project, batch)
-            found[batch.id] = summarize_tally(rubric, tally, batch)
+            known = intervals.get(batch.id) or await self._find_intervals(project, batch, rubric, tally)
+            found[batch.id] = summarize_tally(rubric, tally, batch, known)
+        return found
+
+    async def _find_intervals(self, project: str, batch: Batch, rubric: Rubric, tally: Tally) -> Intervals:
+        """The intervals, out of every value; those of a batch that has ended are kept likewise."""
+        if batch.status not in ENDED and tally.results > MOST_UNFINISHED:
+            blended = (name + BLENDED for name in tally.aspects)
+            return postpone_intervals([*tally.aspects, *tally.composites, *blended], tally.results)
+        found = await find_intervals(self._store, project, batch, rubric)
+        if batch.status in ENDED:
+            with suppress(StoreError):
+                await self._store.keep_intervals(project, batch.id, found)
         return found
 
     async def _add_up(self, project: str, batch: Batch) -> Tally:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from math import sqrt
 
 from app.batch_ports import Scored
 from app.domain.batch import EXPIRED, Batch, Counts
-from app.domain.intervals import interval_of_mean
 from app.domain.rubric import Aspect, Rubric
-from app.domain.summary import AspectSummary, Coverage, Spread, Summary
+from app.domain.summary import AspectSummary, Coverage, Intervals, MeanEstimate, Spread, Summary
 from app.domain.tally import AspectTally, Moments, Tally
 from app.tally import add_scores
 
+BLENDED = ".blended"
 UNSEEN = AspectTally()
 NOTHING = Moments()
+NO_VALUES = "there are no values"
+NOT_KEPT = "so many measures are not kept by result"
 
 
-def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch) -> Summary:
+def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Intervals) -> Summary:
     """The results in figures; the bill, the total and the signatures are the batch's own.
 
     Everything that the rubric has is there, then what only older results have.
     """
+    known = intervals.measures
     aspects = {aspect.id: aspect for aspect in rubric.aspects}
     names = dict.fromkeys([*aspects, *tally.aspects])
     composites = dict.fromkeys([*(composite.id for composite in rubric.composites), *tally.composites])
@@ -34,34 +37,46 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch) -> Summary:
         rubric_version=batch.rubric_version,
         counts=count_statuses(tally, batch.counts.total),
         coverage=cover(rubric, tally, batch.counts.total),
-        aspects={name: summarize_aspect(aspects.get(name), tally.aspects.get(name, UNSEEN)) for name in names},
-        composites={name: spread(tally.composites.get(name, NOTHING)) for name in composites},
+        aspects={
+            name: summarize_aspect(name, aspects.get(name), tally.aspects.get(name, UNSEEN), known) for name in names
+        },
+        composites={name: spread(tally.composites.get(name, NOTHING), known.get(name)) for name in composites},
         warnings=rank(tally.warnings),
         failures=rank(tally.failures),
         usage=batch.usage,
         signature=batch.signature,
         signatures=batch.signatures,
+        clusters=intervals.clusters,
     )
 
 
-def summarize_aspect(aspect: Aspect | None, tally: AspectTally) -> AspectSummary:
+def summarize_aspect(
+    name: str, aspect: Aspect | None, tally: AspectTally, known: Mapping[str, MeanEstimate]
+) -> AspectSummary:
     """The aspect in figures; None for one that the rubric does not have any more."""
     levels = Counter(dict.fromkeys(aspect.values, 0) if aspect else {})
     levels.update(tally.levels)
     return AspectSummary(
-        **dict(spread(tally.means)),
+        **dict(spread(tally.means, known.get(name))),
         unrated=tally.reasons.total(),
         unrated_reasons=rank(tally.reasons),
         histogram={str(level): count for level, count in sorted(levels.items())},
-        blended=spread(tally.blended) if tally.blended.n else None,
+        blended=spread(tally.blended, known.get(name + BLENDED)) if tally.blended.n else None,
     )
 
 
-def spread(moments: Moments) -> Spread:
+def spread(moments: Moments, estimate: MeanEstimate | None) -> Spread:
     """What the values amount to."""
-    mean = moments.mean if moments.n else None
-    sd = sqrt(moments.squares / (moments.n - 1)) if moments.n > 1 else None
-    return Spread(n=moments.n, mean=mean, sd=sd, interval=interval_of_mean(moments.n, mean, sd))
+    if not moments.n:
+        return Spread(n=0, mean=None, sd=None, interval=None, reason=NO_VALUES)
+    return Spread(
+        n=moments.n,
+        mean=moments.mean,
+        sd=sqrt(moments.squares / (moments.n - 1)) if moments.n > 1 else None,
+        interval=estimate.interval if estimate else None,
+        clusters=estimate.clusters if estimate else 0,
+        reason=estimate.reason if estimate else NOT_KEPT,
+    )
 
 
 def count_statuses(tally: Tally, total: int) -> Counts:

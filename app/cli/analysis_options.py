@@ -23,7 +23,7 @@ MORE = {
     ),
     "correlation": (
         "Values of a metric or a judge, in the records' field \"scores\" (--scores names another), against the raters' "
-        "means: Spearman, Pearson and Kendall with bootstrap intervals over contexts, human ceiling, bias, means."
+        "means: Spearman, Pearson and Kendall with bootstrap intervals over dialogues, human ceiling, bias, means."
     ),
     "hierarchy": (
         "Y depends on X where every pair of systems that X tells apart (Mann-Whitney, p < alpha) is told apart by Y "

@@ -202,7 +202,7 @@ def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> Candidate:
     if len(ids) != 1 or "" in ids:
         raise Unfit("has two ids" if len(ids) > 1 else 'needs an "id", by which the ratings name it')
     system = request.metadata.get(SYSTEM, "")
-    return Candidate(str(ids.pop()), system, request.dialogue, request.references)
+    return Candidate(str(ids.pop()), system, request.turn, request.references)
 
 
 def read_ratings(path: str, rubric: Rubric, candidates: list[Candidate]) -> tuple[Observations, Matching]:

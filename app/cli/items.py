@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 from pydantic import Field
 
 from app.domain.batch import BatchOptions, ItemId
+from app.domain.clusters import ALONE, Trace, digest_beginnings, find_clusters, name_dialogue, name_found
 from app.domain.dialogue import Limits
 from app.domain.errors import RubricRequired
 from app.domain.evaluation import EvaluationRequest, require_rubric
@@ -77,6 +79,21 @@ def read_items(
     if not requests:
         raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
     return requests
+
+
+def find_dialogues(items: Sequence[EvaluationRequest]) -> list[str | None]:
+    """The digest of the dialogue that each item is a turn of, as a batch's intake finds it; None stands alone."""
+    owner, key = secrets.token_hex(8), secrets.token_bytes(16)
+    traces = [Trace(1, digest_beginnings(item.context, key) if item.dialogue is None else []) for item in items]
+    found = find_clusters(lambda: traces)
+    return [
+        name_dialogue(item.dialogue)
+        if item.dialogue is not None
+        else None
+        if cluster == ALONE
+        else name_found(owner, cluster)
+        for item, cluster in zip(items, found, strict=True)
+    ]
 
 
 def refuse_covered(value: Any) -> None:

@@ -94,7 +94,7 @@ def _(report: AgreementReport) -> list[Part]:
 @render.register
 def _(report: CorrelationReport) -> list[Part]:
     unmatched = {name: {"": why} for name, why in report.unmatched.items()}
-    title = f"correlation with humans: {sizes(report.items, report.systems)}"
+    title = f"correlation with humans: {sizes(report.items, report.systems, report.clusters)}"
     if not report.aspects:
         return [Text(title, style="bold"), Text("no aspect has both ratings and scores"), *notes(unmatched)]
     rows = [
@@ -183,7 +183,7 @@ def dependencies_of(report: HierarchyReport) -> list[Part]:
 @render.register
 def _(report: CompositeFit) -> list[Part]:
     title = (
-        f"{report.composite} from {report.target}: {count(report.n, 'item')} "
+        f"{report.composite} from {report.target}: {clustered(report.n, report.clusters)} "
         f"({report.train:,} fitted, {report.test:,} held out, {report.left_out:,} left out)"
     )
     rows = [
@@ -197,8 +197,8 @@ def _(report: CompositeFit) -> list[Part]:
 @render.register
 def _(report: BlendFit) -> list[Part]:
     title = (
-        f"weight of the blend of {report.aspect}: {count(report.n, 'item')} in {count(report.folds, 'fold')} "
-        f"({report.left_out:,} left out)"
+        f"weight of the blend of {report.aspect}: {clustered(report.n, report.clusters)}, "
+        f"{count(report.folds, 'fold')} ({report.left_out:,} left out)"
     )
     rows = [
         ("chosen", spanned(report.weight, report.interval, ".1f"), figure(report.correlation)),
@@ -213,7 +213,8 @@ def _(report: BlendFit) -> list[Part]:
 
 @render.register
 def _(report: WinReport) -> list[Part]:
-    title = f"contexts won: {count(report.contexts, 'context')}, {count(len(report.systems), 'system')}"
+    contexts = clustered(report.contexts, report.clusters, "context")
+    title = f"contexts won: {contexts}, {count(len(report.systems), 'system')}"
     parts: list[Part] = [Text(title, style="bold")]
     for name, found in report.aspects.items():
         if not found.contexts:
@@ -364,9 +365,15 @@ def percents(interval: Interval) -> str:
     return DASH if interval is None else f"[{100 * interval[0]:.0f}, {100 * interval[1]:.0f}]"
 
 
-def sizes(items: int, systems: int) -> str:
-    """`36 items, 3 systems`."""
-    return f"{count(items, 'item')}, {count(systems, 'system')}"
+def sizes(items: int, systems: int, clusters: int | None = None) -> str:
+    """`36 items, 3 systems`; with clusters `200 items in 20 clusters, 1 system`."""
+    return f"{clustered(items, clusters)}, {count(systems, 'system')}"
+
+
+def clustered(items: int, clusters: int | None, noun: str = "item") -> str:
+    """`36 items`, or `200 items in 20 clusters` where they are not all independent."""
+    told = count(items, noun)
+    return told if clusters is None or clusters >= items else f"{told} in {count(clusters, 'cluster')}"
 
 
 def count(n: int, noun: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.cli.items import InvalidItems
+from app.domain.clusters import name_dialogue
 from app.domain.comparison import Run, RunItem
 from app.domain.model import Finite
 from app.domain.rubric import Rubric, name_version
@@ -50,6 +51,8 @@ class ResultLine(Part):
     composites: dict[str, Finite | None] = Field(default_factory=dict)
     signature: str | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
+    dialogue: str | None = None
+    cluster: str | None = None
 
 
 def is_result(value: object) -> bool:
@@ -99,6 +102,11 @@ def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> Run:
     )
 
 
+def cluster_of(result: ResultLine) -> str | None:
+    """The digest of the dialogue that the result is a turn of; results that were written by hand name it alone."""
+    return name_dialogue(result.dialogue) if result.cluster is None and result.dialogue else result.cluster
+
+
 def describe(result: ResultLine, number: int, rubric: Rubric) -> RunItem:
     """One result's values; `number` from 0 stands for an item without a name."""
     aspects = {aspect.id: result.aspects.get(aspect.id) for aspect in rubric.aspects}
@@ -111,4 +119,5 @@ def describe(result: ResultLine, number: int, rubric: Rubric) -> RunItem:
         ratings={name: None if part is None else part.mean for name, part in aspects.items()},
         composites={each.id: result.composites.get(each.id) for each in rubric.composites},
         blended=blended,
+        cluster=cluster_of(result),
     )

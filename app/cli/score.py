@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from app.adapters.telemetry import configure_logging
-from app.cli.items import Item, read_items
+from app.cli.items import Item, find_dialogues, read_items
 from app.cli.output import print_ndjson, print_table
 from app.cli.progress import open_progress
 from app.cli.scoring import UNUSED, Scorer, score_here, score_in_order, score_there
@@ -98,6 +98,7 @@ async def score_and_show(
     """
     complete, rows = True, []
     told: set[str] = set()
+    clusters = find_dialogues(requests)
     try:
         with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
             bar = progress.add_task("scoring", total=len(requests))
@@ -112,7 +113,7 @@ async def score_and_show(
                     if position == 0:
                         require_rubric(found, requests)
                     unused = found.pop(UNUSED, None)
-                    result = name_result(found, requests[position])
+                    result = name_result(found, requests[position], clusters[position])
                     complete = complete and result["status"] == "scored"
                     if as_table:
                         rows.append({**result, "_response": requests[position].response})
@@ -133,9 +134,10 @@ async def score_and_show(
     return complete
 
 
-def name_result(result: dict[str, Any], item: Item) -> dict[str, Any]:
-    """The result with the item's id before it, where the item has one."""
-    return result if item.id is None else {"item": item.id, **result}
+def name_result(result: dict[str, Any], item: Item, cluster: str | None) -> dict[str, Any]:
+    """The result with the item's id and the digest of its dialogue before it, where the item has them."""
+    place = {"item": item.id, "cluster": cluster}
+    return {**{name: value for name, value in place.items() if value is not None}, **result}
 
 
 def require_rubric(first: dict[str, Any], requests: list[Item]) -> None:

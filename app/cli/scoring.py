@@ -139,6 +139,7 @@ def failed(request: EvaluationRequest, code: str, detail: str) -> dict[str, Any]
         "rubric": {"id": request.rubric},
         "error": {"code": code, "detail": detail},
         "metadata": request.metadata,
+        "dialogue": request.dialogue,
     }
 
 

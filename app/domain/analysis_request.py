@@ -19,7 +19,7 @@ LabelValue = Annotated[Finite, Field(ge=-1e15, le=1e15)]
 Values = Literal["ratings", "scores"]
 """Humans' ratings, or what the judge or a metric gave."""
 
-TAKEN = ("system", "item", "rater", "ratings", "labels", "similarity")
+TAKEN = ("system", "item", "dialogue", "rater", "ratings", "labels", "similarity")
 """Fields of a record that cannot hold scores."""
 
 

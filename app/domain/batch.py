@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from app.domain.dialogue import Context, Text, check_line, limits_of
 from app.domain.evaluation import (
+    DialogueId,
     Evaluation,
     EvaluationRequest,
     JudgeOptions,
@@ -105,6 +106,11 @@ class BatchItem(Value):
     response: Annotated[Text | None, AfterValidator(check_response)] = Field(default=None, validate_default=True)
     reference: References | None = None
     metadata: Metadata = Field(default_factory=dict)
+    dialogue: DialogueId | None = Field(
+        default=None,
+        description="the dialogue that the item is a turn of: items of one dialogue are not independent. Without it "
+        "dialogues are found by their contexts",
+    )
 
 
 class Candidate(Value):
@@ -114,21 +120,30 @@ class Candidate(Value):
     response: Text
     reference: References | None = None
     metadata: Metadata = Field(default_factory=dict)
+    dialogue: DialogueId | None = None
 
 
 class Entry(Value):
     """A candidate's place in its batch.
 
     `position` counts candidates from 0; `item` is the caller's id, else the item's number from 0 as the caller sent
-    it; `candidate` counts the item's responses from 0, and is null where it had a single `response`.
+    it; `candidate` counts the item's responses from 0, and is null where it had a single `response`. Candidates of one
+    `cluster` are turns of one dialogue, named by the caller or found at intake; null where one stands alone.
     """
 
     position: int
     item: str
     candidate: int | None
+    dialogue: str | None = Field(default=None, description="the item's `dialogue`")
+    cluster: str | None = Field(
+        default=None,
+        description="digest of the dialogue: what has the same one counts as one independent unit; null stands alone",
+    )
 
 
-def list_candidates(item: BatchItem, number: int, position: int) -> Iterator[tuple[Entry, Candidate]]:
+def list_candidates(
+    item: BatchItem, number: int, position: int, cluster: str | None = None
+) -> Iterator[tuple[Entry, Candidate]]:
     """Every candidate of the batch's item `number`, the first of them at `position`."""
     several = item.responses is not None
     for offset, response in enumerate(item.responses or (item.response or "",)):
@@ -136,11 +151,17 @@ def list_candidates(item: BatchItem, number: int, position: int) -> Iterator[tup
             position=position + offset,
             item=item.id if item.id is not None else str(number),
             candidate=offset if several else None,
+            dialogue=item.dialogue,
+            cluster=cluster,
         )
         yield (
             entry,
             Candidate.model_construct(
-                context=item.context, response=response, reference=item.reference, metadata=item.metadata
+                context=item.context,
+                response=response,
+                reference=item.reference,
+                metadata=item.metadata,
+                dialogue=item.dialogue,
             ),
         )
 
@@ -157,6 +178,7 @@ def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest
         reference=candidate.reference,
         integrity=options.integrity,
         metadata=candidate.metadata,
+        dialogue=candidate.dialogue,
     )
 
 
@@ -251,6 +273,6 @@ class ItemResult(Value):
         """The result as one line of NDJSON has it: the place in the batch first, then the evaluation's fields."""
         place = self.entry.model_dump()
         if self.evaluation is not None:
-            return {**place, **self.evaluation.model_dump(mode="json")}
+            return {**place, **self.evaluation.model_dump(mode="json")}  # which has `dialogue` too
         error = self.failure.model_dump() if self.failure else None
         return {**place, "status": "failed", "error": error}

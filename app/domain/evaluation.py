@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from app.domain.dialogue import Context, Dialogue, MetadataKey, MetadataValue, Text, Utterance, limits_of
+from app.domain.dialogue import (
+    DEFAULT_LIMITS,
+    Context,
+    Dialogue,
+    MetadataKey,
+    MetadataValue,
+    Text,
+    Utterance,
+    check_line,
+    lengths,
+    limits_of,
+)
 from app.domain.errors import RubricRequired
 from app.domain.model import Finite, Id, RubricName, Value, canonical_json, listed
 from app.domain.plain_text import is_korean
@@ -73,6 +85,11 @@ def wrap_reference(reference: object) -> object:
     return [reference] if isinstance(reference, str) else reference
 
 
+DialogueId = Annotated[
+    str,
+    lengths(DEFAULT_LIMITS.item_id_characters),
+    AfterValidator(partial(check_line, limit="item_id_characters", what="a dialogue's id", blank=False)),
+]
 Metadata = Annotated[dict[MetadataKey, MetadataValue], AfterValidator(check_metadata)]
 References = Annotated[
     tuple[Text, ...],
@@ -149,9 +166,12 @@ class EvaluationRequest(Value):
         description="what to do where a text looks like an attack on the judge; null: the project's policy",
     )
     metadata: Metadata = Field(default_factory=dict)
+    dialogue: DialogueId | None = Field(
+        default=None, description="the dialogue that this is a turn of: turns of one dialogue are not independent"
+    )
 
     @property
-    def dialogue(self) -> Dialogue:
+    def turn(self) -> Dialogue:
         return Dialogue.model_construct(context=self.context, response=self.response)
 
     @property
@@ -342,6 +362,7 @@ class Evaluation(Value):
     cached: bool
     created_at: Annotated[datetime, Field(strict=False)]
     metadata: dict[str, str]
+    dialogue: str | None = Field(default=None, description="as it was asked for")
     integrity: IntegrityReport | None = Field(
         default=None, description="with the policy `judge-twice`, where a text looks like an attack on the judge"
     )

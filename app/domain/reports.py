@@ -97,8 +97,9 @@ class SystemLevel(Value):
 class AspectCorrelation(Value):
     """Scores against the rater means of the same items.
 
-    The coefficients' intervals are by bootstrap: contexts are drawn, each with what all systems answered to it, and
-    the percentiles are expanded for their number (Hesterberg 2015). The bias's is by t over contexts.
+    The coefficients' intervals are by bootstrap: clusters are drawn, each with all items of a dialogue and what all
+    systems answered to them, and the percentiles are expanded for their number (Hesterberg 2015). The bias's is by t
+    over clusters.
     """
 
     n: N
@@ -113,7 +114,10 @@ class AspectCorrelation(Value):
     rating_mean: float | None = Field(description="of the items' rater means")
     bias: float | None = Field(description="mean score minus mean rating")
     bias_interval: Interval
-    contexts: int = Field(default=0, description="different items, whatever systems answered them: what is drawn")
+    contexts: int = Field(default=0, description="different items, whatever systems answered them")
+    clusters: int = Field(
+        default=0, description="what is drawn: dialogues, and items that belong to none; without dialogues the items"
+    )
     resamples: int = Field(default=0, description="bootstrap samples; of very many items fewer than were asked for")
     ceiling: Ceiling | None
     system_level: SystemLevel | None
@@ -127,6 +131,11 @@ class CorrelationReport(Value):
     systems: int
     items: int
     raters: int = Field(description="raters that are named")
+    clusters: int | None = Field(
+        default=None,
+        description="dialogues, and items that belong to none: what intervals take as independent. Null where no "
+        "record names a dialogue, and items are",
+    )
     resamples: int = Field(description="bootstrap samples that were asked for")
     seed: Seed
     aspects: dict[str, AspectCorrelation]
@@ -205,12 +214,15 @@ class CompositeFit(Value):
     composite: str
     target: str
     n: N
+    clusters: int = Field(default=0, description="what is held out together: dialogues, and items that belong to none")
     left_out: LeftOut
     train: int = Field(description="items that the weights are fitted on")
     test: int = Field(description="items held out")
     seed: Seed
     weights: dict[str, float | None] = Field(description="by aspect")
-    intervals: dict[str, Interval] = Field(description="of the weights, by t")
+    intervals: dict[str, Interval] = Field(
+        description="of the weights: by t where all items are independent, else by bootstrap over clusters"
+    )
     declared: dict[str, float] = Field(description="the rubric's own weights, in the same sense")
     pearson: float | None = Field(description="of the fitted composite with the target, on the items held out")
     declared_pearson: float | None = Field(description="what the rubric's own weights reach on them")
@@ -218,16 +230,18 @@ class CompositeFit(Value):
 
 
 class BlendFit(Value):
-    """The weight w of c + w(b − b̄) that correlates best with humans, by cross-validation over contexts."""
+    """The weight w of c + w(b − b̄) that correlates best with humans, by cross-validation over clusters: dialogues, and
+    items that belong to none."""
 
     aspect: str
     n: N
+    clusters: int = Field(default=0, description="what folds keep together and resamples draw")
     left_out: LeftOut
     folds: int
     seed: Seed
     statistic: Literal["spearman", "pearson"]
     weight: float | None = Field(description="has the highest mean, over folds, of the correlation on the fold")
-    interval: Interval = Field(description="of the weight: 95 %, by bootstrap over contexts within folds")
+    interval: Interval = Field(description="of the weight: 95 %, by bootstrap over clusters within folds")
     correlation: float | None = Field(
         description="nested: each fold's with the weight that the others chose, averaged over folds"
     )
@@ -246,7 +260,7 @@ class WinShare(Value):
 
     wins: int
     share: float | None
-    interval: Interval = Field(description="of the share: Wilson's, 95 %")
+    interval: Interval = Field(description="of the share: Wilson's, 95 %, with dialogues as units where there are any")
 
 
 class PairedWins(Value):
@@ -280,6 +294,11 @@ class WinReport(Value):
 
     systems: Annotated[tuple[str, ...], listed()]
     contexts: int = Field(description="all, those that one system alone answered included")
+    clusters: int | None = Field(
+        default=None,
+        description="dialogues, and contexts that belong to none: what intervals take as independent. Null where no "
+        "record names a dialogue, and contexts are",
+    )
     aspects: dict[str, AspectWins]
     best: Best = Field(default_factory=dict)
     undefined: Undefined = Field(default_factory=dict)

@@ -13,16 +13,39 @@ from app.domain.reliability import Reliability
 
 
 class Spread(Value):
-    """`n` values: their mean, sample standard deviation (n − 1) and the 95 % t-interval of the mean.
+    """`n` values: their mean, sample standard deviation (n − 1) and the 95 % interval of the mean.
 
-    `mean` is null of nothing, `sd` of fewer than two values; `interval` also where all values are equal, since they
-    show nothing of how far the mean may be off. The interval is not cut to the scale.
+    `mean` is null of nothing, `sd` of fewer than two values. The interval takes dialogues, not their turns, as
+    independent, and never leaves the scale; where there is none, `reason` says why.
     """
 
     n: int
     mean: float | None
     sd: float | None
     interval: Annotated[tuple[float, float], Field(strict=False)] | None
+    clusters: int = Field(
+        default=0, description="independent units among the values: dialogues, and responses that stand alone"
+    )
+    reason: str | None = Field(default=None, description="why there is no interval")
+
+
+class MeanEstimate(Value):
+    """What is known of a mean beside it."""
+
+    clusters: int
+    interval: Annotated[tuple[float, float], Field(strict=False)] | None
+    reason: str | None
+
+
+class Intervals(Value):
+    """The intervals of a batch's means, as they are kept beside it: by aspect, by composite, and by `NAME.blended`.
+
+    They are of `results` results, of `clusters` independent units; null where no result is a turn of a dialogue.
+    """
+
+    results: int
+    clusters: int | None
+    measures: dict[str, MeanEstimate]
 
 
 class AspectSummary(Spread):
@@ -68,3 +91,8 @@ class Summary(Value):
     signature: str | None
     signatures: dict[str, int]
     reliability: Reliability | None = None
+    clusters: int | None = Field(
+        default=None,
+        description="dialogues and responses that stand alone: what counts as independent. Null where no response is "
+        "known to be a turn of a dialogue, and each counts as independent of all others",
+    )

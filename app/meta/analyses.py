@@ -8,7 +8,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from app.analysis.observations import NO_RATER, Floats, Observations
+from app.analysis.observations import NO_DIALOGUE, NO_RATER, Floats, Observations
 from app.domain.analysis_request import (
     AgreementRequest,
     AnalysisRequest,
@@ -132,6 +132,10 @@ def average(observations: Observations) -> Observations:
     from app.analysis.statistics import settled_means
 
     units = observations.units
+    dialogue = None
+    if observations.dialogue is not None:
+        dialogue = np.full(units, NO_DIALOGUE, dtype=np.int64)
+        np.maximum.at(dialogue, observations.unit, observations.dialogue)
     return replace(
         observations,
         raters=(),
@@ -142,6 +146,7 @@ def average(observations: Observations) -> Observations:
         scores={name: settled_means(observations, column) for name, column in observations.scores.items()},
         similarity=None if observations.similarity is None else observations.means(observations.similarity),
         lines=None,
+        dialogue=dialogue,
     )
 
 

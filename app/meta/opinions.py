@@ -59,7 +59,7 @@ class Opinions:
         systems, system = renumber(self.table.system[row], self.table.systems)
         items, item = renumber(self.table.item[row], self.table.items)
         raters, rater = renumber(self.rater[kept], self.raters)
-        similarity = self.table.similarity[row]
+        similarity, dialogue = self.table.similarity[row], self.table.dialogue
         observations = Observations(
             systems=systems,
             items=items,
@@ -70,6 +70,7 @@ class Opinions:
             ratings=rated,
             scores={name: self.table.column(name)[row] for name in scores},
             similarity=None if np.isnan(similarity).all() else similarity,
+            dialogue=None if dialogue is None else dialogue[row],
         )
         check_rows(observations, NOUN)
         return observations

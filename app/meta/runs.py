@@ -73,6 +73,7 @@ def describe_result(result: Scored, batch: Batch) -> RunItem:
         composites=scores.composites,
         blended={name: figures[1] for name, figures in scores.aspects.items() if figures[1] is not None},
         position=result.entry.position,
+        cluster=result.entry.cluster,
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from app.analysis.blocks import values_of
 from app.analysis.columns import Column, integers
-from app.analysis.observations import Floats, Integers
+from app.analysis.observations import NO_DIALOGUE, Floats, Integers
 from app.batch_ports import Scored, Scores
 from app.domain.batch import Batch
 from app.domain.human_rating import StoredRating
@@ -64,7 +64,8 @@ class AnswerTable:
         self._systems: dict[str, int] = {}
         self._items: dict[str, int] = {}
         self._shapes: dict[Shape, int] = {}
-        self._system, self._item, self._shape = array("q"), array("q"), array("q")
+        self._clusters: dict[str, int] = {}
+        self._system, self._item, self._shape, self._cluster = array("q"), array("q"), array("q"), array("q")
         self._origins: list[Origin] = []
         self._columns: dict[str, Column] = {}
         self._similarity = Column()
@@ -104,6 +105,10 @@ class AnswerTable:
         name = item if not repeat else f"{item}@{entry.position}"
         self._system.append(self._systems.setdefault(label, len(self._systems)))
         self._item.append(self._items.setdefault(name, len(self._items)))
+        cluster = entry.cluster
+        self._cluster.append(
+            NO_DIALOGUE if cluster is None else self._clusters.setdefault(cluster, len(self._clusters))
+        )
         self._origins.append(Origin(result.evaluation, batch.id, entry.item, entry.candidate, system))
 
     def _label(self, system: str, batch: Batch) -> str:
@@ -135,6 +140,11 @@ class AnswerTable:
     def item(self) -> Integers:
         """Each row's item, shape (rows,)."""
         return integers(self._item)
+
+    @property
+    def dialogue(self) -> Integers | None:
+        """The dialogue that each row is a turn of, NO_DIALOGUE for none, shape (rows,); None where no row has one."""
+        return integers(self._cluster) if self._clusters else None
 
     @property
     def shape(self) -> Integers:

@@ -30,7 +30,7 @@ OPTIONS = {
 }
 CONTEXT = EXAMPLE["context"]
 ITEMS = [
-    {"id": "sea-1", "context": CONTEXT, "response": EXAMPLE["response"]},
+    {"id": "sea-1", "context": CONTEXT, "response": EXAMPLE["response"], "dialogue": "sea"},
     {"id": "sea-2", "context": CONTEXT, "responses": ["泳ぎましたか？", "そうですか。"]},
 ]
 
@@ -97,11 +97,20 @@ RESULTS = {
         NDJSON: {
             "schema": {
                 "type": "string",
-                "description": "a line a candidate: `position`, `item` and `candidate`, then the fields of an "
-                "`Evaluation`; where there is none, `status` is `failed` and `error` holds `code` and `detail`",
+                "description": "a line per candidate: `position`, `item`, `candidate` and `cluster`, then the fields "
+                "of an `Evaluation`; where there is none, `status` is `failed` and `error` holds `code` and `detail`",
             },
             "example": write_lines(
-                {"position": 0, "item": "sea-1", "candidate": None, "id": "ev_…", "status": "scored", "aspects": {}},
+                {
+                    "position": 0,
+                    "item": "sea-1",
+                    "candidate": None,
+                    "cluster": "9f2c4e0a7b1d3358",
+                    "id": "ev_…",
+                    "status": "scored",
+                    "aspects": {},
+                    "dialogue": "sea",
+                },
                 {
                     "position": 1,
                     "item": "sea-2",

@@ -19,6 +19,7 @@ from app.domain.batch import EXPIRED, BatchOptions, BatchUsage, Counts
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated
+from app.domain.summary import Intervals, MeanEstimate
 from app.domain.tally import Tally
 from app.ports import Store, StoredAnswer
 from app.tally import tally_scores
@@ -527,6 +528,53 @@ async def test_unknown_figures_of_a_cancelled_batch_wait_for_who_still_holds_a_c
     assert await known(store) is None  # what is unknown is not added to
     await store.keep_tally("team", "ba_1", await add_up(store))
     assert measured(await known(store) or Tally()) == measured(await add_up(store))
+
+
+async def test_a_dialogue_goes_with_its_candidate_to_its_result(store: BatchStore) -> None:
+    await make_batch(store, count=C, turns=4)
+    work = await claim(store, 0)
+    assert work.todo == make_candidates(C, turns=4)
+    await store.commit("w1", [*finish_all(work)[1:], fail(work, 0)], [work.job])
+    results = await store.results("team", "ba_1", after=-1, limit=C)
+    scores = await store.scores("team", "ba_1", after=-1, limit=C)
+    placed = [entry for entry, _ in make_candidates(C, turns=4)]
+    assert [one.entry for one in results] == [one.entry for one in scores] == placed
+    assert (results[0].line()["dialogue"], results[0].line()["cluster"]) == ("d-0", "0" * 16)
+
+
+async def test_values_are_read_in_pages_with_their_clusters(store: BatchStore) -> None:
+    await make_batch(store, count=C, turns=4)
+    assert (await store.values("team", "ba_1", after=-1, limit=9)).rows == []
+    await run_chunk(store, 0)
+    names, rows = await store.values("team", "ba_1", after=4, limit=3)
+    assert [row[:2] for row in rows] == [(5, f"{1:016x}"), (6, f"{1:016x}"), (7, f"{1:016x}")]
+    found = await store.scores("team", "ba_1", after=4, limit=1)
+    assert dict(zip(names, rows[0][2:], strict=True)) == {
+        **{name: figures[0] for name, figures in found[0].scores.aspects.items()},
+        **found[0].scores.composites,
+        **{f"{name}.blended": figures[1] for name, figures in found[0].scores.aspects.items()},
+    }
+    assert (await store.values("rivals", "ba_1", after=-1, limit=9)).rows == []
+
+
+async def test_intervals_are_kept_of_an_ended_batch_until_a_result_changes(store: BatchStore) -> None:
+    known = MeanEstimate(clusters=3, interval=(1.0, 2.5), reason=None)
+    intervals = Intervals(results=2 * C, clusters=3, measures={"warmth": known})
+    await make_batch(store, count=2 * C)
+    await run_chunk(store, 0)
+    await store.keep_intervals("team", "ba_1", intervals)
+    assert await store.intervals("team", ["ba_1"]) == {}  # it goes on
+    await run_chunk(store, 1)
+    await store.keep_intervals("rivals", "ba_1", intervals)
+    await store.keep_intervals("team", "ba_1", intervals.model_copy(update={"results": 1}))
+    assert await store.intervals("team", ["ba_1"]) == {}
+    await store.keep_intervals("team", "ba_1", intervals)
+    assert await store.intervals("team", ["ba_1", "ba_2"]) == {"ba_1": intervals}
+    assert await store.intervals("rivals", ["ba_1"]) == await store.intervals("team", []) == {}
+    (first,) = await store.results("team", "ba_1", after=-1, limit=1)
+    assert first.evaluation is not None
+    await store.rewrite("ba_1", [(0, first.evaluation)])
+    assert await store.intervals("team", ["ba_1"]) == {}
 
 
 # Budget and cost

@@ -133,12 +133,19 @@ async def make_full_batch(bench: Bench, batch_id: str = "ba_1", count: int = 6, 
     await bench.batches.begin("team", batch_id, BatchOptions(**options), bench.clock())
     candidates = [
         (
-            Entry(position=position, item=f"item-{position}", candidate=None),
+            Entry(
+                position=position,
+                item=f"item-{position}",
+                candidate=None,
+                dialogue=f"d-{position // 2}",
+                cluster=f"{position // 2:016x}",
+            ),
             Candidate(
                 context=talk(position % 2),
                 response=f"{SECRET} 返事 {position}",
                 reference=(SECRET,),
                 metadata=USER | {"system": "甲"} if position % 3 == 0 else {"system": "乙"},
+                dialogue=f"d-{position // 2}",
             ),
         )
         for position in range(count)
@@ -206,6 +213,18 @@ async def test_hashed_texts_stay_equal_and_dropped_ones_say_nothing(bench: Bench
     rows = await bench.browser.read("team", "ba_1", [0, 1])
     assert {row.candidate.response for row in rows} == {DROPPED}
     assert {row.scores.context for row in rows} == {None}
+
+
+@pytest.mark.parametrize("texts", ["hash", "drop"])
+async def test_clusters_survive_what_becomes_of_texts(bench: Bench, texts: TextKeeping) -> None:
+    await finish_batch(bench)
+    bench.clock.move(DAY)
+    await bench.redact(texts)
+    rows = await bench.browser.read("team", "ba_1", [0, 1, 2])
+    assert [(row.entry.dialogue, row.entry.cluster) for row in rows] == [
+        ("d-0", f"{0:016x}"), ("d-0", f"{0:016x}"), ("d-1", f"{1:016x}")
+    ]  # fmt: skip
+    assert [row.candidate.dialogue for row in rows] == ["d-0", "d-0", "d-1"]
 
 
 async def test_redaction_in_small_steps_gives_the_same_and_ends(bench: Bench) -> None:

@@ -29,13 +29,25 @@ class HandClock:
         self.now += timedelta(seconds=seconds)
 
 
-def make_candidates(count: int, first: int = 0) -> list[tuple[Entry, Candidate]]:
+def make_candidates(count: int, first: int = 0, *, turns: int | None = None) -> list[tuple[Entry, Candidate]]:
+    """Candidates, of which every `turns` are a dialogue."""
+    dialogues = [None if turns is None else position // turns for position in range(first, first + count)]
     return [
         (
-            Entry(position=position, item=f"item-{position}", candidate=None),
-            Candidate(context=(Utterance(speaker="甲", text="おはよう"),), response=f"返事 {position}"),
+            Entry(
+                position=position,
+                item=f"item-{position}",
+                candidate=None,
+                dialogue=None if dialogue is None else f"d-{dialogue}",
+                cluster=None if dialogue is None else f"{dialogue:016x}",
+            ),
+            Candidate(
+                context=(Utterance(speaker="甲", text="おはよう"),),
+                response=f"返事 {position}",
+                dialogue=None if dialogue is None else f"d-{dialogue}",
+            ),
         )
-        for position in range(first, first + count)
+        for position, dialogue in enumerate(dialogues, start=first)
     ]
 
 
@@ -49,11 +61,12 @@ async def make_batch(
     created_at: datetime = START,
     answer: KeyedAnswer | None = None,
     api_key: str | None = None,
+    turns: int | None = None,
     **options: Any,
 ) -> None:
     """An accepted batch."""
     await store.begin(project, batch_id, BatchOptions(**options), created_at)
-    await store.append(batch_id, make_candidates(count))
+    await store.append(batch_id, make_candidates(count, turns=turns))
     await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from app.adapters.sql.batches.figures import extend_measures, measure
 from app.batch_ports import (
     CHUNK_SIZE,
     COLLECT,
@@ -24,6 +25,7 @@ from app.batch_ports import (
     KeyedAnswer,
     Scored,
     Scores,
+    ValuesPage,
     Work,
     age_of_oldest,
     reckon_candidate,
@@ -34,6 +36,7 @@ from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation, Usage
 from app.domain.redaction import ERASED_CODE
 from app.domain.rubric import split_name
+from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.ports import StoredAnswer
 from app.scores import failed_scores, scores_of
@@ -97,6 +100,7 @@ class Kept:
     chunks: dict[int, Chunk] = field(default_factory=dict)
     results: dict[int, Finished] = field(default_factory=dict)
     tally: Tally | None = field(default_factory=Tally)
+    intervals: Intervals | None = None
 
     @property
     def is_active(self) -> bool:
@@ -144,6 +148,7 @@ class Kept:
 
     def add(self, finished: Finished) -> None:
         self.results[finished.entry.position] = finished
+        self.intervals = None
         if self.tally is not None:
             add_scores(self.tally, figures_of(finished))
         self.usage += finished.usage
@@ -327,6 +332,30 @@ class FakeBatchStore:
             return
         if len(kept.results) == tally.results and not kept.in_states("leased", least=COLLECT):
             kept.tally = copy.deepcopy(tally)
+
+    async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
+        kept = self._get(project, batch_id)
+        if kept is None:
+            return ValuesPage((), [])
+        every = {position: figures_of(one) for position, one in sorted(kept.results.items())}
+        names = extend_measures((), every.values())
+        rows = [
+            (position, kept.results[position].entry.cluster, *map(measure(scores).get, names))
+            for position, scores in every.items()
+            if position > after
+        ]
+        return ValuesPage(names, rows[:limit])
+
+    async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
+        found = {batch_id: kept.intervals for batch_id in ids if (kept := self._get(project, batch_id))}
+        return {batch_id: one for batch_id, one in found.items() if one is not None}
+
+    async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
+        kept = self._get(project, batch_id)
+        if kept is None or kept.status not in {"completed", "cancelled"}:
+            return
+        if len(kept.results) == intervals.results and not kept.in_states("leased", least=COLLECT):
+            kept.intervals = intervals
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         kept = self._get(project, batch_id)
@@ -597,7 +626,7 @@ class FakeBatchStore:
             if kept and one and one.record:
                 record = one.record.model_copy(update={"evaluation": evaluation})
                 kept.results[position] = Finished(one.job, one.entry, record, None, one.usage, one.calls)
-                kept.tally = None
+                kept.tally = kept.intervals = None
 
     async def complete(self, batch_id: str) -> None:
         kept = self._get(None, batch_id)

@@ -32,17 +32,20 @@ async def score_batch(
     fail: Sequence[int] = (),
     systems: Sequence[str] = (),
     blend: float | None = None,
+    clusters: Sequence[str | None] = (),
     **options: Any,
 ) -> None:
     """A batch, of the rubric `small` unless the options name another; its result at each position from the columns; those in `fail` have failed.
 
     `entries` are item ids with candidates, by default `item-0` and so on; `systems` are the candidates' own. With
-    `blend` every aspect is blended, that much above its rating. A chunk of results at most.
+    `blend` every aspect is blended, that much above its rating; `clusters` are the candidates'. A chunk of results at
+    most.
     """
     count = max(len(column) for column in columns.values())
     named = entries or [(f"item-{number}", None) for number in range(count)]
     places = [
-        Entry(position=position, item=item, candidate=candidate) for position, (item, candidate) in enumerate(named)
+        Entry(position=position, item=item, candidate=candidate, cluster=clusters[position] if clusters else None)
+        for position, (item, candidate) in enumerate(named)
     ]
     await store.begin(project, batch_id, BatchOptions(**{"rubric": "small", "relevance": None, **options}), START)
     await store.append(batch_id, [(place, pose(place)) for place in places])

@@ -19,6 +19,7 @@ from app.domain.errors import (
     TranslatorUnavailable,
 )
 from app.domain.evaluation import JudgeOptions, Unrated, Warned
+from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.pipeline import Instruments, evaluate
 from app.ports import JudgingTask, RubricSource
@@ -260,7 +261,7 @@ async def test_what_strikes_in_language_and_register_is_a_warning_and_counted() 
     quiet = (await Bench().run()).evaluation
     for result in (evaluation, quiet, evaluation):
         add_scores(tally, scores_of(result, None))
-    counted = summarize_tally(RUBRIC, tally, make_batch()).warnings
+    counted = summarize_tally(RUBRIC, tally, make_batch(), Intervals(results=3, clusters=None, measures={})).warnings
     assert (counted["register-shift"], counted["other-language"]) == (2, 2)
 
 

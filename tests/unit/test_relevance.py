@@ -19,7 +19,7 @@ from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.records import make_request
 
-DIALOGUE = make_request().dialogue
+DIALOGUE = make_request().turn
 DEFAULT = RelevanceOptions()
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.figures import BLENDED, VALUES, read_measures
 from app.adapters.sql.batches.part import RECEIVING
-from app.adapters.sql.batches.results import read_entry
+from app.adapters.sql.batches.results import PLACE, read_entry
 from app.adapters.sql.batches.texts import read_candidate
 from app.adapters.sql.browsing_conditions import Conditions, order_of, sort_key
 from app.adapters.sql.browsing_levels import cut_runs, list_runs
@@ -207,7 +207,7 @@ async def read_rows(connection: AsyncConnection, batch_id: str, positions: Seque
     """The results at these positions, with the candidates that they judge."""
     result, item = evaluations.c, batch_items.c
     query = (
-        select(result.id, result.position, result.item, result.candidate, result.scores, item.request)
+        select(result.id, *(result[name] for name in PLACE), result.scores, item.request)
         .join(batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
         .where(result.batch_id == batch_id, result.position.in_(positions))
     )

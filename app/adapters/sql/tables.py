@@ -60,7 +60,8 @@ def batch_id(*, primary_key: bool = False) -> Column[str]:
 
 
 # Results of a batch stand here too. Their `record` is without the request, whose text is in `batch_items` once, and
-# empty where there is a `failure` in its place.
+# empty where there is a `failure` in its place. `cluster` is the digest of the dialogue that the candidate is a turn
+# of, null where it stands alone; `dialogue` is what its caller calls that.
 evaluations = Table(
     "evaluations",
     metadata,
@@ -78,6 +79,8 @@ evaluations = Table(
     Column("scores", Text, nullable=True),
     Column("failure", Text, nullable=True),
     Column("calls", Text, nullable=True),
+    Column("dialogue", Text, nullable=True),
+    Column("cluster", String(16), nullable=True),
     Index(None, "project", "created_at"),
     Index(None, "batch_id", "position", unique=True),  # one result a candidate
 )
@@ -86,6 +89,7 @@ evaluations = Table(
 # `dearest_usd` what the dearest result cost. `resumed_at` is when the batch last started, with `finished_before`
 # results. `tally` is what all results amount to, packed, and null where that is not known; `measures` are the names of
 # the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.
+# `intervals` are those of the results' means, packed, and null where they are to be computed.
 # `api_key` is the id of the key that is charged, and `texts` is `hash` or `drop` once the texts are gone. Only the
 # beginning of a name is in the index, for an entry has a bound and the length of names is the operator's. A batch that
 # runs ends at `expires_at`; any other has `left_seconds` of running time left, null where it has not run yet. `failed`
@@ -129,6 +133,7 @@ batches = Table(
     Column("estimated_calls", BigInteger, nullable=False, server_default="0"),
     Column("left_seconds", Float(precision=53), nullable=True),
     Column("expires_at", Instant, nullable=True),
+    Column("intervals", Text, nullable=True),
     Index(None, "project", "created_at", "id"),
     Index("ix_batches_project_name", "project", text("substr(name, 1, 64)"), "created_at", "id"),
     Index(None, "status"),
@@ -176,6 +181,7 @@ batch_items = Table(
     Column("candidate", Integer, nullable=True),
     Column("request", Text, nullable=False),
     Column("tries", Integer, nullable=False),
+    Column("cluster", String(16), nullable=True),
 )
 
 # What a search looks through: item id, utterances and response with `SEPARATOR` in between, ASCII letters in lower
@@ -201,6 +207,7 @@ result_figures = Table(
     Column("warnings", Text, nullable=False),
     Column("unrated", Text, nullable=False),
     *(Column(f"v{number:02}", Float(precision=53), nullable=True) for number in range(MOST_MEASURES)),
+    Column("cluster", String(16), nullable=True),
     sqlite_with_rowid=False,
 )
 

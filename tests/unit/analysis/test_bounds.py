@@ -173,7 +173,7 @@ class TestBlend:
         monkeypatch.setattr(blend_fitting, "MOST_ITEMS", 40)
         found = fit_blend(self.observed(), "a", folds=2, seed=1)
         assert (found.n, found.left_out) == (40, 0)
-        assert found.notes[0].startswith("fitted on 40 of 60 items, in whole contexts drawn by the seed")
+        assert found.notes[0].startswith("fitted on 40 of 60 items, in whole clusters drawn by the seed")
         assert found == fit_blend(self.observed(), "a", folds=2, seed=1)
 
     def test_contexts_stay_whole(self, monkeypatch):
@@ -185,5 +185,5 @@ class TestBlend:
 
     def test_one_context_with_more_answers_than_are_taken_is_refused(self, monkeypatch):
         monkeypatch.setattr(blend_fitting, "MOST_ITEMS", 5)
-        with pytest.raises(InvalidRequest, match="one item was answered by 7 systems; at most 5"):
+        with pytest.raises(InvalidRequest, match="one item or dialogue has 7 answers; at most 5"):
             thin(np.arange(7), np.zeros(7, dtype=np.int64), 0)

@@ -204,15 +204,15 @@ def test_differences_of_one_context_come_together():
 def test_a_bias_whose_contexts_all_add_up_to_the_same_has_no_interval():
     found = correlate(observe_shared([[1, 3], [3, 1], [2, 2]], np.zeros((3, 2))), resamples=10).aspects["a"]
     assert (found.bias, found.bias_interval) == (2.0, None)
-    assert found.undefined["bias_interval"] == "the systems' differences add up to the same on every item"
+    assert found.undefined["bias_interval"] == "the differences add up to the same in every cluster"
 
 
 def test_one_context_has_no_interval_however_many_systems_answered_it():
     found = correlate(observe_shared([[1, 2, 3, 5]], [[1, 3, 2, 4]]), resamples=50).aspects["a"]
     assert (found.n, found.contexts) == (4, 1)
     assert found.spearman == pytest.approx(0.8)
-    assert found.undefined["bias_interval"] == "fewer than two different items have both"
-    assert found.undefined["pearson_interval"] == "fewer than 3 different items to draw from"
+    assert found.undefined["bias_interval"] == "fewer than two independent items or dialogues have both"
+    assert found.undefined["pearson_interval"] == "fewer than 3 independent items or dialogues to draw from"
 
 
 def test_raters_are_averaged_and_give_the_ceiling_on_the_same_items():

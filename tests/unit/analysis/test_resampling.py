@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from app.analysis import resampling
+from app.analysis.observations import number_first
 from app.analysis.resampling import (
     COEFFICIENTS,
     MOST_PAIRED,
@@ -19,7 +20,6 @@ from app.analysis.resampling import (
     count_cells,
     draw,
     interval_of,
-    number_runs,
     reckon,
     resample,
 )
@@ -29,7 +29,7 @@ VALUES = st.sampled_from([1, 2, 2.5, 9])
 PAIRS = st.integers(3, 15).flatmap(
     lambda n: st.tuples(
         arrays(np.float64, (2, n), elements=VALUES),
-        arrays(np.int64, n, elements=st.integers(0, 4)).map(lambda keys: number_runs(np.sort(keys))),
+        arrays(np.int64, n, elements=st.integers(0, 4)).map(lambda keys: number_first(np.sort(keys))),
     )
 )
 FUNCTIONS = {"spearman": stats.spearmanr, "pearson": stats.pearsonr, "kendall": stats.kendalltau}
@@ -96,7 +96,7 @@ def test_only_what_is_named_is_resampled():
 
 
 def test_a_context_is_drawn_with_all_that_systems_answered_to_it():
-    cluster = number_runs(np.array([7, 7, 7, 4, 9, 9]))
+    cluster = number_first(np.array([7, 7, 7, 4, 9, 9]))
     assert cluster.tolist() == [0, 0, 0, 1, 2, 2]
     (counts,) = draw(cluster, 200, 0)
     assert (counts[:, 0] == counts[:, 1]).all()
@@ -143,11 +143,11 @@ def test_few_undefined_resamples_are_passed_over_and_many_are_not():
     figures[:5] = np.nan
     assert interval_of(figures, 10**9) == pytest.approx((5 + 94 * 0.025, 5 + 94 * 0.975), abs=1e-3)
     figures[5] = np.nan
-    assert interval_of(figures, 10**9) == "6 of 100 resamples have no figure: too few different items"
+    assert interval_of(figures, 10**9) == "6 of 100 resamples have no figure: too few independent items or dialogues"
 
 
 def test_without_resamples_or_items_there_is_no_interval():
     assert interval_of(np.empty(0), 9) == "no resamples were asked for"
-    assert interval_of(np.arange(9.0), 2) == "fewer than 3 different items to draw from"
+    assert interval_of(np.arange(9.0), 2) == "fewer than 3 independent items or dialogues to draw from"
     x = np.arange(3.0)
     assert [figures.size for figures in resample(x, x, np.arange(3), 0, 0).values()] == [0, 0, 0]

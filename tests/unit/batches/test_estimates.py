@@ -147,7 +147,7 @@ def test_characters_are_those_that_the_translator_would_send():
     repeating = [make_candidate("い", said=("い", "う", "い")), make_candidate("い", said=("う",) * 11 + ("い",))]
     candidates = [*growing, *repeating, growing[-1]]
     options = BatchOptions(rubric=RUBRIC.id, path="english")
-    sent = {passage for one in candidates for passage in plan_passages(request_of(options, one).dialogue, "JA")}
+    sent = {passage for one in candidates for passage in plan_passages(request_of(options, one).turn, "JA")}
     report = estimate(candidates, options, translator=FakeTranslator())
     assert report.translated_characters == sum(len(passage.text) for passage in sent)
 

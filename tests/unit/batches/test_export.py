@@ -24,6 +24,7 @@ from app.domain.evaluation import (
     Warned,
 )
 from app.domain.reliability import NOT_VALIDATED, UNVALIDATED, Reliability
+from app.domain.strict_json import parse_strict_json
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 
@@ -104,6 +105,7 @@ async def test_nothing_gives_no_line_but_a_header():
         *("item", "position", "candidate", "status", "warmth", "warmth.unrated", "clarity", "clarity.unrated", "both"),
         *("relevance.score", "warnings", "cached", "judge_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
         *("evaluation", "signature", "failure.code", "failure.detail", "metadata", "reliability"),
+        *("dialogue", "cluster"),
     ]
 
 
@@ -133,6 +135,8 @@ async def test_a_row_tells_the_evaluation():
         "failure.detail": "",
         "metadata": '{"system":"甲"}',
         "reliability": "",
+        "dialogue": "",
+        "cluster": "",
     }
 
 
@@ -140,8 +144,21 @@ async def test_a_row_ends_with_what_its_judge_was_found_to_be_worth():
     badge = Reliability(validated=True, detail="Spearman with humans, n = 60, 2026-11-21: warmth 0.74")
     marked = [scored(reliability=UNVALIDATED), scored(reliability=badge), failed()]
     rows = await read_table(marked)
-    assert [list(row)[-1] for row in rows] == ["reliability"] * 3
+    assert [list(row)[-3] for row in rows] == ["reliability"] * 3
     assert [row["reliability"] for row in rows] == [NOT_VALIDATED, badge.detail, ""]
+
+
+async def test_a_row_and_a_line_name_the_dialogue_once():
+    turn = Entry(position=1, item="b", candidate=None, dialogue="d-1", cluster="0f")
+    evaluated = scored(turn)
+    assert evaluated.evaluation is not None
+    evaluated = evaluated.model_copy(update={"evaluation": evaluated.evaluation.model_copy(update={"dialogue": "d-1"})})
+    rows = await read_table([evaluated, failed(turn)])
+    assert [(row["dialogue"], row["cluster"]) for row in rows] == [("d-1", "0f")] * 2
+    lines = [line async for line in stream_ndjson(paged([evaluated, failed(turn)]))]
+    for line in b"".join(lines).splitlines():
+        told = parse_strict_json(line)  # which refuses a key that stands twice
+        assert (told["dialogue"], told["cluster"]) == ("d-1", "0f")
 
 
 async def test_a_failed_candidate_has_its_place_and_its_reason():

@@ -20,6 +20,7 @@ from app.batches.document import BatchReader
 from app.batches.intake import Intake, store_batch, take_in
 from app.batches.spool import Spool, told
 from app.domain.batch import Candidate, Entry
+from app.domain.clusters import name_dialogue
 from app.domain.dialogue import DEFAULT_LIMITS, Limits
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
 from app.domain.validation import InvalidDocument
@@ -191,3 +192,37 @@ async def test_a_folder_that_cannot_be_written_is_told(monkeypatch: pytest.Monke
     with pytest.raises(StoreError, match="No such file"):
         async with Spool():
             raise AssertionError
+
+
+async def test_turns_of_one_dialogue_are_told_by_their_contexts_or_by_their_callers() -> None:
+    first = [{"speaker": "A", "text": "海へ行った"}, {"speaker": "B", "text": "いいね"}]
+    further = [*first, {"speaker": "A", "text": "寒かった"}]
+    items: list[dict[str, Any]] = [
+        {"context": further, "response": "冬だもの"},
+        {"context": [{"speaker": "A", "text": "夏が好き"}], "response": "私も"},
+        {"context": first, "response": "いいね"},
+        {"context": CONTEXT, "responses": ["一", "二"]},
+        {"context": further, "response": "はい", "dialogue": "d-1"},
+        {"context": CONTEXT, "response": "はい", "dialogue": "d-1"},
+    ]
+    store = RecordingStore()
+    async with Spool() as into:
+        taken = await take(json.dumps({"items": items}).encode(), into)
+        await store_batch(cast("BatchStore", store), "p", "ba_1", taken, now=NOW, unit_cost_usd=None, answer=None)
+    clusters = [entry.cluster for entry, _ in store.kept]
+    assert clusters[0] == clusters[2] is not None
+    assert clusters[1] is None
+    assert clusters[3] == clusters[4] is not None
+    assert clusters[5] == clusters[6] == name_dialogue("d-1")
+    assert len(set(clusters)) == 4
+    assert [entry.dialogue for entry, _ in store.kept] == [None] * 5 + ["d-1"] * 2
+    assert [candidate.dialogue for _, candidate in store.kept] == [None] * 5 + ["d-1"] * 2
+
+
+@pytest.mark.parametrize("dialogue", ["", "a\nb", "x" * 129, 7])
+async def test_a_dialogue_that_is_no_id_is_refused(dialogue: object) -> None:
+    body = json.dumps({"items": [{**ITEMS[0], "dialogue": dialogue}]}).encode()
+    async with Spool() as into:
+        with pytest.raises(InvalidDocument) as refused:
+            await take(body, into)
+    assert [where for where, _ in refused.value.faults] == ["/items/0/dialogue"]

@@ -8,11 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from app.batch_ports import BatchStore, Scored, Scores
+from app.batch_ports import BatchStore, Scored, Scores, ValuesPage
+from app.batches.intervals import WAITING
 from app.batches.summaries import Summaries
 from app.domain.batch import Batch, BatchStatus, BatchUsage, Counts, Entry
 from app.domain.errors import StoreFull
 from app.domain.evaluation import JudgeOptions
+from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.tally import tally_scores
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
@@ -29,6 +31,8 @@ class ScoringStore:
         self.tally = tally
         self._total = total
         self._is_full = is_full
+        self.kept: Intervals | None = None
+        self.read = 0
 
     async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> Sequence[Scored]:
         self.pages.append(after)
@@ -42,6 +46,19 @@ class ScoringStore:
         if self._is_full:
             raise StoreFull("no space left")
         self.tally = tally
+
+    async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
+        self.read += 1
+        rows = [(place, None, float(place % 2)) for place in range(after + 1, self._total)]
+        return ValuesPage(("warmth",), rows[:limit])
+
+    async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
+        return {} if self.kept is None else dict.fromkeys(ids, self.kept)
+
+    async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
+        if self._is_full:
+            raise StoreFull("no space left")
+        self.kept = intervals
 
 
 def make_batch(status: BatchStatus = "completed", **changes: Any) -> Batch:
@@ -92,3 +109,22 @@ async def test_what_was_added_up_is_kept_once_the_batch_has_ended(status: BatchS
 async def test_a_store_that_cannot_keep_them_still_tells_them() -> None:
     store = ScoringStore(5, is_full=True)
     assert (await make_summaries(store).summarize("p", make_batch())).aspects["warmth"].n == 5
+
+
+@pytest.mark.parametrize(("status", "kept"), [("completed", True), ("cancelled", True), ("running", False)])
+async def test_intervals_are_computed_once_for_a_batch_that_has_ended(status: BatchStatus, kept: bool) -> None:
+    store = ScoringStore(5, tally_scores([WARM] * 5))
+    first = await make_summaries(store).summarize("p", make_batch(status))
+    read = store.read
+    assert first.aspects["warmth"].interval is not None
+    assert await make_summaries(store).summarize("p", make_batch(status)) == first
+    assert (store.read == read) == kept
+
+
+async def test_a_large_batch_that_goes_on_says_that_its_intervals_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.batches.summaries.MOST_UNFINISHED", 2)
+    store = ScoringStore(5, tally_scores([WARM] * 3))
+    summary = await make_summaries(store).summarize("p", make_batch("running"))
+    assert (summary.aspects["warmth"].interval, store.read) == (None, 0)
+    assert summary.aspects["warmth"].reason == WAITING
+    assert (await make_summaries(store).summarize("p", make_batch())).aspects["warmth"].interval is not None

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_1samp
 
-from app.batch_ports import Scored, Scores
+from app.adapters.sql.batches.figures import extend_measures, measure
+from app.batch_ports import Scored, Scores, ValuesPage
+from app.batches.intervals import Values, bounds_of
 from app.batches.summary import summarize_tally, tally_pages
 from app.domain.batch import Batch, BatchUsage, Counts, Entry
 from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
-from app.domain.summary import Spread
+from app.domain.summary import Intervals, Spread
 from app.domain.tally import Tally
 from app.tally import add_scores, tally_scores
 from tests.support.fake_rubrics import small_rubric
@@ -65,7 +67,20 @@ def make_batch(total: int, **changes: Any) -> Batch:
 
 def summarized(results: list[Scores], total: int | None = None, rubric: Rubric = RUBRIC, **changes: Any) -> Any:
     batch = make_batch(len(results) if total is None else total, **changes)
-    return summarize_tally(rubric, tally_scores(result.scores for result in placed(results)), batch)
+    return summarize_tally(rubric, tally_scores(result.scores for result in placed(results)), batch, estimate(results))
+
+
+def estimate(results: list[Scores], clusters: list[str | None] | None = None, rubric: Rubric = RUBRIC) -> Intervals:
+    """The intervals of the results, each of its cluster; without clusters each stands alone."""
+    values, names = Values(), extend_measures((), results)
+    given = clusters or [None] * len(results)
+    rows = [
+        (place, cluster, *map(measure(one).get, names))
+        for place, (one, cluster) in enumerate(zip(results, given, strict=True))
+    ]
+    for start in range(0, len(rows), 7):
+        values.add(ValuesPage(names, rows[start : start + 7]))
+    return values.estimate(bounds_of(rubric))
 
 
 def placed(results: list[Scores]) -> list[Scored]:
@@ -84,8 +99,10 @@ def test_figures_are_those_of_the_statistics_module():
     assert (clarity.n, clarity.unrated) == (200, 0)
     assert clarity.mean == pytest.approx(statistics.fmean(values), abs=1e-12)
     assert clarity.sd == pytest.approx(statistics.stdev(values), abs=1e-12)
+    # Away from the ends of its scale the interval hardly differs from that of a t test.
     expected = ttest_1samp(values, 0.0).confidence_interval(0.95)
-    assert clarity.interval == pytest.approx((float(expected.low), float(expected.high)), abs=1e-6)
+    assert clarity.interval == pytest.approx((float(expected.low), float(expected.high)), abs=0.005)
+    assert (clarity.clusters, clarity.reason, found.clusters) == (200, None, None)
     assert clarity.histogram == {str(level): count for level, count in sorted(Counter(map(int, values)).items())}
     assert clarity.blended.n == 200
     assert clarity.blended.mean == pytest.approx(statistics.fmean(blends), abs=1e-12)
@@ -127,7 +144,7 @@ def test_no_result_at_all_gives_nulls_and_empty_levels():
     for aspect in found.aspects.values():
         assert (aspect.n, aspect.mean, aspect.sd, aspect.interval, aspect.blended) == (0, None, None, None, None)
         assert set(aspect.histogram.values()) == {0}
-    assert found.composites["both"] == Spread(n=0, mean=None, sd=None, interval=None)
+    assert found.composites["both"] == Spread(n=0, mean=None, sd=None, interval=None, reason="there are no values")
     assert (found.coverage.rated, found.coverage.expected, found.coverage.share) == (0, 0, None)
 
 
@@ -194,13 +211,45 @@ async def test_pages_give_the_same_as_all_at_once():
         yield []
         yield numbered[7:]
 
-    assert summarize_tally(RUBRIC, await tally_pages(pages()), make_batch(10)) == summarized(results)
+    tally = await tally_pages(pages())
+    assert summarize_tally(RUBRIC, tally, make_batch(10), estimate(results)) == summarized(results)
 
 
 def test_a_summary_may_be_taken_while_results_come_in():
     tally = Tally()
     add_scores(tally, scores(rated(0.0), rated(2.0)))
-    first = summarize_tally(RUBRIC, tally, make_batch(2))
+    first = summarize_tally(RUBRIC, tally, make_batch(2), estimate([]))
     add_scores(tally, scores(rated(1.0), rated(2.0)))
-    second = summarize_tally(RUBRIC, tally, make_batch(2))
+    second = summarize_tally(RUBRIC, tally, make_batch(2), estimate([]))
     assert (first.aspects["warmth"].mean, second.aspects["warmth"].mean) == (0.0, 0.5)
+
+
+def test_repeated_turns_make_no_interval_narrower_and_both_numbers_are_told():
+    alone = [scores(rated(float(number % 2)), rated(2.0)) for number in range(20)]
+    turns = [one for one in alone for _ in range(10)]
+    clusters: list[str | None] = [f"{place // 10 + 1:016x}" for place in range(200)]
+    tally, batch = tally_scores(turns), make_batch(200)
+    found = summarize_tally(RUBRIC, tally, batch, estimate(turns, clusters))
+    assert (found.clusters, found.aspects["warmth"].n, found.aspects["warmth"].clusters) == (20, 200, 20)
+    assert found.aspects["warmth"].interval == pytest.approx(summarized(alone).aspects["warmth"].interval)
+    assert found.composites["both"].clusters == 20
+
+
+@pytest.mark.parametrize("ones", [1, 2, 11])
+def test_no_interval_leaves_the_scale(ones: int):
+    found = summarized([scores(rated(float(number >= ones)), rated(2.0)) for number in range(12)]).aspects["warmth"]
+    assert found.interval is not None
+    assert 0 <= found.interval[0] < (found.mean or 0) < found.interval[1] <= 1
+
+
+def test_where_there_is_no_interval_the_summary_says_why():
+    found = summarized([scores(rated(1.0), rated(2.0))] * 9).aspects["warmth"]
+    assert (found.interval, found.clusters) == (None, 9)
+    assert "all equal" in (found.reason or "")
+
+
+def test_measures_beyond_those_that_are_kept_by_result_have_a_reason_too():
+    tally = tally_scores([scores(rated(1.0), rated(2.0))])
+    found = summarize_tally(RUBRIC, tally, make_batch(1), estimate([])).aspects["warmth"]
+    assert (found.n, found.interval) == (1, None)
+    assert found.reason

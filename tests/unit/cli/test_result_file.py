@@ -9,6 +9,7 @@ import pytest
 from app.adapters.rubric_files import default_folder, read_rubric
 from app.cli.items import InvalidItems
 from app.cli.result_file import is_result, make_run, read_results, rubric_of
+from app.domain.clusters import name_dialogue
 from app.domain.comparison import Run
 from tests.support.gate_files import ASPECTS, SIGNATURE, make_result
 
@@ -96,3 +97,8 @@ def test_a_run_has_one_rubric() -> None:
     assert rubric_of("f", failed) is None
     with pytest.raises(InvalidItems, match="f: it holds results by the rubrics ja-dialogue, ko-comment; a run has one"):
         rubric_of("f", ja + ko)
+
+
+def test_the_dialogue_of_a_result_is_read_back_and_may_be_named_by_hand() -> None:
+    recorded, named, alone = make_result(0, cluster="0f", dialogue="d"), make_result(1, dialogue="d"), make_result(2)
+    assert [item.cluster for item in read(recorded, named, alone).items] == ["0f", name_dialogue("d"), None]

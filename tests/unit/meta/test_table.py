@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from app.domain.human_rating import StoredRating
-from app.meta.opinions import rater_opinions
+from app.meta.opinions import judge_opinions, rater_opinions
 from app.meta.runs import find_batch, tabulate
 from app.meta.table import AnswerTable
 from tests.support.batches import START
@@ -120,3 +120,16 @@ async def test_a_failed_result_can_be_rated_and_has_no_score(bench: Bench) -> No
     table = await fill(bench, "ba_1")
     found = rater_opinions(table, [rating("item-1")]).observe()
     assert (found.scores, found.ratings["warmth"].tolist()) == ({}, [1.0])
+
+
+async def test_the_clusters_of_batches_are_those_of_the_observations(bench: Bench) -> None:
+    ones: list[float | None] = [0, 1, 1, 0]
+    await score_batch(bench.batches, "ba_1", {"warmth": ones}, clusters=["0a", "0a", None, None])
+    await score_batch(bench.batches, "ba_2", {"warmth": ones}, clusters=[None, None, "0b", "0b"])
+    first, both = await fill(bench, "ba_1"), await fill(bench, "ba_1", "ba_2")
+    assert np.unique(judge_opinions(first).observe().cluster, return_inverse=True)[1].tolist() == [0, 0, 1, 2]
+    # Batches that answer the same items: what either takes together belongs together.
+    together = judge_opinions(both).observe().cluster
+    assert len({*together.tolist()}) == 2
+    await score_batch(bench.batches, "ba_3", {"warmth": ones})
+    assert judge_opinions(await fill(bench, "ba_3")).observe().dialogue is None

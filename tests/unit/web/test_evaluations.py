@@ -47,6 +47,17 @@ async def test_the_answer_has_every_field_of_the_contract(client: httpx.AsyncCli
     assert usage["cost_usd"] == pytest.approx(cost)
 
 
+async def test_a_dialogue_comes_back_and_changes_no_score(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
+    plain = (await client.post("/v1/evaluations", json=BODY)).json()
+    named = (await client.post("/v1/evaluations", json={**BODY, "dialogue": "d-1"})).json()
+    assert (plain["dialogue"], named["dialogue"]) == (None, "d-1")
+    assert (named["signature"], named["aspects"], len(fake.requests)) == (plain["signature"], plain["aspects"], 1)
+    stored = await client.get(f"/v1/evaluations/{named['id']}", params={"include": "request"})
+    assert stored.json()["dialogue"] == "d-1"
+    refused = await client.post("/v1/evaluations", json={**BODY, "dialogue": "a\u0007b"})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/dialogue")
+
+
 async def test_the_same_request_twice_is_one_judge_call(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     first = (await client.post("/v1/evaluations", json=BODY)).json()
     second = (await client.post("/v1/evaluations", json=BODY)).json()

@@ -24,8 +24,8 @@ logger = logging.getLogger("saiten.batches")
 class Account:
     """What a transaction may change of a batch, as it is to be at the transaction's end.
 
-    `cost_usd` is None where the cost of any result is not known; `dearest_usd` what the dearest result cost. `tally`
-    and `measures` are as the columns have them: most transactions change neither.
+    `cost_usd` is None where the cost of any result is not known; `dearest_usd` what the dearest result cost. `tally`,
+    `measures` and `intervals` are as the columns have them: most transactions change none of them.
     """
 
     status: str
@@ -52,6 +52,7 @@ class Account:
     chunks_left: int
     tally: str | None
     measures: str | None
+    intervals: str | None
 
     @property
     def finished(self) -> int:
@@ -82,10 +83,15 @@ class Account:
 
     def add(self, tally: Tally) -> None:
         """Adds new results' figures to those that are known."""
+        self.intervals = None
         if self.tally is not None:
             known = unpack(self.tally)
             known.merge(tally)
             self.tally = pack(known)
+
+    def forget_figures(self) -> None:
+        """Results have changed: a value cannot be taken out of a tally again to the last digit."""
+        self.tally = self.intervals = None
 
     def start(self, now: datetime, whole_seconds: float) -> None:
         """queued → running. The rate counts from here, and the running time, of which a batch has `whole_seconds`."""

@@ -147,7 +147,8 @@ async def keep(
     if new:
         rows = [describe_result(each, scores, batches[each.job.batch].row, now) for each, scores in new]
         await connection.execute(insert(evaluations), rows)
-        await insert_figures(connection, placed, {batch_id: one.measures for batch_id, one in added.items()})
+        clusters = {(each.job.batch, each.entry.position): each.entry.cluster for each, _ in new}
+        await insert_figures(connection, placed, {name: one.measures for name, one in added.items()}, clusters)
     return added
 
 

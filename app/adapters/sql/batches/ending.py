@@ -84,4 +84,4 @@ async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: d
     await rewrite_figures(connection, batch.id, placed, measures)
     await count_in(connection, signatures)
     batch.account.measures = write_measures(measures)
-    batch.account.tally = None  # a value cannot be taken out of it again to the last digit
+    batch.account.forget_figures()

@@ -76,13 +76,21 @@ def enclose(names: Iterable[str]) -> str:
 
 
 async def insert_figures(
-    connection: AsyncConnection, added: Mapping[str, Placed], measures: Mapping[str, Sequence[str]]
+    connection: AsyncConnection,
+    added: Mapping[str, Placed],
+    measures: Mapping[str, Sequence[str]],
+    clusters: Mapping[tuple[str, int], str | None],
 ) -> None:
-    """Puts new results in, by batch."""
+    """Puts new results in, by batch. `clusters` are by batch and position."""
     # All rows of a statement have the same columns; those that no batch needs would only cost time.
     width = max((len(found) for found in measures.values()), default=0)
     rows = [
-        {"batch_id": batch_id, "position": position, **describe_figures(scores, measures[batch_id], width)}
+        {
+            "batch_id": batch_id,
+            "position": position,
+            "cluster": clusters.get((batch_id, position)),
+            **describe_figures(scores, measures[batch_id], width),
+        }
         for batch_id, results in added.items()
         for position, scores in results
     ]

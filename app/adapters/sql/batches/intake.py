@@ -63,6 +63,7 @@ class Intake(Views):
                 "candidate": entry.candidate,
                 "request": candidate.model_dump_json(),
                 "tries": 0,
+                "cluster": entry.cluster,
             }
             for entry, candidate in candidates
         ]

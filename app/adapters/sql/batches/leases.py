@@ -16,8 +16,8 @@ from app.adapters.sql.batches.closing import RELEASED, close_chunks
 from app.adapters.sql.batches.holding import find_held, hold_condition, stopped_among
 from app.adapters.sql.batches.part import StorePart, whole_seconds
 from app.adapters.sql.batches.reservations import spend_lost
-from app.adapters.sql.batches.results import read_entry
-from app.adapters.sql.batches.texts import read_candidate, read_options
+from app.adapters.sql.batches.results import read_placed
+from app.adapters.sql.batches.texts import read_options
 from app.adapters.sql.engine import change, read, write
 from app.adapters.sql.governance.spending import find_overspent
 from app.adapters.sql.tables import batch_chunks, batch_items, batches, can_hold, evaluations
@@ -203,7 +203,7 @@ def describe_work(job: Job, batch: Row[Any], todo: Sequence[Row[Any]], crashes: 
         job=job,
         project=batch.project,
         options=read_options(batch.options),
-        todo=[(read_entry(row), read_candidate(row.request)) for row in todo],
+        todo=[read_placed(row) for row in todo],
         suspect=crashes > 0,
         affordable=affordable,
         tries={row.position: row.tries for row in todo if row.tries},

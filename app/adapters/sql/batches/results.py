@@ -20,15 +20,19 @@ UNPACKED = 100
 """Scores read at a stretch, in a millisecond or two: whoever reads a whole batch keeps nobody else waiting."""
 
 
+PLACE = ("position", "item", "candidate", "dialogue", "cluster")
+"""Columns of a result that say where in its batch it stands."""
+
+
 class Results(StorePart):
     """Reads results; changes nothing."""
 
     async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
-        columns = ("position", "item", "candidate", "record", "failure")
+        columns = (*PLACE, "record", "failure")
         return [read_result(row) for row in await self._page(columns, project, batch_id, after, limit)]
 
     async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
-        columns = ("id", "position", "item", "candidate", "scores")
+        columns = ("id", *PLACE, "scores")
         rows = await self._page(columns, project, batch_id, after, limit)
         found: list[Scored] = []
         for start in range(0, len(rows), UNPACKED):
@@ -52,13 +56,13 @@ class Results(StorePart):
             return []
         table = batch_items.c
         query = (
-            select(table.position, table.item, table.candidate, table.request)
+            select(table.position, table.item, table.candidate, table.cluster, table.request)
             .join(batches, batches.c.id == table.batch_id)
             .where(table.batch_id == batch_id, table.position > after, batches.c.status != RECEIVING)
         )
         async with read(self._engine) as connection:
             rows = await connection.execute(query.order_by(table.position).limit(limit))
-            return [(read_entry(row), read_candidate(row.request)) for row in rows]
+            return [read_placed(row) for row in rows]
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         if not can_hold(batch_id):
@@ -76,8 +80,21 @@ class Results(StorePart):
 
 
 def read_entry(row: Any) -> Entry:
-    """The place that a row of a result or of a candidate tells."""
-    return Entry(position=row.position, item=row.item, candidate=row.candidate)
+    """The place that a row of a result tells."""
+    return Entry(**{name: getattr(row, name) for name in PLACE})
+
+
+def read_placed(row: Any) -> tuple[Entry, Candidate]:
+    """A candidate of a batch with its place."""
+    candidate = read_candidate(row.request)
+    entry = Entry(
+        position=row.position,
+        item=row.item,
+        candidate=row.candidate,
+        dialogue=candidate.dialogue,
+        cluster=row.cluster,
+    )
+    return entry, candidate
 
 
 def read_result(row: Row[Any]) -> ItemResult:

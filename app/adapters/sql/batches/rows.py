@@ -36,6 +36,8 @@ def describe_result(finished: Finished, scores: Scores, batch: Row[Any], now: da
         "position": finished.entry.position,
         "item": finished.entry.item,
         "candidate": finished.entry.candidate,
+        "dialogue": finished.entry.dialogue,
+        "cluster": finished.entry.cluster,
         "calls": json.dumps(finished.calls),
         "status": scores.status,
         "scores": pack(scores),

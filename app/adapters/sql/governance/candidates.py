@@ -16,7 +16,7 @@ from app.adapters.sql.batches.account import Account, read_account, store_accoun
 from app.adapters.sql.batches.erasure import owe_calls
 from app.adapters.sql.batches.figures import insert_figures, read_measures, rewrite_figures
 from app.adapters.sql.batches.part import RECEIVING
-from app.adapters.sql.batches.results import read_entry
+from app.adapters.sql.batches.results import read_placed
 from app.adapters.sql.batches.rows import describe_result
 from app.adapters.sql.batches.signatures import count_in
 from app.adapters.sql.provider_tables import provider_replies
@@ -61,7 +61,7 @@ async def erase_candidates(
     ).one_or_none()
     if row is None:
         return 0
-    asked = select(item.position, item.item, item.candidate, item.request).where(
+    asked = select(item.position, item.item, item.candidate, item.cluster, item.request).where(
         item.batch_id == batch_id, item.position.in_(places)
     )
     gone = [
@@ -101,7 +101,7 @@ async def blank_results(
             [{"this": one.id} for one in had.values()],
         )
     fresh = [
-        Finished(Job(row.id, ANY_CHUNK), read_entry(one), None, ERASED_FAILURE)
+        Finished(Job(row.id, ANY_CHUNK), read_placed(one)[0], None, ERASED_FAILURE)
         for one in gone
         if one.position not in had
     ]
@@ -111,7 +111,7 @@ async def blank_results(
     measures = read_measures(locked.account.measures)
     await rewrite_figures(connection, row.id, [(place, SCORES) for place in had], measures)
     placed = [(one.entry.position, SCORES) for one in fresh]
-    await insert_figures(connection, {row.id: placed}, {row.id: measures})
+    await insert_figures(connection, {row.id: placed}, {row.id: measures}, {})
     signatures = Counter((row.id, one.signature) for one in had.values() if one.signature)
     await count_in(connection, {each: -count for each, count in signatures.items()})
     recount(locked.account, had.values(), len(fresh))
@@ -124,7 +124,7 @@ def recount(account: Account, had: Collection[Any], fresh: int) -> None:
         account.count(one.status, -1)
     account.count("failed", len(had) + fresh)
     if had:
-        account.tally = None  # a value cannot be taken out of it again to the last digit
+        account.forget_figures()
     else:
         account.add(tally_scores([SCORES] * fresh))
 
