@@ -16,7 +16,7 @@ from app.domain.analysis_request import (
 )
 from app.domain.comparison import Comparison, GateReport, Run
 from app.domain.errors import InvalidRequest
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import CorrelationReport, Report
 from app.meta.anchors import AnchorCheck
@@ -126,6 +126,24 @@ class MetaDesk:
             self._revalidation.ask(project, [wanted.batch], removed=True)
         return removed
 
+    async def exclude(self, project: str, exclusion: Exclusion) -> bool:
+        """From now on these ratings do not count, and badges follow in the background; whether this is new. Raises
+        NotFound for a round that is not there."""
+        return await self._follow(project, changed=await self._ratings.exclude(project, exclusion, self._now()))
+
+    async def include(self, project: str, exclusion: Exclusion) -> bool:
+        """The ratings count again; whether they did not before."""
+        return await self._follow(project, changed=await self._ratings.include(project, exclusion))
+
+    async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
+        """Raters and rounds whose ratings do not count, the oldest first."""
+        return await self._ratings.exclusions(project)
+
+    async def _follow(self, project: str, *, changed: bool) -> bool:
+        if changed:
+            self._revalidation.ask(project, [None], removed=True)
+        return changed
+
     async def settle(self) -> None:
         """Returns when the badges have followed the ratings: for a process that ends, while a service goes on."""
         await self._revalidation.drain()
@@ -188,18 +206,19 @@ class MetaDesk:
             best |= best_of(self._rubrics.get(batch.rubric))
         table = await tabulate(self._batches, project, batches)
         by_scores = uses_scores(wanted)
-        ratings = [] if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
+        found = None if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
 
         def work() -> Report:
             from app.meta.analyses import analyse, orient
             from app.meta.opinions import judge_opinions, rater_opinions
 
-            opinions = judge_opinions(table) if by_scores else rater_opinions(table, ratings)
+            opinions = judge_opinions(table) if found is None else rater_opinions(table, found.ratings)
             refuse_unknown(opinions, wanted.aspects)
             observations = opinions.observe(wanted.aspects)
             if compares_systems(wanted):
                 observations = orient(observations, best)
-            return analyse(wanted, observations, self._rubrics)
+            report = analyse(wanted, observations, self._rubrics)
+            return report if found is None else report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Dialect,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    false,
     text,
 )
 
@@ -271,6 +273,7 @@ human_ratings = Table(
     Column("ratings", Text, nullable=False),
     Column("comment", Text, nullable=True),
     Column("created_at", Instant, nullable=False),
+    Column("simulated", Boolean, nullable=False, server_default=false()),
     Index(None, "project", "number"),
     Index(None, "batch_id", "project", "number"),
     Index(None, "project", "evaluation", "number"),
