@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -53,6 +53,11 @@ class StoredRating(HumanRating):
     """A rating with the time at which it came in."""
 
     created_at: Annotated[datetime, Field(strict=False)]
+
+
+def tell_rating(rating: HumanRating) -> dict[str, Any]:
+    """The rating as JSON has it, without what is not there; `simulated` where it is."""
+    return rating.model_dump(mode="json", exclude_none=True, exclude=None if rating.simulated else {"simulated"})
 
 
 class RatingFilter(Value):

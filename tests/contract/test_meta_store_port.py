@@ -102,20 +102,19 @@ async def score(batches: BatchStore, batch_id: str = "ba_1") -> None:
 
 
 async def open_round(bench: Bench, round_id: str, rater: str, *positions: int) -> None:
-    """A round in which the rater has rated these results of ba_1, and was given another."""
+    """A round in which the rater has rated these results of ba_1."""
     if isinstance(bench.meta, FakeMetaStore):
-        bench.meta.rounds[round_id] = {(rater, f"ev_ba_1_{position}") for position in positions}
+        bench.meta.rounds["team", round_id] = {(rater, f"ev_ba_1_{position}") for position in positions}
         return
     assert bench.rounds is not None
     opened = RatingRound(
-        id=round_id, batch="ba_1", options=RoundOptions(name="round"), drawn=len(positions) + 1, created_at=START
+        id=round_id, batch="ba_1", options=RoundOptions(name="round"), drawn=len(positions), created_at=START
     )
-    await bench.rounds.open_round("team", opened, [*positions, 3])
-    for _ in range(len(positions) + 1):
+    await bench.rounds.open_round("team", opened, positions)
+    for _ in positions:
         task = await bench.rounds.take("team", round_id, rater, START)
         assert task is not None
-        if task.position != 3:
-            await bench.rounds.finish("team", round_id, rater, task.position, START)
+        await bench.rounds.finish("team", round_id, rater, task.position, START)
 
 
 # Keeping

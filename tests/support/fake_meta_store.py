@@ -33,8 +33,8 @@ class FakeMetaStore:
         self.validations_kept: dict[tuple[str, JudgeKey], Validation] = {}
         self._anchors: dict[tuple[str, str], AnchorRatings] = {}
         self._exclusions: dict[str, dict[Exclusion, StoredExclusion]] = {}
-        self.rounds: dict[str, set[tuple[str, str]]] = {}
-        """By round, whose (rater, evaluation) ratings it has."""
+        self.rounds: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        """By project and round, whose (rater, evaluation) ratings it has."""
 
     async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsKept:
         rows = dict[Named, tuple[HumanRating, str | None]]()
@@ -89,7 +89,7 @@ class FakeMetaStore:
         return len(gone)
 
     async def exclude(self, project: str, exclusion: Exclusion, now: datetime) -> bool:
-        if exclusion.round is not None and exclusion.round not in self.rounds:
+        if exclusion.round is not None and (project, exclusion.round) not in self.rounds:
             raise NotFound("there is no such rating round in this project", pointer="/round")
         known = self._exclusions.setdefault(project, {})
         if exclusion in known:
@@ -108,7 +108,9 @@ class FakeMetaStore:
     async def excluded(self, project: str) -> Excluded:
         known = self._exclusions.get(project, {})
         raters = frozenset(one.rater for one in known if one.rater is not None)
-        return Excluded(raters, frozenset(pair for one in known for pair in self.rounds.get(one.round or "", ())))
+        return Excluded(
+            raters, frozenset(pair for one in known for pair in self.rounds.get((project, one.round or ""), ()))
+        )
 
     async def rated_batches(self, project: str, *, limit: int) -> builtins.list[str]:
         found = dict[str, int]()

@@ -235,5 +235,5 @@ async def test_ratings_of_simulated_raters_are_marked_and_stored_badges_cleared(
     await migrate(engine)
     async with read(engine) as connection:
         rows = await connection.exec_driver_sql("SELECT rater, simulated FROM human_ratings ORDER BY number")
-        assert {rater for rater, simulated in rows if simulated} == {"simulated-1", "simulated-12"}
+        assert {row.rater for row in rows if row.simulated} == {"simulated-1", "simulated-12"}
         assert (await connection.exec_driver_sql("SELECT * FROM validations")).all() == []

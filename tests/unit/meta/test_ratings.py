@@ -40,7 +40,7 @@ async def test_ratings_of_excluded_raters_and_rounds_are_left_out(bench: Bench) 
     store = bench.store
     of_round = HumanRating(evaluation="ev_ba_1_0", rater="taro", ratings={"warmth": 1})
     await store.keep("team", [rate("junk"), rate("junk", "item-1"), rate("taro"), of_round], START)
-    store.rounds["rr_1"] = {("taro", "ev_ba_1_0")}
+    store.rounds["team", "rr_1"] = {("taro", "ev_ba_1_0")}
     for exclusion in (Exclusion(rater="junk"), Exclusion(round="rr_1")):
         await store.exclude("team", exclusion, START)
     raters, used = await look(store)
