@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
@@ -23,11 +23,11 @@ FEWEST_RATERS = 2
 State = Literal["validated", "not-shown", "unknown"]
 
 TOLD: dict[State, str] = {
-    "validated": "follows people's ratings",
+    "validated": "shown to follow people's ratings",
     "not-shown": "not shown to follow people's ratings",
-    "unknown": "never held against people's ratings",
+    "unknown": "not known to follow people's ratings",
 }
-"""The states in words, for reports."""
+"""What is said of the judge, for reports."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,11 @@ def list_all(badge: Reliability, names: Iterable[str]) -> Reliability:
     """The badge with all these aspects, in this order; those that nobody rated are unknown."""
     every = {name: badge.aspects.get(name, UNKNOWN) for name in names}
     return badge.model_copy(update={"aspects": every | badge.aspects})
+
+
+def remark(states: Mapping[str, State], aspect: str | None) -> str:
+    """What to say of the judge after a finding on the aspect; nothing of no aspect, nor where no states are given."""
+    return f" (judge {TOLD[states.get(aspect, 'unknown')]} here)" if aspect is not None and states else ""
 
 
 def join_states(states: Sequence[State]) -> State:

@@ -71,6 +71,11 @@ class AspectAgreement(Value):
     pearson: float | None
     krippendorff_alpha: float | None = Field(description="ordinal; of named raters")
     compared: int = Field(default=0, description="raters that the averages `spearman` and `pearson` are over")
+    by_rater: dict[str, float | None] = Field(
+        default_factory=dict,
+        description="each rater's Spearman with the mean of the others, null where there is none: a rater far below "
+        "the others may have rated at random; empty with more than 200 raters",
+    )
     notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
 

@@ -18,6 +18,7 @@ from app.domain.comparison import Comparison, GateReport, Run
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.reliability import State
 from app.domain.reports import CorrelationReport, Report
 from app.meta.anchors import AnchorCheck
 from app.meta.ratings import read_ratings
@@ -30,7 +31,7 @@ from app.meta.records import (
     signatures_of,
     uses_scores,
 )
-from app.meta.reliabilities import Reliabilities, key_in, validation_of
+from app.meta.reliabilities import Reliabilities, asked_of, attach_states, key_in, measures_of, validation_of
 from app.meta.revalidation import Revalidation
 from app.meta.runs import assemble_run, find_batch, read_items, tabulate
 from app.meta.scales import Scales, check_ratings, scales_to_rate
@@ -249,7 +250,13 @@ class MetaDesk:
                 seed=request.seed,
             )
 
-        return await self.compute(work)
+        found = await self.compute(work)
+        states = await self._states_of(project, [baseline, candidate], measures_of(found))
+        return found.model_copy(update={"reliability": states})
+
+    async def _states_of(self, project: str, runs: Sequence[Run], names: Sequence[str]) -> dict[str, State]:
+        """By measure whether the judges of all these runs follow people."""
+        return await self._reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
 
     async def gate(self, project: str, request: GateRequest) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
@@ -280,6 +287,8 @@ class MetaDesk:
             )
 
         report = await self.compute(work)
+        runs = [candidate] if baseline is None else [candidate, baseline]
+        report = attach_states(report, await self._states_of(project, runs, asked_of(report)))
         if request.judge_check is not None or not request.check_judge:
             return report
         from app.analysis.gate import judge_again

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from app.domain.batch import ItemResult
+from app.domain.comparison import Comparison, GateReport
 from app.domain.evaluation import Evaluation
 from app.domain.reliability import (
     UNKNOWN,
@@ -154,6 +155,26 @@ class Reliabilities:
             self._renewed.add(project)
             self._renew(project)
         return Badges(found)
+
+
+def measures_of(comparison: Comparison) -> list[str]:
+    """Every measure of the comparison, by the names that rules have for them."""
+    return [*comparison.aspects, *comparison.composites, *(f"{name}.blended" for name in comparison.blended)]
+
+
+def asked_of(report: GateReport) -> list[str]:
+    """Every measure that the gate looked at."""
+    compared = measures_of(report.comparison) if report.comparison is not None else []
+    return [*dict.fromkeys([*(rule.aspect for rule in report.rules), *compared])]
+
+
+def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:
+    """The gate's report with the state beside each measure, in its comparison as well."""
+    comparison = report.comparison
+    if comparison is not None:
+        held = {name: states[name] for name in measures_of(comparison)}
+        comparison = comparison.model_copy(update={"reliability": held})
+    return report.model_copy(update={"comparison": comparison, "reliability": dict(states)})
 
 
 @lru_cache(maxsize=256)
