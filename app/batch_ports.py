@@ -130,6 +130,10 @@ class Scored(NamedTuple):
     scores: Scores
 
 
+MOST_PAIRED = 10_000
+"""Batches among which pairs are looked for: a database reads them by an index in some ten milliseconds."""
+
+
 class BatchStore(Protocol):
     """The truth about batches. Raises the `Store…` errors of `app.domain.errors`. Times are in UTC.
 
@@ -282,6 +286,11 @@ class BatchStore(Protocol):
     async def backlog(self) -> tuple[int, float]:
         """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest, as
         `age_of_oldest` tells it."""
+        ...
+
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        """Of each name, system (`metadata.system`) and rubric the newest completed batch, where there is one before it,
+        with that; that of the newest batch first. Among the project's `MOST_PAIRED` newest completed batches."""
         ...
 
     async def waiting(self, project: str) -> tuple[int, int]:

@@ -67,8 +67,8 @@ class Admission:
 
     async def holds(self, shown: Credential | None) -> bool:
         """Whether who was admitted with this would still be: not where the key was revoked or the session closed since,
-        nor without either where there are keys by now. True while the store is out of reach, which must not end a stream
-        of hours."""
+        nor without either where there are keys by now. True while the store is out of reach, which must not end a
+        stream of hours."""
         try:
             keyring = self._keyring()
             return await find_key(keyring, shown) is not None or not await keyring.any()
