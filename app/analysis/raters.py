@@ -87,8 +87,9 @@ def compare_raters(rated: Rated) -> Agreement:
         float(spearman[known].mean()),
         float(pearson[known].mean()),
         reason=None,
+        few=left["few"],
+        constant=left["constant"],
         by_rater=list_raters(rated.rater, spearman),
-        **left,
     )
 
 
