@@ -139,6 +139,10 @@ class Scored(NamedTuple):
     scores: Scores
 
 
+MOST_PAIRED = 10_000
+"""Batches among which pairs are looked for: a database reads them by an index in some ten milliseconds."""
+
+
 class ValuesPage(NamedTuple):
     """Values of some results by `names`: aspects, composites and `NAME.blended`. A row has the position, the digest of
     the cluster, None where the result stands alone, and the values in the order of the names, None for none."""
@@ -346,6 +350,11 @@ class BatchStore(Protocol):
     async def backlog(self) -> tuple[int, float]:
         """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest, as
         `age_of_oldest` tells it."""
+        ...
+
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        """Of each name, system (`metadata.system`) and rubric the newest completed batch, where there is one before it,
+        with that; that of the newest batch first. Among the project's `MOST_PAIRED` newest completed batches."""
         ...
 
     async def waiting(self, project: str) -> tuple[int, int]:

@@ -237,11 +237,12 @@ def open_meta(
 ) -> tuple[MetaDesk, Reliabilities]:
     """Where callers ask what scores mean."""
     store = SQLMetaStore(engine)
-    reliabilities = Reliabilities(store)
+    revalidation = Revalidation()
+    reliabilities = Reliabilities(store, renew=lambda project: revalidation.ask(project, [None], removed=True))
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
-    batches, revalidation = SQLBatchStore(engine), Revalidation()
+    batches = SQLBatchStore(engine)
     stack.push_async_callback(revalidation.close)
     desk = MetaDesk(
         batches=batches,

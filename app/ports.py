@@ -316,6 +316,19 @@ class Keyring(Protocol):
 
     async def find(self, key: str) -> APIKey | None: ...
 
+    async def open_session(self, key: str, *, seconds: float) -> str | None:
+        """A random token that stands for the key for so long, which is not kept and cannot be shown again; None where
+        the key is not good."""
+        ...
+
+    async def find_session(self, token: str) -> APIKey | None:
+        """The key of a session that is neither closed nor expired, while the key is good."""
+        ...
+
+    async def close_session(self, token: str) -> None:
+        """From now on the token stands for nothing, on every replica."""
+        ...
+
     async def any(self) -> bool:
         """Whether a key was ever made: only without one may anonymous callers be answered."""
         ...

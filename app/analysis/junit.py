@@ -13,6 +13,7 @@ from app.analysis.junit_suite import OUTCOMES, Case, write_suite
 from app.analysis.markdown import LEXICAL_NOTE, has_moved, uses_lexical
 from app.analysis.statistics import count
 from app.domain.comparison import GateReason, GateReport, Pairing
+from app.domain.reliability import remark
 
 
 def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
@@ -34,6 +35,8 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
         yield "units", tell_units(report.comparison.pairing)
     yield "alpha", f"{report.alpha:g}"
     yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
+    for name, state in report.reliability.items():
+        yield f"reliability.{name}", state
     for signature in report.signatures:
         yield "signature", signature
 
@@ -46,9 +49,10 @@ def tell_units(pairing: Pairing) -> str:
 def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> Case:
     """What a CI should take the reason for."""
     name: str = reason.about
+    detail = reason.detail + remark(report.reliability, reason.aspect)
     if reason.rule is not None:
         rule = report.rules[reason.rule]
         name = f"{rule.aspect}: {describe_rule(rule)}"
     if moved and reason.about == "rule":
-        return Case(name, "skipped", f"the judge moved: {reason.detail}", reason.code)
-    return Case(name, OUTCOMES[reason.verdict], reason.detail, reason.code)
+        return Case(name, "skipped", f"the judge moved: {detail}", reason.code)
+    return Case(name, OUTCOMES[reason.verdict], detail, reason.code)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from app.analysis.gate_rules import describe_rule, tell_p
 from app.domain.comparison import Comparison, GateReason, GateReport, Measure
+from app.domain.reliability import remark
 from app.domain.signature import read_signature
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
@@ -87,7 +88,7 @@ def tell_reason(reason: GateReason, report: GateReport) -> str:
     if reason.rule is not None:
         rule = report.rules[reason.rule]
         name = f"{rule.aspect} ({describe_rule(rule)})"
-    return f"{escape(name)}: {escape(reason.detail)}"
+    return f"{escape(name)}: {escape(reason.detail + remark(report.reliability, reason.aspect))}"
 
 
 def write_table(comparison: Comparison) -> list[str]:

@@ -134,6 +134,10 @@ class BatchDesk:
         """Batches, newest first; `after` is (created_at, id) of the last one of the page before."""
         return await self._store.list(project, wanted, after=after, limit=limit)
 
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        """Of each name, system and rubric the newest completed batch with the one before it, the newest first."""
+        return await self._store.newest_pairs(project, wanted, limit=limit)
+
     async def pause(self, project: str, batch_id: str) -> Batch:
         """The batch, paused. Raises BatchFinished."""
         detail = "paused by a caller; resume it to go on"

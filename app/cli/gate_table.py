@@ -16,6 +16,7 @@ from app.cli.output import DASH, LEFT, console
 from app.cli.reports import figure
 from app.domain.comparison import Comparison, GateReason, GateReport, Measure
 from app.domain.plain_text import printable
+from app.domain.reliability import remark
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -39,7 +40,8 @@ def print_gate(report: GateReport, *, on: Console | None = None) -> None:
     target.print(Text(headline(report), style=STYLES[report.verdict]))
     moved = has_moved(report)
     for reason in report.reasons:
-        print_reason(reason, on=target, void=moved and reason.about == "rule")
+        remarked = reason.model_copy(update={"detail": reason.detail + remark(report.reliability, reason.aspect)})
+        print_reason(remarked, on=target, void=moved and reason.about == "rule")
     if moved:
         target.print(Text(VOID))
     if report.comparison is not None:

@@ -29,6 +29,7 @@ from app.domain.plain_text import printable
 from app.domain.rubric import Rubric, split_name
 from app.domain.signature import read_signature
 from app.domain.validation import validate
+from app.meta.reliabilities import asked_of, attach_states
 from app.meta.runs import scales_of
 from app.settings import read_settings
 
@@ -152,7 +153,9 @@ async def gate(
         return await place.gate(request)
     tried = await run_of(place, candidate)
     before = await run_of(place, baseline) if baseline is not None else None
-    return judge_gate(tried, before, settings.rules, judge=check, **common)
+    report = judge_gate(tried, before, settings.rules, judge=check, **common)
+    # Of files nobody can say here whether people rated what their judge rates.
+    return attach_states(report, dict.fromkeys(asked_of(report), "unknown"))
 
 
 def tell_coverage(run: Run, check: JudgeCheck | None, settings: GateSettings) -> GateReport:

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from app.domain.faults import refuse
 from app.domain.model import Finite, Value, listed
 from app.domain.policy import TextKeeping
+from app.domain.reliability import State
 from app.domain.reports import Interval, PairedWins, Undefined
 
 ChosenTest = Literal["auto", "paired", "unpaired"]
@@ -186,6 +187,11 @@ class Comparison(Value):
     notes: Annotated[tuple[str, ...], listed()] = Field(
         default=(), description="what a reader of the figures should know, a sentence each"
     )
+    reliability: dict[str, State] = Field(
+        default_factory=dict,
+        description="by measure whether the judge of both runs is shown to follow people's ratings; as in a summary's "
+        "`reliability.aspects`",
+    )
 
 
 class GateRule(Value):
@@ -254,3 +260,8 @@ class GateReport(Value):
     comparison: Comparison | None = Field(description="null without a baseline run")
     candidate: str = Field(default="", description="name of the candidate run")
     signatures: dict[str, int] = Field(default_factory=dict, description="results of the candidate run by signature")
+    reliability: dict[str, State] = Field(
+        default_factory=dict,
+        description="by measure whether the judge of the runs is shown to follow people's ratings; as in a summary's "
+        "`reliability.aspects`",
+    )

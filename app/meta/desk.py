@@ -16,8 +16,9 @@ from app.domain.analysis_request import (
 )
 from app.domain.comparison import Comparison, GateReport, Run
 from app.domain.errors import InvalidRequest
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.reliability import State
 from app.domain.reports import CorrelationReport, Report
 from app.domain.rubric import split_name
 from app.meta.anchors import AnchorCheck
@@ -31,7 +32,7 @@ from app.meta.records import (
     signatures_of,
     uses_scores,
 )
-from app.meta.reliabilities import Reliabilities, key_in, validation_of
+from app.meta.reliabilities import Reliabilities, asked_of, attach_states, key_in, measures_of, validation_of
 from app.meta.revalidation import Revalidation
 from app.meta.runs import assemble_run, find_batch, read_items, tabulate
 from app.meta.scales import Scales, check_ratings, scales_to_rate
@@ -127,6 +128,24 @@ class MetaDesk:
             self._revalidation.ask(project, [wanted.batch], removed=True)
         return removed
 
+    async def exclude(self, project: str, exclusion: Exclusion) -> bool:
+        """From now on these ratings do not count, and badges follow in the background; whether this is new. Raises
+        NotFound for a round that is not there."""
+        return await self._follow(project, changed=await self._ratings.exclude(project, exclusion, self._now()))
+
+    async def include(self, project: str, exclusion: Exclusion) -> bool:
+        """The ratings count again; whether they did not before."""
+        return await self._follow(project, changed=await self._ratings.include(project, exclusion))
+
+    async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
+        """Raters and rounds whose ratings do not count, the oldest first."""
+        return await self._ratings.exclusions(project)
+
+    async def _follow(self, project: str, *, changed: bool) -> bool:
+        if changed:
+            self._revalidation.ask(project, [None], removed=True)
+        return changed
+
     async def settle(self) -> None:
         """Returns when the badges have followed the ratings: for a process that ends, while a service goes on."""
         await self._revalidation.drain()
@@ -189,18 +208,19 @@ class MetaDesk:
             best |= best_of(self._rubrics.nearest(batch.rubric_name))
         table = await tabulate(self._batches, project, batches)
         by_scores = uses_scores(wanted)
-        ratings = [] if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
+        found = None if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
 
         def work() -> Report:
             from app.meta.analyses import analyse, orient
             from app.meta.opinions import judge_opinions, rater_opinions
 
-            opinions = judge_opinions(table) if by_scores else rater_opinions(table, ratings)
+            opinions = judge_opinions(table) if found is None else rater_opinions(table, found.ratings)
             refuse_unknown(opinions, wanted.aspects)
             observations = opinions.observe(wanted.aspects)
             if compares_systems(wanted):
                 observations = orient(observations, best)
-            return analyse(wanted, observations, self._rubrics)
+            report = analyse(wanted, observations, self._rubrics)
+            return report if found is None else report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
 
@@ -231,7 +251,13 @@ class MetaDesk:
                 seed=request.seed,
             )
 
-        return await self.compute(work)
+        found = await self.compute(work)
+        states = await self._states_of(project, [baseline, candidate], measures_of(found))
+        return found.model_copy(update={"reliability": states})
+
+    async def _states_of(self, project: str, runs: Sequence[Run], names: Sequence[str]) -> dict[str, State]:
+        """By measure whether the judges of all these runs follow people."""
+        return await self._reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
 
     async def gate(self, project: str, request: GateRequest) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
@@ -262,6 +288,8 @@ class MetaDesk:
             )
 
         report = await self.compute(work)
+        runs = [candidate] if baseline is None else [candidate, baseline]
+        report = attach_states(report, await self._states_of(project, runs, asked_of(report)))
         if request.judge_check is not None or not request.check_judge:
             return report
         from app.analysis.gate import judge_again

@@ -13,7 +13,6 @@ from app.domain.errors import NotFound
 from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric
 from app.domain.record_json import write_json
 from app.governance.integrity import settle_for
-from app.meta.reliabilities import key_of
 from app.pipeline import evaluate
 from app.web.body import read_body
 from app.web.idempotency import once
@@ -66,7 +65,7 @@ async def create_evaluation(request: Request) -> Response:
         project: str = request.state.project
         written = write_json(record)
         await service.store.save(project, record, tuple(calls), written=written.record)
-        badge = await service.reliabilities.of(project, key_of(record.evaluation))
+        badge = await service.reliabilities.badge_of(project, record.evaluation)
         return Response(written.mark(badge), media_type="application/json")
 
     return await once(request, service.store, make)

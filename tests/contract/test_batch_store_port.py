@@ -1090,3 +1090,36 @@ async def test_what_the_providers_batch_paid_for_is_not_counted_twice(bench: Ben
     bench.clock.move(LEASE + 1)
     await claim(store, 0, "w2")
     assert (await usage(store)).judge_calls == 0
+
+
+async def test_the_newest_pairs_are_of_the_whole_store_whatever_came_since(store: BatchStore) -> None:
+    async def post(batch_id: str, day: int, *, done: bool = True, project: str = "team", **options: Any) -> None:
+        moment = START + timedelta(days=day)
+        await make_batch(store, batch_id, 1, project=project, created_at=moment, **options)
+        if done:
+            await run_chunk(store, 0, batch_id)
+            await store.complete(batch_id)
+
+    for number, system in enumerate(("bot-a", "bot-b")):
+        for day in (0, 1, 2):
+            metadata = {"system": system, "build": str(day)}
+            await post(f"ba_{system}_{day}", 3 * number + day, name="nightly", metadata=metadata)
+    for day in range(10, 38):
+        await post(f"ba_once_{day}", day, name=f"once {day}")
+    for number, options in enumerate(
+        [{"name": "plain"}, {"name": "plain"}, {}, {}, {"name": "plain", "rubric": "other"}]
+    ):
+        await post(f"ba_other_{number}", 40 + number, **options)
+    await post("ba_open", 50, name="nightly", metadata={"system": "bot-a"}, done=False)
+    await post("ba_theirs", 51, name="nightly", metadata={"system": "bot-a"}, project="rivals")
+
+    async def pairs(limit: int = 9, **wanted: Any) -> list[tuple[str, str]]:
+        found = await store.newest_pairs("team", BatchFilter(**wanted), limit=limit)
+        return [(batch.id, before.id) for batch, before in found]
+
+    bots = [(f"ba_{system}_2", f"ba_{system}_1") for system in ("bot-b", "bot-a")]
+    assert await pairs() == [("ba_other_1", "ba_other_0"), *bots]
+    assert await pairs(limit=1) == [("ba_other_1", "ba_other_0")]
+    assert await pairs(name="nightly") == bots
+    assert await pairs(metadata={"system": "bot-a"}) == bots[1:]
+    assert await pairs(name="a\0") == []

@@ -24,6 +24,7 @@ import httpx
 import pytest
 import redis
 
+from app.web.admission import SESSION_COOKIE
 from tests.support.command import saiten
 from tests.support.databases import run_statement
 from tests.support.echoing_upstream import MODES, EchoingUpstream
@@ -167,7 +168,7 @@ class Caller:
             token = b"Bearer " + (bearer if isinstance(bearer, bytes) else bearer.encode())
             wrong: dict[Any, Any] = {"Authorization": token}
             assert self.ask("GET", "/v1/rubrics", headers=wrong).status_code == 401
-        cookie = {"Cookie": f"saiten_key={keys['cookie']}", "Authorization": "", "Accept": "text/html"}
+        cookie = {"Cookie": f"{SESSION_COOKIE}={keys['cookie']}", "Authorization": "", "Accept": "text/html"}
         self.ask("GET", f"/?text={quote(texts['query'])}", headers=cookie)
         self.ask("GET", f"/login?next={quote('/' + texts['query'])}", headers=cookie)
         for method in ("GET", "DELETE", texts["path"].encode().hex().upper()[:20]):
@@ -179,7 +180,12 @@ class Caller:
     def look_at_pages(self, batch_id: str) -> None:
         """The dashboard's searches, as a browser with a session asks for them."""
         token = self.headers["Authorization"].removeprefix("Bearer ")
-        browser = {"Cookie": f"saiten_key={token}", "Authorization": "", "Accept": "text/html"}
+        signed = self.ask("POST", "/login", data={"key": token}, headers={"Authorization": ""})
+        session = signed.headers["set-cookie"].partition(";")[0]
+        self.client.cookies.clear()
+        assert session.startswith(f"{SESSION_COOKIE}=")
+        assert token not in signed.headers["set-cookie"]
+        browser = {"Cookie": session, "Authorization": "", "Accept": "text/html"}
         searched = quote(self.secrets.texts["query"])
         for path in ("/", f"/runs/{batch_id}/items", "/compare", "/aspects", "/rate"):
             self.ask("GET", f"{path}?text={searched}&baseline={searched}&rater={searched}", headers=browser)

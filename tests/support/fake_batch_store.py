@@ -16,6 +16,7 @@ from app.batch_ports import (
     CHUNK_SIZE,
     COLLECT,
     FINISH,
+    MOST_PAIRED,
     MOST_SET_ASIDE,
     NOTHING_BEGUN,
     BatchFilter,
@@ -634,6 +635,15 @@ class FakeBatchStore:
             kept.complete(self._clock())
             if FINISH in kept.chunks:
                 kept.chunks[FINISH].state = "done"
+
+    async def newest_pairs(
+        self, project: str, wanted: BatchFilter, *, limit: int
+    ) -> builtins.list[tuple[Batch, Batch]]:
+        lines = dict[object, builtins.list[Batch]]()
+        for batch in await self.list(project, wanted, after=None, limit=MOST_PAIRED):
+            if batch.status == "completed" and batch.name is not None:
+                lines.setdefault((batch.name, batch.rubric, batch.metadata.get("system")), []).append(batch)
+        return [(line[0], line[1]) for line in lines.values() if len(line) > 1][:limit]
 
     # Last, for its name hides the type's from whatever stands below
 

@@ -264,6 +264,18 @@ api_keys = Table(
     Column("usd_per_day", Float(precision=53), nullable=True),
 )
 
+# What the dashboard's cookies stand for, by the hash of the token in the cookie.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("key_id", String(64), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Index(None, "key_id", "created_at"),
+    Index(None, "expires_at"),
+)
+
 erased_calls = Table(
     "erased_calls",
     metadata,
@@ -289,6 +301,7 @@ human_ratings = Table(
     Column("ratings", Text, nullable=False),
     Column("comment", Text, nullable=True),
     Column("created_at", Instant, nullable=False),
+    Column("simulated", Boolean, nullable=False, server_default=false()),
     Index(None, "project", "number"),
     Index(None, "batch_id", "project", "number"),
     Index(None, "project", "evaluation", "number"),

@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.domain.comparison import GateReason, GateReport, GateVerdict, Measure
+from app.domain.reliability import State
 from app.web.dashboard.speech import Speech
 
 
 @dataclass(frozen=True)
 class ReasonView:
-    """One reason. `text` is empty where there are no words for it yet but the interface's own English `detail`."""
+    """One reason. `text` is empty where there are no words for it yet but the interface's own English `detail`;
+    `state` is whether the judge follows people on the measure, None where no measure is meant."""
 
     verdict: GateVerdict
     measure: str | None
     text: str
     detail: str
+    state: State | None = None
 
 
 def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> list[ReasonView]:
@@ -27,6 +30,7 @@ def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> 
             names.get(reason.aspect, reason.aspect) if reason.aspect else None,
             tell(reason, gate, speech),
             reason.detail,
+            gate.reliability.get(reason.aspect) if reason.aspect else None,
         )
         for reason in gate.reasons
     ]

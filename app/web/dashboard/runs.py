@@ -26,7 +26,6 @@ from app.web.dashboard.run_values import (
     find_predecessors,
     find_rubric,
     judges_of,
-    line_of,
     mean_of,
     system_of,
 )
@@ -111,7 +110,7 @@ async def show_runs(request: Request, service: Serving, project: Project) -> Res
         asked=asked,
         groups=group(service, rows),
         count=len(rows),
-        glances=await glance(service, project, speech_of(request), newest(rows)) if after is None else (),
+        glances=await glance(service, project, speech_of(request), asked.filter()) if after is None else (),
         picked=picked,
         shown={row.batch.id for row in rows},
         systems=sorted({row.system for row in rows if row.system}),
@@ -179,12 +178,3 @@ def group(service: Service, rows: Sequence[RunRow]) -> list[RunGroup]:
         columns = columns_of(rubric) if rubric else ()
         groups.append(RunGroup(name, rubric, columns, tuple(members)))
     return groups
-
-
-def newest(rows: Sequence[RunRow]) -> list[tuple[Batch, Batch]]:
-    """Of each name and system the newest completed run, where there is one before it, with that."""
-    found: dict[object, RunRow] = {}
-    for row in rows:
-        if row.batch.status == "completed" and row.batch.name is not None:
-            found.setdefault(line_of(row.batch), row)
-    return [(row.batch, row.before) for row in found.values() if row.before is not None]

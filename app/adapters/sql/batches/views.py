@@ -13,11 +13,12 @@ from app.adapters.sql.batches.part import ACTIVE, RECEIVING, StorePart
 from app.adapters.sql.batches.texts import read_options
 from app.adapters.sql.engine import read
 from app.adapters.sql.tables import Instant, batch_metadata, batch_signatures, batches, can_hold
-from app.batch_ports import BatchFilter, age_of_oldest
+from app.batch_ports import MOST_PAIRED, BatchFilter, age_of_oldest
 from app.domain.batch import Batch, BatchOptions, BatchUsage, Counts
 from app.domain.policy import TextKeeping
 from app.domain.rubric import split_name
 from app.domain.signature import read_signature
+from app.scores import SYSTEM
 
 FINISHED = ("scored", "partial", "failed", "expired")
 LEFT = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed - batches.c.expired
@@ -91,6 +92,17 @@ class Views(StorePart):
             everybody, own = (await connection.execute(query)).one()
         return int(everybody or 0), int(own or 0)
 
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        texts = (wanted.name, wanted.text, wanted.rubric)
+        if not can_hold(project, *(text or "" for text in texts), *wanted.metadata, *wanted.metadata.values()):
+            return []
+        async with read(self._engine) as connection:
+            pairs = [(row.id, row.before) for row in await connection.execute(pair_up(project, wanted, limit))]
+        ids = [one for pair in pairs for one in pair]
+        found = {batch.id: batch for batch in await self._read(select(batches).where(SEEN, batches.c.id.in_(ids)))}
+        # One that was erased in between is left out.
+        return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
+
     # Last, for its name hides the type's from whatever stands below
 
     async def list(
@@ -106,6 +118,33 @@ class Views(StorePart):
             query = query.where(tuple_(batches.c.created_at, batches.c.id) < place)
         newest = query.order_by(batches.c.created_at.desc(), batches.c.id.desc())
         return [*await self._read(newest.limit(limit))]
+
+
+def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
+    """The ids of each line's newest completed batch and of the one `before` it."""
+    table, entry = batches.c, batch_metadata.c
+    completed = select(table.id, table.name, table.rubric, table.created_at).where(
+        table.project == project, table.status == "completed", table.name.is_not(None), *conditions_of(wanted)
+    )
+    recent = completed.order_by(table.created_at.desc(), table.id.desc()).limit(MOST_PAIRED).subquery("recent")
+    one = recent.c
+    line = {
+        "partition_by": [one.name, one.rubric, entry.value],
+        "order_by": [one.created_at.desc(), one.id.desc()],
+    }
+    named = (entry.batch_id == one.id) & (entry.key == SYSTEM)
+    placed = (
+        select(
+            one.id,
+            one.created_at,
+            func.row_number().over(**line).label("place"),
+            func.lead(one.id).over(**line).label("before"),
+        )
+        .select_from(recent.outerjoin(batch_metadata, named))
+        .subquery("placed")
+    )
+    newest = select(placed.c.id, placed.c.before).where(placed.c.place == 1, placed.c.before.is_not(None))
+    return newest.order_by(placed.c.created_at.desc(), placed.c.id.desc()).limit(limit)
 
 
 def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
