@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from app.domain.untrusted import Kind, masking
-from app.domain.untrusted.inspection import find_kinds
+from app.domain.untrusted import masking
+from app.domain.untrusted.inspection import Found, find_kinds
 
 
 def count_readings(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many characters masking has looked through since this was called, those read twice counted twice."""
     read = 0
 
-    def counted(text: str, aspects: tuple[str, ...]) -> set[Kind]:
+    def counted(text: str, aspects: tuple[str, ...]) -> Found:
         nonlocal read
         read += len(text)
         return find_kinds(text, aspects)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from app.domain.untrusted.concealment import hidden_spans
 from app.domain.untrusted.folding import fold
-from app.domain.untrusted.inspection import find_kinds, fold_names, read_plainly, recall_kinds
+from app.domain.untrusted.inspection import find_kinds, fold_names, read_plainly, recall_findings
 from app.domain.untrusted.payloads import located_payloads
 
 NOTHING_LEFT = "…"
@@ -88,7 +88,7 @@ def find_spans(text: str, *, aspects: Sequence[str] = (), budget: Budget | None 
     """
     shared = budget or Budget()
     shared.checkpoint()
-    if not recall_kinds(text, tuple(aspects)):
+    if not recall_findings(text, tuple(aspects)):
         return ()
     folded = fold_names(tuple(aspects))
 
