@@ -5,8 +5,8 @@
 The same corpus gives the same file; `--check` writes nothing and exits 1 where the committed file differs. `--report`
 prints what share of each portion is flagged by a model that was fitted without it.
 
-A text is known to be an attack or not, its passages are not. So the model is first fitted with every passage of an
-attack as suspicious, and then twice more with only the one that the model before found the most suspicious.
+A text is known to be an attack or not, its passages are not. So the model is first fitted with the longest passage of
+each attack as suspicious, and then twice more with the one that the model before found the most suspicious.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from app.domain.untrusted.wording import DAMPING, passages, runs, sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
-ORDINARY = ROOT / "app" / "data" / "calibration"
+ORDINARY = ROOT / "app" / "data"
 TARGET = ROOT / "app" / "data" / "injection_weights.json"
+LANGUAGES = {"ja-dialogue": "ja", "ko-comment": "ko", "lfqa": "ja"}
+"""Of the anchors, by file."""
+
 FEWEST_TEXTS = 3
 """Texts that a run of characters must occur in."""
 
 C = 30.0
-ROUNDS = 2
+ROUNDS = 3
 FALSE_ALARMS = 0.06
 """Share of the look-alikes that may be flagged by a model that was fitted without their portion: sets the threshold."""
 
@@ -67,9 +70,12 @@ def read_corpus() -> list[Text]:
     for row in rows(DATA / "lookalikes.jsonl"):
         said = [row["response"], *(utterance["text"] for utterance in row["context"])]
         found += [Text("lookalikes", row["language"], False, text) for text in said]
-    for path in sorted(ORDINARY.glob("*.jsonl")):
+    for path in sorted((ORDINARY / "calibration").glob("*.jsonl")):
         said = [text for row in rows(path) for text in (row["last_utterance"], row["response"])]
         found += [Text("ordinary", path.stem, False, text) for text in said]
+    for path in sorted((ORDINARY / "anchors").glob("*.jsonl")):
+        said = [text for row in rows(path) for text in (row["response"], *(each["text"] for each in row["context"]))]
+        found += [Text("ordinary", LANGUAGES[path.stem], False, text) for text in said]
     return list({each.text: each for each in found}.values())
 
 
@@ -78,22 +84,30 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+class Anything:
+    """Holds every run: to begin with, all of them are known."""
+
+    def __contains__(self, run: object) -> bool:
+        return True
+
+
 class Passages:
     """All passages of the corpus: `matrix`, shape (passages, runs); `owner` is the number of each one's text."""
 
     def __init__(self, texts: Sequence[Text]) -> None:
         self.attack = np.array([text.attack for text in texts])
         self.portion = np.array([text.portion for text in texts])
-        of_texts = [[runs(said) for said in sentences(fold(text.text))] for text in texts]
-        counts = Counter(chain.from_iterable(set().union(*each) for each in of_texts))
+        said = [sentences(fold(text.text)) for text in texts]
+        counts = Counter(run for each in said for run in set().union(*(runs(one, Anything()) for one in each)))
         self.runs = sorted(run for run, count in counts.items() if count >= FEWEST_TEXTS)
         columns = {run: number for number, run in enumerate(self.runs)}
         # A rare run says more than a common one: its weight is penalised less.
         self.rarity = np.array([1 + np.log(len(texts) / counts[run]) for run in self.runs])
         places, owners = [], []
-        for number, each in enumerate(of_texts):
-            for _, _, together in passages(each):
-                places.append([columns[run] for run in sorted(together) if run in columns])
+        for number, each in enumerate(said):
+            known = [[columns[run] for run in sorted(runs(one, columns))] for one in each]
+            for start, end in passages(len(each)):
+                places.append([column for one in known[start:end] for column in one])
                 owners.append(number)
         self.owner = np.array(owners)
         ends = np.cumsum([0, *map(len, places)])
@@ -101,19 +115,20 @@ class Passages:
         columns_of = np.fromiter(chain.from_iterable(places), int)
         values = damped * self.rarity[columns_of]
         self.matrix = csr_matrix((values, columns_of, ends), shape=(len(places), len(self.runs)))
+        self.matrix.sum_duplicates()
 
     def fit(self, chosen: NDArray[np.bool_]) -> LogisticRegression:
         """The model of the chosen texts' passages."""
         places = np.flatnonzero(chosen[self.owner])
         attack = self.attack[self.owner]
-        model = LogisticRegression(C=C, max_iter=500).fit(self.matrix[places], attack[places])
+        scores = self.matrix.getnnz(axis=1)
         for _ in range(ROUNDS):
-            scores = model.decision_function(self.matrix)
             order = places[np.argsort(-scores[places], kind="stable")]
             order = order[attack[order]]
             most = order[np.unique(self.owner[order], return_index=True)[1]]
             kept = np.concatenate([places[~attack[places]], most])
             model = LogisticRegression(C=C, max_iter=500).fit(self.matrix[kept], attack[kept])
+            scores = model.decision_function(self.matrix)
         return model
 
     def score(self, model: LogisticRegression) -> Floats:
@@ -158,7 +173,7 @@ def main() -> int:
     texts = read_corpus()
     corpus = Passages(texts)
     left_out = corpus.left_out()
-    hard = ~corpus.attack & (corpus.portion != "ordinary")
+    hard = ~corpus.attack & (~np.isin(corpus.portion, ("ordinary", "everyday")))
     threshold = round(float(np.quantile(left_out[hard], 1 - FALSE_ALARMS)), 3)
     if options.report:
         print("\n".join(report(texts, left_out > threshold)))

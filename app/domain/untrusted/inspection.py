@@ -16,7 +16,7 @@ from app.domain.untrusted.folding import fold
 from app.domain.untrusted.markup import breaks_out, imitates_roles
 from app.domain.untrusted.naming import name_passage
 from app.domain.untrusted.payloads import payloads
-from app.domain.untrusted.verdicts import forges_verdict
+from app.domain.untrusted.verdicts import forges_verdict, inverts_scale
 from app.domain.untrusted.wording import suspicious_passage
 
 CODE = "suspected-injection"
@@ -40,6 +40,8 @@ def read_plainly(folded: str, aspects: Sequence[str]) -> Found:
         found[kind] = seen
     if forges_verdict(folded, aspects):
         found[Kind.FORGED_VERDICT] = ()
+    if inverts_scale(folded):
+        found[Kind.SCALE_REDEFINITION] = ("a redefined scale",)
     suspicious = bool(found)
     if imitates_roles(folded, suspicious=suspicious):
         found[Kind.ROLE_MARKUP] = ()
@@ -114,7 +116,7 @@ def find_kinds(text: str, aspects: Sequence[str]) -> Found:
     found = read_plainly(folded, aspects)
     if hides_text(text):
         found[Kind.HIDDEN_TEXT] = ()
-    if not found and reads_backwards(folded, aspects):
+    if reads_backwards(folded, aspects):
         found[Kind.REVERSED_TEXT] = ()
     if any(read_plainly(fold(payload), aspects) for payload in payloads(text)):
         found[Kind.ENCODED_PAYLOAD] = ()

@@ -33,10 +33,11 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"\b(?:invert|revers|flip|swap|opposite|the other way)|\b[15]\"? (?:is|means|stands for|now)\b|\b(?:lower|shorter"
         r"|clumsier) [^.\n]{0,40}(?:better|higher|best)",
     ),
+    "words read from the end": (r"逆から|後ろから|거꾸로 읽|backwards|\breverse",),
     "an agreement": (
-        r"約束|決まり|ことにし|取引|合意|という条件|ルールに|いいね\?",
-        r"약속|하기로|걸로 하|규칙|합의|거래|치는 거|알겠지",
-        r"\b(?:promise|deal|let's|agree|that's the rule|pact)\b",
+        r"約束|決まり|ことにし|取引|合意|という条件|ルールに|いいね\?|何を(?:言|書|答)|何であ",
+        r"약속|하기로|걸로 하|규칙|합의|거래|치는 거|알겠지|무슨 말을|뭐라고|뭘 쓰|뭐가 됐든",
+        r"\b(?:promise|deal|let's|agree\w*|that's the rule|pact|settled|whatever you|from now on)\b",
     ),
     "an evaluator": (
         r"(?:採点|評価|審査|判定|査定|検収|検品|点検)[^。\n]{0,6}(?:者|員|官|係|担当|人|方|側|ai|モデル|システム|機|ボット|さん|君|くん)|ジャッジ",
@@ -71,6 +72,7 @@ KINDS = {
     "a demand for the prompt": Kind.PROMPT_LEAK,
     "a demand for no score": Kind.REFUSAL_DEMAND,
     "a redefined scale": Kind.SCALE_REDEFINITION,
+    "words read from the end": Kind.REVERSED_TEXT,
     "an agreement": Kind.SCORE_PACT,
 }
 """What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge."""

@@ -1,7 +1,7 @@
 """How much a text is worded like one that speaks to its judge: a linear model over the characters of its sentences.
 
 The model knows no phrases. `scripts/fit_injection.py` fitted it on texts that speak to a judge and on texts that only
-talk of the same things. It weighs every run of one to four characters by how much more often it occurs in the former.
+talk of the same things. It weighs every run of one to six characters by how much more often it occurs in the former.
 A text is as suspicious as its most suspicious passage of one to three sentences.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
 RESOURCE = "data/injection_weights.json"
-LONGEST_RUN = 4
+LONGEST_RUN = 6
 """Characters."""
 
 LONGEST_SENTENCE = 240
@@ -72,28 +72,36 @@ def sentences(folded: str) -> list[str]:
     return [" " + gap().sub("", match[0]) for match in sentence().finditer(shown)]
 
 
-def runs(said: str) -> set[str]:
-    """The runs of one to `LONGEST_RUN` characters in a sentence."""
-    return {said[start : start + size] for size in range(1, LONGEST_RUN + 1) for start in range(len(said) + 1 - size)}
+def runs(said: str, known: Container[str]) -> set[str]:
+    """The known runs of characters in a sentence. What begins with an unknown run is unknown as well."""
+    found = set()
+    length = len(said)
+    for start in range(length):
+        for end in range(start + 1, min(start + LONGEST_RUN, length) + 1):
+            run = said[start:end]
+            if run not in known:
+                break
+            found.add(run)
+    return found
 
 
-def passages(each: Sequence[set[str]]) -> Iterator[tuple[int, int, set[str]]]:
-    """Every passage of up to `MOST_SENTENCES` sentences: its first sentence, the one after its last, and its runs."""
-    for start in range(len(each)):
-        together: set[str] = set()
-        for end in range(start + 1, min(start + MOST_SENTENCES, len(each)) + 1):
-            together = together | each[end - 1]
-            yield start, end, together
+def passages(length: int) -> Iterator[tuple[int, int]]:
+    """Every passage of a text of `length` sentences: the number of its first, and of the one after its last."""
+    for start in range(length):
+        for end in range(start + 1, min(start + MOST_SENTENCES, length) + 1):
+            yield start, end
 
 
 def suspicious_passage(folded: str) -> str | None:
     """The passage of a folded text that is most clearly worded like one to its judge; None where there is none."""
     intercept, weights = fitted()
     said = sentences(folded)
-    known = [weights.keys() & runs(one) for one in said]
+    known = [runs(each, weights) for each in said]
+    sums = [sum(map(weights.__getitem__, each)) for each in known]
+    counts = [len(each) for each in known]
     best, found = 0.0, None
-    for start, end, together in passages(known):
-        score = intercept + sum(map(weights.__getitem__, together)) / max(1, len(together)) ** DAMPING
+    for start, end in passages(len(said)):
+        score = intercept + sum(sums[start:end]) / max(1, sum(counts[start:end])) ** DAMPING
         if score > best:
             best, found = score, (start, end)
     return None if found is None else "".join(said[slice(*found)])
