@@ -59,7 +59,7 @@ class Text:
 
 
 def read_corpus() -> list[Text]:
-    """Every text once, by portion: the portions of `injection/`, the two older corpora, look-alikes and ordinary talk."""
+    """Every text once: the portions of `injection/`, the two older corpora, the look-alikes and ordinary talk."""
     found = []
     for path in (
         *sorted((DATA / "injection").glob("*.jsonl")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,10 +14,10 @@ def count_readings(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many characters masking has looked through since this was called, those read twice counted twice."""
     read = 0
 
-    def counted(text: str, aspects: tuple[str, ...]) -> Found:
+    def counted(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
         nonlocal read
         read += len(text)
-        return find_kinds(text, aspects)
+        return find_kinds(text, aspects, above)
 
     monkeypatch.setattr(masking, "find_kinds", counted)
     return lambda: read

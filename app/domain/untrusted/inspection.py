@@ -21,6 +21,9 @@ from app.domain.untrusted.wording import suspicious_passage
 
 CODE = "suspected-injection"
 MOST_RECENT = 4096
+BACKWARDS = 4.0
+"""What a text must score that is read from its end: ordinary words turned around look odd, and odd is suspicious."""
+
 WORDS = (
     "満点|最高|評価|採点|自然さ|関連性|無視|만점|점수|점을|평가|채점|자연스러움|관련성|무시"
     "|score|marks|rating|aspect|criteri|ignore|naturalness|relevance|rubric"
@@ -31,10 +34,10 @@ Found = dict[Kind, tuple[str, ...]]
 """What is suspected, and by what it was told: names of what the text speaks of, or none."""
 
 
-def read_plainly(folded: str, aspects: Sequence[str]) -> Found:
-    """What a folded text says outright: words for the judge, verdicts and markup."""
+def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Found:
+    """What a folded text says outright: words for the judge that score `above`, verdicts and markup."""
     found: Found = {}
-    passage = suspicious_passage(folded)
+    passage = suspicious_passage(folded, above)
     if passage is not None:
         kind, seen = name_passage(passage)
         found[kind] = seen
@@ -61,7 +64,7 @@ def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
     if not backward_words().search(folded):
         return False
     backwards = folded[::-1]
-    return suspicious_passage(backwards) is not None or forges_verdict(backwards, aspects)
+    return suspicious_passage(backwards, BACKWARDS) is not None or forges_verdict(backwards, aspects)
 
 
 class Recent(OrderedDict[bytes, tuple[Finding, ...]]):
@@ -110,10 +113,13 @@ def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(fold(aspect) for aspect in aspects if aspect)
 
 
-def find_kinds(text: str, aspects: Sequence[str]) -> Found:
-    """Every kind suspected of `text`: as it stands, backwards, and in what it carries encoded."""
+def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
+    """Every kind suspected of `text`: as it stands, backwards, and in what it carries encoded.
+
+    `above`: what words for the judge must score; less than 0 finds more of them.
+    """
     folded = fold(text)
-    found = read_plainly(folded, aspects)
+    found = read_plainly(folded, aspects, above)
     if hides_text(text):
         found[Kind.HIDDEN_TEXT] = ()
     if reads_backwards(folded, aspects):

@@ -20,6 +20,9 @@ from app.domain.untrusted.payloads import located_payloads
 NOTHING_LEFT = "…"
 """What stands where all of a text is left out: a judge needs something to rate."""
 
+MASKED = -2.0
+"""What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it."""
+
 MOST_SENTENCES = 256
 """Parts that a text is cut into at most; a text of more has its sentences taken together."""
 
@@ -93,7 +96,7 @@ def find_spans(text: str, *, aspects: Sequence[str] = (), budget: Budget | None 
     folded = fold_names(tuple(aspects))
 
     def suspicious(part: str) -> bool:
-        return bool(find_kinds(part, folded))
+        return bool(find_kinds(part, folded, MASKED))
 
     whole = (Span(0, len(text)),)
     try:

@@ -100,7 +100,8 @@ def inversion() -> re.Pattern[str]:
     bad = r"(?:最低|最悪|最下|悪|劣|不満|나쁘|나쁜|최저|최하|최악|떨어|worst|lowest|poor|bad|dreadful|terrible|bottom)"
     low, high = rf"(?<![0-9.])[01]{copula}{good}", rf"(?<![0-9.])(?:[2-9]|10){copula}{bad}"
     of_ratings = r"(?:評価|採点|평가|채점|\b(?:evaluat|grad|scor|rat)\w{0,6})[^。.\n]{0,24}"
-    less = r"(?:(?:点数?|数字|数値|スコア)[がは]?(?:低い|小さい)ほど|(?:점수|숫자)[가는]? ?(?:낮|작)을수록|\blower (?:scores?|numbers?))"
+    less = r"(?:(?:点数?|数字|数値|スコア)[がは]?(?:低い|小さい)ほど|(?:점수|숫자)[가는]? ?(?:낮|작)을수록"
+    less += r"|\blower (?:scores?|numbers?))"
     better = r"[^。.\n]{0,12}(?:良|よ|優|高|上|좋|우수|높|better|best|superior)"
     return re.compile(rf"{low}[^。\n]{{0,24}}{high}|{high}[^。\n]{{0,24}}{low}|{of_ratings}{less}{better}")
 

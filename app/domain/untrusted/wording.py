@@ -92,14 +92,14 @@ def passages(length: int) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-def suspicious_passage(folded: str) -> str | None:
-    """The passage of a folded text that is most clearly worded like one to its judge; None where there is none."""
+def suspicious_passage(folded: str, above: float = 0.0) -> str | None:
+    """The passage of a folded text that is worded most like one to its judge; None where none scores `above`."""
     intercept, weights = fitted()
     said = sentences(folded)
     known = [runs(each, weights) for each in said]
     sums = [sum(map(weights.__getitem__, each)) for each in known]
     counts = [len(each) for each in known]
-    best, found = 0.0, None
+    best, found = above, None
     for start, end in passages(len(said)):
         score = intercept + sum(sums[start:end]) / max(1, sum(counts[start:end])) ** DAMPING
         if score > best:
