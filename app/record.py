@@ -43,11 +43,15 @@ class PathReading:
 
 def write_reading(case: Case, path: Path, judgement: Judgement, relevance: RelevanceResult | None) -> PathReading:
     """Rates, blends, composes and signs one language path."""
-    aspects, composites = assemble(case.rubric, case.language(path), judgement, relevance, case.blended)
+    options = case.request.judge
+    aspects, composites = assemble(
+        case.rubric, case.language(path), judgement, relevance, case.blended, composites=options.composites
+    )
     translated = case.translated if path == "english" else None
     pieces = {
         **signature.describe_rubric(__version__, case.rubric),
-        **signature.describe_judge(judgement.provenance, case.request.judge),
+        **signature.describe_judge(judgement.provenance, options),
+        **signature.describe_composites(case.rubric, options),
         "path": path,
         "translator": translated.translation.engine if translated else signature.NONE,
         **signature.describe_relevance(relevance, case.blended),

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Literal
 
 from app.domain.blending import blend
-from app.domain.composites import compose
-from app.domain.evaluation import AspectResult, PathResult, Paths, RelevanceResult, Unrated, Warned
+from app.domain.composites import compose, compose_runs
+from app.domain.evaluation import AspectResult, CompositeReading, PathResult, Paths, RelevanceResult, Unrated, Warned
 from app.domain.rubric import Aspect, Rubric
 from app.ports import Judgement, Verdict
 
@@ -88,15 +88,24 @@ def blend_aspect(result: AspectResult, relevance: RelevanceResult | None) -> Asp
 
 
 def assemble(
-    rubric: Rubric, language: str, judgement: Judgement, relevance: RelevanceResult | None, blended: Iterable[str]
+    rubric: Rubric,
+    language: str,
+    judgement: Judgement,
+    relevance: RelevanceResult | None,
+    blended: Iterable[str],
+    *,
+    composites: CompositeReading = "runs",
 ) -> tuple[dict[str, AspectResult], dict[str, float | None]]:
-    """All aspects and composites of one language path. Composites use the means, so samples sharpen them too."""
+    """All aspects and composites of one language path. Composites are those of each sample, averaged; or by `means`,
+    of the aspects' means."""
     chosen = set(blended)
     aspects = {}
     for aspect in rubric.aspects:
         result = rate(aspect, judgement.verdicts[aspect.id], language)
         aspects[aspect.id] = blend_aspect(result, relevance) if aspect.id in chosen else result
-    return aspects, compose(rubric, {name: result.mean for name, result in aspects.items()})
+    if composites == "means":
+        return aspects, compose(rubric, {name: result.mean for name, result in aspects.items()})
+    return aspects, compose_runs(rubric, {name: result.samples for name, result in aspects.items()})
 
 
 def compare_paths(source: PathResult, english: PathResult) -> Paths:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy.special import stdtrit
@@ -18,7 +18,9 @@ from app.analysis.resampling import (
     resample,
 )
 from app.analysis.statistics import FEWEST, kendall, obstacle, pearson, settle, settled_means, spearman
+from app.domain.errors import InvalidRequest
 from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, SystemLevel
+from app.domain.validation import clip
 
 FEWEST_SYSTEMS = 3
 
@@ -32,11 +34,18 @@ INTERVALS = tuple(f"{name}_interval" for name in COEFFICIENTS)
 TOO_MANY = "so many items, or aspects of them, would take too long to resample"
 
 
-def correlate(observations: Observations, *, resamples: int = 2000, seed: int = 0) -> CorrelationReport:
+def correlate(
+    observations: Observations, *, match: Mapping[str, str] | None = None, resamples: int = 2000, seed: int = 0
+) -> CorrelationReport:
     """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are; of
-    many items, or many aspects, with fewer resamples."""
+    many items, or many aspects, with fewer resamples.
+
+    `match` names, for a score, the rating of another name that it is held against (`mate`: `acceptability`). Raises
+    InvalidRequest where there is no such score or no such rating.
+    """
     ratings, scores = observations.ratings, observations.scores
-    both = [aspect for aspect in ratings if aspect in scores]
+    pairs = {aspect: aspect for aspect in ratings if aspect in scores} | check_match(observations, match or {})
+    both = list(pairs)
     nanoseconds = NANOSECONDS / max(1, len(both))
     return CorrelationReport(
         systems=len(observations.systems),
@@ -45,27 +54,47 @@ def correlate(observations: Observations, *, resamples: int = 2000, seed: int = 
         clusters=None if observations.dialogue is None else len(np.unique(observations.unit_cluster)),
         resamples=resamples,
         seed=seed,
-        aspects={aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds) for aspect in both},
+        aspects={
+            aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds, rating=pairs[aspect])
+            for aspect in both
+        },
         unmatched={
-            **{aspect: "only the ratings have it" for aspect in ratings if aspect not in scores},
-            **{aspect: "only the scores have it" for aspect in scores if aspect not in ratings},
+            **{aspect: "only the ratings have it" for aspect in ratings if aspect not in pairs.values()},
+            **{aspect: "only the scores have it" for aspect in scores if aspect not in pairs},
         },
     )
 
 
+def check_match(observations: Observations, match: Mapping[str, str]) -> dict[str, str]:
+    """The pairs of a score and a rating; raises InvalidRequest where one of them is not there."""
+    for score, rating in match.items():
+        if score not in observations.scores:
+            raise InvalidRequest(f"no record has the score {clip(score)!r}", pointer="/match")
+        if rating not in observations.ratings:
+            raise InvalidRequest(f"no record has the rating {clip(rating)!r}", pointer="/match")
+    return dict(match)
+
+
 def correlate_aspect(
-    observations: Observations, aspect: str, resamples: int, seed: int, nanoseconds: float
+    observations: Observations,
+    aspect: str,
+    resamples: int,
+    seed: int,
+    nanoseconds: float,
+    *,
+    rating: str | None = None,
 ) -> AspectCorrelation:
-    """The figures of one aspect, over the units that have both a score and a rating. Its resamples may take about so
-    many nanoseconds."""
+    """The figures of one score, over the units that have both it and the `rating`, by default that of the same name.
+    Its resamples may take about so many nanoseconds."""
+    rating = aspect if rating is None else rating
     scores = values_by_unit(observations, observations.scores[aspect])
-    ratings = observations.means(observations.ratings[aspect])
+    ratings = observations.means(observations.ratings[rating])
     both = ~np.isnan(scores) & ~np.isnan(ratings)
     # In an order that does not hang on that of the lines: the same seed must draw the same items.
     units = observations.unit_order[both[observations.unit_order]]
     x, y = scores[units], ratings[units]
     cluster = number_first(observations.unit_cluster[units])
-    settled = settled_means(observations, observations.ratings[aspect])[units]
+    settled = settled_means(observations, observations.ratings[rating])[units]
     figures, undefined = correlations(x, settled)
     resamples, resampled = afford(x, settled, resamples, nanoseconds)
     found: dict[str, tuple[float, float] | str] = dict.fromkeys(COEFFICIENTS, "there is no figure to have an interval")
@@ -76,7 +105,7 @@ def correlate_aspect(
     undefined |= {f"{name}_interval": reason for name, reason in found.items() if isinstance(reason, str)}
     if not len(x):
         undefined |= dict.fromkeys(("score_mean", "rating_mean", "bias"), "no item has both")
-    ceiling = ceiling_of(observations, aspect, both)
+    ceiling = ceiling_of(observations, rating, both)
     system_level = system_level_of(observations.unit_system[units], x, y)
     if ceiling is None:
         undefined["ceiling"] = "fewer than two raters are named"

@@ -82,7 +82,13 @@ VALUES = click.Option(["--values"], type=click.Choice(["ratings", "scores"]), he
 
 OWN: dict[str, list[click.Parameter]] = {
     "agreement": [],
-    "correlation": [click.Option(["--resamples"], type=int, metavar="N", help="Of the bootstrap (2000)."), SEED],
+    "correlation": [
+        click.Option(
+            ["--match"], metavar="mate=acceptability", help="Hold a score against a rating of another name; A=B,C=D."
+        ),
+        click.Option(["--resamples"], type=int, metavar="N", help="Of the bootstrap (2000)."),
+        SEED,
+    ],
     "hierarchy": [
         click.Option(["--alpha"], type=float, metavar="P", help="A pair is significant below it (0.01)."),
         click.Option(
@@ -124,6 +130,15 @@ def read_aspects(text: str) -> list[str]:
     if not all(names):
         raise click.BadParameter(f"write --aspects like fluency,relevance, not {text[:48]!r}")
     return names
+
+
+def read_match(text: str) -> dict[str, str]:
+    """`mate=acceptability` as scores with the ratings that they are held against; raises BadParameter."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    found = {score.strip(): rating.strip() for score, _, rating in pairs}
+    if not all(found) or not all(found.values()) or len(found) < len(pairs):
+        raise click.BadParameter(f"write --match like mate=acceptability, each score once, not {text[:48]!r}")
+    return found
 
 
 def read_labels(text: str) -> dict[str, float]:

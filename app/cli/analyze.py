@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli.analysis_options import ABOUT, METRICS, make_help, options_of, read_aspects, read_labels
+from app.cli.analysis_options import ABOUT, METRICS, make_help, options_of, read_aspects, read_labels, read_match
 from app.domain.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ def make_request(name: str, options: Options, batch: tuple[str, ...]) -> Analysi
     given = {key: value for key, value in options.items() if value is not None}
     if "aspects" in given:
         given["aspects"] = read_aspects(given["aspects"])
+    if "match" in given:
+        given["match"] = read_match(given["match"])
     if "labels" in given:
         given["labels"] = read_labels(given["labels"])
     if batch:

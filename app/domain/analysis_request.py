@@ -61,7 +61,10 @@ class AgreementRequest(AnalysisRequest):
 
 
 class CorrelationRequest(AnalysisRequest):
-    """How far scores follow people."""
+    """How far scores follow people. `match` names, for a score, the rating of another name that it is held against, as
+    `{"mate": "acceptability"}`."""
+
+    match: Annotated[dict[AspectName, AspectName], Field(max_length=64)] = Field(default_factory=dict)
 
     resamples: Annotated[int, Field(ge=100, le=20_000)] = 2000
     seed: Seed = 0

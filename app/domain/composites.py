@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from app.domain.rubric import LinearComposite, MeanComposite, Rubric, Transform
 
@@ -19,6 +19,32 @@ def compose(rubric: Rubric, ratings: Mapping[str, float | None]) -> dict[str, fl
         complete = all(aspect in rated for aspect in composite.aspects)
         composed[composite.id] = evaluate(composite, rated) if complete else None
     return composed
+
+
+def compose_runs(rubric: Rubric, samples: Mapping[str, Sequence[int | None]]) -> dict[str, float | None]:
+    """Every composite per run, that is per sample, averaged over the runs in which all its aspects are rated.
+
+    `samples` holds the ratings per aspect id, one per run. None where no run is complete. Kamoda et al. average
+    composites of repeated runs in this way. A composite of the means would be another figure wherever a term is
+    absolute: one run too stiff and one too casual are two faults, and their mean is none.
+    """
+    runs = max(map(len, samples.values()), default=0)
+    per_run = [compose(rubric, {name: ratings[run] for name, ratings in samples.items()}) for run in range(runs)]
+    composed: dict[str, float | None] = {}
+    for composite in rubric.composites:
+        values = [value for each in per_run if (value := each[composite.id]) is not None]
+        composed[composite.id] = sum(values) / len(values) if values else None
+    return composed
+
+
+def depends_on_runs(rubric: Rubric) -> bool:
+    """Whether a composite of the means can differ from the mean of composites: where a term of one is absolute."""
+    return any(
+        term.transform.absolute
+        for composite in rubric.composites
+        if isinstance(composite, LinearComposite)
+        for term in composite.terms
+    )
 
 
 def evaluate(composite: MeanComposite | LinearComposite, rated: Mapping[str, float]) -> float:

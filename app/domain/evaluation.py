@@ -32,6 +32,7 @@ PathChoice = Literal["source", "english", "both"]
 SCREENED_FROM = 2
 """The version of a rubric from which on the judge is asked whether a text addresses it, unless a request says."""
 
+CompositeReading = Literal["runs", "means"]
 ExtraName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 MOST_EXTRA = 16
 MOST_EXTRA_CHARACTERS = 4_000
@@ -130,6 +131,11 @@ class JudgeOptions(Value):
         default=None,
         exclude_if=is_unset,
         description="longest reply of the judge, with what it thinks before; null takes the service's 2,048",
+    )
+    composites: CompositeReading = Field(
+        default="runs",
+        exclude_if=lambda reading: reading == "runs",
+        description="composites of several samples: computed per sample and averaged (runs), or of the means (means)",
     )
     extra: Annotated[dict[ExtraName, Any], AfterValidator(check_extra)] = Field(
         default_factory=dict,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from app.domain.composites import depends_on_runs
 from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
 from app.domain.model import canonical_json
 from app.domain.rubric import Rubric
@@ -73,6 +74,11 @@ def show(parameter: object) -> str:
     """A parameter's value: a number or a text as it is, anything else as canonical JSON."""
     plain_value = isinstance(parameter, str | int | float) and not isinstance(parameter, bool)
     return str(parameter) if plain_value else canonical_json(parameter)
+
+
+def describe_composites(rubric: Rubric, options: JudgeOptions) -> dict[str, str]:
+    """Over what the rubric's composites were computed, where that changes them: several samples, an absolute term."""
+    return {"composites": options.composites} if options.samples > 1 and depends_on_runs(rubric) else {}
 
 
 def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ...]) -> dict[str, str]:

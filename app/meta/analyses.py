@@ -70,7 +70,7 @@ def _(request: CorrelationRequest, observations: Observations, rubrics: RubricSo
     if not observations.scores:
         detail = f"no record has values of a metric or a judge in its field {request.scores_field!r}"
         raise InvalidRequest(detail, pointer="/scores_field")
-    return correlate(observations, resamples=request.resamples, seed=request.seed)
+    return correlate(observations, match=request.match, resamples=request.resamples, seed=request.seed)
 
 
 @compute.register

@@ -15,6 +15,7 @@ from app.analysis.correlation import INTERVALS, correlate
 from app.analysis.formats import read_ndjson
 from app.analysis.observations import NO_RATER, Observations
 from app.analysis.reading import ObservationReader
+from app.domain.errors import InvalidRequest
 from tests.support.observed import observe, observe_columns
 
 UNIEVAL = {
@@ -269,3 +270,27 @@ def test_three_items_have_figures_but_no_interval():
 def test_nothing_to_correlate_is_an_empty_report():
     report = correlate(observe([{"item": "1", "ratings": {"a": 1}}]))
     assert (report.aspects, report.unmatched) == ({}, {"a": "only the ratings have it"})
+
+
+def test_a_score_can_be_held_against_a_rating_of_another_name():
+    """The figures are those of the same values under one name."""
+    records = [
+        {"item": str(number), "ratings": {"whole": number % 4}, "scores": {"mate": (number * 3) % 5 / 2}}
+        for number in range(30)
+    ]
+    renamed = [{**record, "scores": {"whole": record["scores"]["mate"]}} for record in records]
+    found = correlate(observe(records), match={"mate": "whole"}, resamples=200)
+    alone = correlate(observe(renamed), resamples=200)
+    assert found.aspects == {"mate": alone.aspects["whole"]}
+    assert found.unmatched == {}
+    assert correlate(observe(records), resamples=200).unmatched == {
+        "whole": "only the ratings have it",
+        "mate": "only the scores have it",
+    }
+
+
+@pytest.mark.parametrize("match", [{"other": "whole"}, {"mate": "other"}])
+def test_a_match_of_what_is_not_there_is_refused(match):
+    records = [{"item": "1", "ratings": {"whole": 1}, "scores": {"mate": 1}}]
+    with pytest.raises(InvalidRequest, match="no record has the"):
+        correlate(observe(records), match=match)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.adapters.rubric_files import default_folder, read_rubric
-from app.domain.composites import compose
+from app.domain.composites import compose, compose_runs, depends_on_runs
 from tests.support.fake_rubrics import small_rubric
 
 SUPPORT = Path(__file__).parents[2] / "support" / "rubrics"
@@ -39,6 +39,23 @@ def test_ssa_is_the_mean_of_sensibleness_and_specificity(sensible, specific, ssa
 def test_mate_weighs_the_transformed_aspects(factuality, amount_info, formality, mate):
     ratings = {"factuality": factuality, "amount_info": amount_info, "formality": formality}
     assert compose(ANSWER, ratings)["mate"] == pytest.approx(mate, abs=1e-9)
+
+
+def test_composites_of_several_runs_are_averaged():
+    # One reply too casual, one too stiff: both lose 0.335, although their mean is neither.
+    samples = {"factuality": (3, 3), "amount_info": (0, 0), "formality": (-1, 1)}
+    assert compose_runs(ANSWER, samples)["mate"] == pytest.approx(3 - 0.335)
+    means = {"factuality": 3.0, "amount_info": 0.0, "formality": 0.0}
+    assert compose(ANSWER, means)["mate"] == pytest.approx(3)
+    assert depends_on_runs(ANSWER)
+    assert not depends_on_runs(COMMENT)
+
+
+def test_runs_in_which_an_aspect_is_unrated_do_not_count():
+    samples = {"factuality": (3, None, 0), "amount_info": (0, 0, None), "formality": (0, 0, 0)}
+    assert compose_runs(ANSWER, samples)["mate"] == pytest.approx(3)
+    assert compose_runs(ANSWER, {**samples, "formality": (None, 0, 0)})["mate"] is None
+    assert compose_runs(ANSWER, {})["mate"] is None
 
 
 @pytest.mark.parametrize("ratings", [{"sensibleness": None, "specificity": 1}, {"specificity": 1}, {}])

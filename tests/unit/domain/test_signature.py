@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from app.adapters.rubric_files import default_folder, read_rubric
 from app.domain import signature
 from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
+from app.domain.rubric import Rubric
 
+COMMENT, LFQA = (read_rubric(default_folder() / f"{name}.yaml") for name in ("ko-comment", "lfqa"))
 PROVENANCE = JudgeProvenance(
     kind="openai",
     model="gpt-6-luna-2026-09-22",
@@ -98,3 +101,18 @@ def test_a_given_baseline_stands_as_given_and_zero_has_no_sign() -> None:
     assert (pieces["baseline"], pieces["weight"]) == ("number=4e-07", "0")
     minus = given.model_copy(update={"baseline": -0.0})
     assert signature.describe_relevance(minus, ())["baseline"] == "number=0"
+
+
+@pytest.mark.parametrize(
+    ("rubric", "options", "piece"),
+    [
+        (LFQA, JudgeOptions(samples=3), {"composites": "runs"}),
+        (LFQA, JudgeOptions(samples=3, composites="means"), {"composites": "means"}),
+        (LFQA, JudgeOptions(), {}),
+        (COMMENT, JudgeOptions(samples=3), {}),
+    ],
+)
+def test_how_composites_were_computed_is_named_where_it_matters(
+    rubric: Rubric, options: JudgeOptions, piece: dict[str, str]
+) -> None:
+    assert signature.describe_composites(rubric, options) == piece
