@@ -65,7 +65,9 @@ def finish(
         except BaseException:
             process.kill()
             raise
-    return subprocess.CompletedProcess(process.args, process.returncode, (output or b"").decode(), errors.decode())
+    return subprocess.CompletedProcess(
+        process.args, process.returncode, (output or b"").decode(), (errors or b"").decode()
+    )
 
 
 def run(
