@@ -25,7 +25,8 @@ def test_two_restarts_fail_nobody(postgres_url: str, monkeypatch: pytest.MonkeyP
         absent("no Redis: install redis-server")
     # Twice what the balancer needs to notice.
     monkeypatch.setitem(rolling.VARIABLES, "SAITEN_DRAIN_SECONDS", "3")
-    monkeypatch.setattr(rolling, "START_SECONDS", LIMIT_SECONDS)
+    for limit in ("START_SECONDS", "STOP_SECONDS"):
+        monkeypatch.setattr(rolling, limit, LIMIT_SECONDS)
     monkeypatch.setattr(rolling, "begin", fork)
     with redis_on(free_port()) as queue:
         found = rolling.run(restarts=2, requests=180, rate=6.0, database=postgres_url, queue=queue)

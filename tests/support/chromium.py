@@ -100,7 +100,6 @@ def visit(
     )
     context.add_init_script(REPORT_VIOLATIONS)
     context.set_default_timeout(1000 * LIMIT_SECONDS)
-    context.set_default_timeout(1000 * LIMIT_SECONDS)
     page = context.new_page()
     seen = Visit(page, context)
 
