@@ -24,12 +24,15 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	@$(PIP) install -e . -c constraints.txt
 	@touch $@
 
-# The bertscore extra is large and has no build for every machine: without it everything else works, and says so.
-$(VENV)/.all: $(VENV)/.core
-	@echo "Installing developer tools, PostgreSQL and BERTScore (PyTorch is large) …"
-	@$(PIP) install -e '.[metrics,plot,postgres,tracing,bench,dev]' -c constraints.txt
-	@$(PIP) install -e '.[bertscore]' -c constraints.txt || echo "install: the bertscore extra does not install here; blended values stay null"
-	@touch $@
+# The bertscore extra is large and has no build for every machine: without it everything else works, and says so. One call of
+# pip for all: each builds the project and resolves everything anew.
+EXTRAS := metrics,plot,postgres,tracing,bench,dev
+$(VENV)/.all: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing Saiten with developer tools, PostgreSQL and BERTScore into $(VENV) (PyTorch is large) …"
+	@$(PIP) install -e '.[$(EXTRAS),bertscore]' -c constraints.txt \
+		|| { $(PIP) install -e '.[$(EXTRAS)]' -c constraints.txt \
+		&& echo "install: the bertscore extra does not install here; blended values stay null"; }
+	@touch $(VENV)/.core $@
 
 install: $(VENV)/.all  ## make .venv with all extras that work on this machine
 

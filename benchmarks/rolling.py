@@ -22,7 +22,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
@@ -57,6 +57,12 @@ class Restart:
     ready_seconds: float
 
 
+def begin(*arguments: str, folder: Path, variables: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Starts `saiten …`, which writes to `log`."""
+    command = [sys.executable, "-m", "app", *arguments]
+    return subprocess.Popen(command, stdout=log, stderr=log, env=environment(folder, **variables), cwd=ROOT)
+
+
 @dataclass
 class Fleet:
     """Replicas and workers as processes, each at a port that its successor takes over."""
@@ -71,13 +77,7 @@ class Fleet:
         port = self.ports.setdefault(name, free_port())
         role = ["worker", "--metrics-port"] if name.startswith("worker") else ["serve", "--port"]
         with (self.folder / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "app", *role, str(port)],
-                stdout=log,
-                stderr=log,
-                env=environment(self.folder, **self.variables),
-                cwd=ROOT,
-            )
+            self.processes[name] = begin(*role, str(port), folder=self.folder, variables=self.variables, log=log)
 
     async def wait_until_ready(self, name: str) -> float:
         """Seconds until `/readyz` is 200; raises TimeoutError with the log."""

@@ -22,8 +22,9 @@ from tests.support.services import private_postgres, private_redis
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 FAULTS = Path(__file__).resolve().parent / "faults"
 
-# A deadline is a timed test: a machine with much else to do would fail one here and there.
-settings.register_profile("saiten", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A deadline is a timed test: a machine with much else to do would fail one here and there. Half of Hypothesis's usual number
+# of examples: the same properties are tried with others in the next run.
+settings.register_profile("saiten", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("saiten")
 
 # A shell without job control has what it runs in the background ignore interruptions, and the processes that tests

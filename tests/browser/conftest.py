@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.support.chromium import Visit, launch, visit
-from tests.support.command import ROOT, environment, served
+from tests.support.command import saiten, served
 from tests.support.site import wait_until
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -46,8 +44,7 @@ def demo_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (shared / "saiten-demo.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            command = [sys.executable, "-m", "app", "demo", "--quiet", "--database", str(made)]
-            subprocess.run(command, cwd=ROOT, env=environment(shared), check=True, capture_output=True, timeout=180)
+            saiten("demo", "--quiet", "--database", str(made), folder=shared).check_returncode()
     return made
 
 
@@ -62,15 +59,8 @@ def site(demo_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         "SAITEN_JUDGE": "lexical",
         "SAITEN_LOG_LEVEL": "error",
     }
-    command = [sys.executable, "-m", "app", "serve", "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, env=environment(folder, **settings), stdout=subprocess.PIPE) as process:
-        try:
-            said = process.stdout.readline().decode() if process.stdout else ""
-            url = said.split()[3]
-            yield Pages(url, settings["DATABASE_URL"], list_runs(url))
-        finally:
-            process.terminate()
-            process.communicate(timeout=LIMIT_SECONDS)
+    with served(folder, **settings) as (url, _):
+        yield Pages(url, settings["DATABASE_URL"], list_runs(url))
 
 
 def list_runs(url: str) -> dict[str, str]:

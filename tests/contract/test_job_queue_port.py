@@ -11,9 +11,10 @@ import pytest
 from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.adapters.saq_queue import SAQJobQueue
 from app.batch_ports import FINISH, Handler, Job, JobQueue
+from tests.support.waiting import LIMIT_SECONDS
 
 JOBS = [Job("ba_1", 0), Job("ba_2", 0), Job("ba_1", 1), Job("ba_1", FINISH)]
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = LIMIT_SECONDS
 
 
 @pytest.fixture(params=["embedded", "saq"])

@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = LIMIT_SECONDS
 """How long a test waits for a cut that is due within a fraction of a second."""
 
 HEAD = "Host: x\r\nContent-Type: {kind}\r\nContent-Length: 100000\r\n\r\n"

@@ -14,7 +14,7 @@ from tests.fuzz import documents, replies, rubrics, texts
 from tests.fuzz.__main__ import TARGETS
 from tests.fuzz.target import Target, vary
 
-NUMBERS = {"replies": 1500, "documents": 1500, "rubrics": 300, "texts": 150}
+NUMBERS = {"replies": 500, "documents": 500, "rubrics": 100, "texts": 50}
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,9 @@ def finish(
         except BaseException:
             process.kill()
             raise
-    return subprocess.CompletedProcess(process.args, process.returncode, (output or b"").decode(), errors.decode())
+    return subprocess.CompletedProcess(
+        process.args, process.returncode, (output or b"").decode(), (errors or b"").decode()
+    )
 
 
 def run(
@@ -98,8 +100,9 @@ def started(
 def executed(*arguments: str, folder: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """The same, with the start of Python."""
     command = [sys.executable, "-m", "app", *arguments]
-    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen(command, **pipes, env=environment(folder, **variables), cwd=folder)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(folder, **variables), cwd=folder
+    )
     with kept(process):
         yield process
 

@@ -116,7 +116,7 @@ class Nursery:
 
     def open_streams(self, closed: list[int]) -> None:
         """The standard streams as Python opens them at its start: None for one that is closed."""
-        sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+        sys.stdin = sys.stdout = sys.stderr = None
         if 0 not in closed:
             sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
         if 1 not in closed:

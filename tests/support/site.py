@@ -66,7 +66,7 @@ class Site:
         self.variables = {
             "OPENAI_API_KEY": "k",
             "OPENAI_BASE_URL": judge.base_url,
-            "SAITEN_LEASE_SECONDS": "6",
+            "SAITEN_LEASE_SECONDS": "10",
             "SAITEN_JUDGE_TIMEOUT_SECONDS": "5",
             "SAITEN_DRAIN_SECONDS": "1",
             **variables,

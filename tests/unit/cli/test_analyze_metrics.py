@@ -1,15 +1,14 @@
-"""`saiten analyze metrics`: what it reads, refuses and prints, in a process of its own."""
+"""`saiten analyze metrics`: what it reads, refuses and prints."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from app.adapters.bertscore_encoder import BertScoreEncoder
 from app.cli.analyze_metrics import NO_ENCODER, choose_encoder, command, read_metric_items
@@ -18,7 +17,7 @@ from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.redaction import DROPPED
 from app.domain.reference_metrics import FIGURES
 from app.settings import Settings
-from tests.support.command import run
+from tests.support.command import saiten
 from tests.support.tiny_lm import save_gpt2
 
 needs_torch = pytest.mark.skipif(
@@ -40,10 +39,16 @@ def ndjson(*items: object) -> bytes:
 
 
 def metrics(*arguments: str, folder: Path, stdin: bytes, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command as `saiten analyze metrics` does."""
-    script = "from app.cli.analyze_metrics import command; command()"
+    """Runs `saiten analyze metrics`."""
+    return saiten("analyze", "metrics", *arguments, folder=folder, stdin=stdin, SAITEN_ENCODER="", **variables)
+
+
+def metrics_with_torch(*arguments: str, folder: Path, stdin: bytes, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """The same in this process, which imports PyTorch once for all tests: that takes a busy machine a minute."""
     # One thread: more of them only get in each other's way on a model this small, and beside other test processes.
-    return run([sys.executable, "-c", script, *arguments], folder, stdin, {"SAITEN_ENCODER_THREADS": "1", **variables})
+    monkeypatch.setenv("SAITEN_ENCODER_THREADS", "1")
+    monkeypatch.chdir(folder)
+    return CliRunner().invoke(command, [*arguments], input=stdin)
 
 
 @needs_rouge
@@ -86,11 +91,11 @@ def test_json_steers_no_terminal(tmp_path: Path, form: str) -> None:
 
 @needs_torch
 @needs_rouge
-def test_items_with_a_language_model(tmp_path: Path) -> None:
+def test_items_with_a_language_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_gpt2(tmp_path / "lm")
     arguments = ("-", "--language", "en", "--lm", str(tmp_path / "lm"), "--items")
-    done = metrics(*arguments, folder=tmp_path, stdin=ndjson(*ITEMS))
-    assert (done.returncode, done.stderr) == (0, "")
+    done = metrics_with_torch(*arguments, folder=tmp_path, stdin=ndjson(*ITEMS), monkeypatch=monkeypatch)
+    assert (done.exit_code, done.stderr) == (0, "")
     first, second, third = map(json.loads, done.stdout.splitlines())
     assert first["perplexity_a"] > 1
     assert len({first["perplexity_a"], first["perplexity_qa"], first["perplexity_rqa"]}) == 3
@@ -99,10 +104,13 @@ def test_items_with_a_language_model(tmp_path: Path) -> None:
 
 
 @needs_torch
-def test_tools_that_were_named_and_are_absent_are_said_and_show_in_the_exit_code(tmp_path: Path) -> None:
+def test_tools_that_were_named_and_are_absent_are_said_and_show_in_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     named = ("--lm", "/nowhere/model", "--encoder", "/nowhere/encoder")
-    done = metrics("-", "--language", "ja", *named, "--items", folder=tmp_path, stdin=ndjson(*ITEMS))
-    assert done.returncode == 1
+    arguments = ("-", "--language", "ja", *named, "--items")
+    done = metrics_with_torch(*arguments, folder=tmp_path, stdin=ndjson(*ITEMS), monkeypatch=monkeypatch)
+    assert done.exit_code == 1
     reasons = {
         "--encoder": "the encoder's folder encoder does not exist",
         "--lm": "the language model's folder model does not exist",

@@ -22,11 +22,8 @@ def execute(*arguments: str, folder: Path, stdin: bytes = b"", **variables: str)
     ("arguments", "stdin", "code"),
     [
         (["--help"], b"", 0),
-        (["--version"], b"", 0),
-        (["nonsense"], b"", 2),
         (["gate"], b"", 3),
         (["rubric", "show", "ko-comment"], b"", 0),
-        (["rubric", "check", "none.yaml"], b"", 1),
         (["score", "-"], b"{", 2),
         (["analyze", "agreement", "-"], b"\xff", 2),
         (["serve", "--host", "203.0.113.1"], b"", 3),

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import saiten, saiten_redirected, started
+from tests.support.command import begin, environment, finish, saiten, saiten_redirected, started
+from tests.support.nursery import Forked
 from tests.support.records import BODY
 
 ITEM = {**BODY, "metadata": {"system": "機械-가"}}
@@ -23,16 +24,16 @@ def write_items(folder: Path, count: int) -> str:
     return "items.jsonl"
 
 
+# Both forms are written to the same stream: each is tried with one of two encodings that Python is told.
 @pytest.mark.parametrize(
-    "variables",
+    ("form", "variables"),
     [
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONIOENCODING": "latin-1"},
-        {"PYTHONIOENCODING": "ascii"},
+        ("ndjson", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+        ("table", {"PYTHONIOENCODING": "latin-1"}),
+        ("ndjson", {"PYTHONIOENCODING": "ascii"}),
     ],
 )
-@pytest.mark.parametrize("form", ["ndjson", "table"])
-def test_output_is_utf8_whatever_the_locale(tmp_path: Path, variables: dict[str, str], form: str) -> None:
+def test_output_is_utf8_whatever_the_locale(tmp_path: Path, form: str, variables: dict[str, str]) -> None:
     done = saiten("score", write_items(tmp_path, 1), "--format", form, folder=tmp_path, stdin=None, **variables)
     assert done.returncode == 0, done.stderr
     assert "機械-가" in done.stdout
@@ -60,7 +61,9 @@ COMMANDS = {
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS.keys())
 def test_a_full_disk_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write_items(tmp_path, 2)
-    done = saiten_redirected(">/dev/full", *arguments, folder=tmp_path, SAITEN_LOG_LEVEL="error")
+    with Path("/dev/full").open("wb") as full:
+        process = begin(*arguments, folder=tmp_path, variables={"SAITEN_LOG_LEVEL": "error"}, stdout=full)
+    done = finish(process)
     assert done.returncode == 3, done.stderr
     assert done.stderr.splitlines()[-1] == "saiten: cannot write to standard output: No space left on device"
     assert "Traceback" not in done.stderr
@@ -69,14 +72,19 @@ def test_a_full_disk_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> 
 @pytest.mark.parametrize("arguments", [("score", "items.jsonl"), ("demo",), ("keys", "create")])
 def test_without_standard_output_nothing_is_begun(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write_items(tmp_path, 2)
-    done = saiten_redirected(">&-", *arguments, folder=tmp_path)
+    variables = environment(tmp_path)
+    # Descriptor 1 is closed for one that is started by a shell, and for those that are forked.
+    if arguments[0] == "keys":
+        done = saiten_redirected(">&-", *arguments, folder=tmp_path)
+    else:
+        done = finish(Forked(arguments, folder=tmp_path, variables=variables, closed=[1]))
     assert done.returncode == 3
     assert done.stderr == "saiten: cannot write to standard output: Bad file descriptor\n"
     assert not (tmp_path / "saiten.db").exists()
 
 
 def test_without_standard_input_a_file_is_asked_for(tmp_path: Path) -> None:
-    done = saiten_redirected("<&-", "score", "-", folder=tmp_path)
+    done = finish(Forked(["score", "-"], folder=tmp_path, variables=environment(tmp_path), closed=[0]))
     assert done.returncode == 2
     assert done.stderr == "saiten: standard input is closed; name a file, or give the items with `<`\n"
 
@@ -84,7 +92,11 @@ def test_without_standard_input_a_file_is_asked_for(tmp_path: Path) -> None:
 @needs_full
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
 def test_results_do_not_depend_on_standard_error(tmp_path: Path, redirection: str) -> None:
-    done = saiten_redirected(redirection, "score", write_items(tmp_path, 2), folder=tmp_path)
+    arguments = ("score", write_items(tmp_path, 2))
+    with Path("/dev/full").open("wb") as full:
+        closed = [2] if redirection == "2>&-" else []
+        variables = environment(tmp_path)
+        done = finish(Forked(arguments, folder=tmp_path, variables=variables, closed=closed, stderr=full))
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 2)
 
 

@@ -13,8 +13,9 @@ from app.adapters.openai.first_use import FirstUse
 from app.adapters.openai.provider_batch import OpenAIProviderBatches
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.judges import make_judge, make_task
+from tests.support.waiting import LIMIT_SECONDS
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = LIMIT_SECONDS
 
 
 class Made:
