@@ -180,6 +180,11 @@ def test_dialogues_are_the_units_and_both_numbers_are_told(test):
     assert (found.n, found.clusters, comparison.pairing.unit, comparison.pairing.clusters) == (200, 20, "dialogue", 20)
     assert found.standard_error == pytest.approx(math.sqrt(sum(spread) / 20))
     assert "20 dialogues" in comparison.pairing.reason
+    if found.wins is not None:  # shares of 20 dialogues: Wilson's intervals of 200 pairs are a third as wide
+        low, high = found.wins.a_wins.interval or (0, 0)
+        share = float(np.mean(after > before))
+        assert found.wins.a_wins.share == pytest.approx(share)
+        assert high - low == pytest.approx(2 * 2.093 * math.sqrt(share * (1 - share) / 19), rel=0.12)
     assert_explained(comparison)
 
 
