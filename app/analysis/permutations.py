@@ -38,8 +38,8 @@ CELLS = 2_000_000
 """Flips by clusters in memory at once."""
 
 TIES = 1e-9
-"""Statistics that differ by less, relative to themselves, are equal but for rounding; of sums of values up to 1 that are
-so small, nothing is left but rounding."""
+"""Statistics that differ by less, relative to themselves, are equal but for rounding. Of values up to 1, sums that are
+smaller are nothing but rounding."""
 
 
 def count_flips(significance: float) -> int:
