@@ -135,7 +135,7 @@ class Row:
 def cut(values: Array, shares: Shares) -> Array:
     """Standard normal values as levels from 1, each as often as its share says."""
     bounds = [NormalDist().inv_cdf(share) for share in np.cumsum(shares)[:-1]]
-    found: Array = 1.0 + np.searchsorted(bounds, values)
+    found: Array = 1.0 + np.searchsorted(bounds, values).astype(np.float64)
     return found
 
 

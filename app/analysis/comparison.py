@@ -10,7 +10,7 @@ import numpy as np
 from app.analysis.comparability import check_signatures
 from app.analysis.differences import adjust_holm
 from app.analysis.gate_plan import find_scale
-from app.analysis.measure import Sides, align, describe, drop_missing, weigh
+from app.analysis.measure import Sides, align, describe, drop_missing, weigh, widen_wins
 from app.analysis.observations import Integers
 from app.analysis.pairing import (
     Columns,
@@ -58,7 +58,10 @@ def compare(
         # Each measure has its own generator: its p does not depend on which others there are.
         generator = np.random.default_rng([seed, *"/".join(key).encode()])
         chance = weigh(values, alpha=alpha, tests=tests[key[0]], generator=generator)
-        wins = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline) if paired else None
+        wins = None
+        if paired:
+            counted = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline)
+            wins = widen_wins(counted, values)
         measured[key] = describe(key[0], values, chance, wins, find_best(key, baseline, candidate))
     aspects = decide("aspect", measured, alpha)
     return Comparison(

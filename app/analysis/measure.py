@@ -15,12 +15,15 @@ from app.analysis.estimates import (
     Estimate,
     add_up,
     describe_clusters,
+    estimate_mean,
     estimate_paired,
     estimate_unpaired,
+    find_quantile,
+    find_wilson,
     join_errors,
     join_freedom,
 )
-from app.analysis.observations import Floats, Integers
+from app.analysis.observations import Floats, Integers, Mask
 from app.analysis.pairing import Columns, MeasureKey
 from app.analysis.permutations import FEWEST_CLUSTERS, count_flips, find_least_p, flip_signs, split_anew
 from app.analysis.statistics import count
@@ -248,6 +251,29 @@ def describe(kind: Kind, sides: Sides, chance: Chance, wins: PairedWins | None, 
         ranks_favour=favour(effect or 0.0),
         undefined={**chance.undefined, **explain_missing(sides, wins)},
     )
+
+
+def widen_wins(wins: PairedWins, sides: Sides) -> PairedWins:
+    """The same wins with intervals over dialogues, where several pairs share one."""
+    if not wins.contexts or sides.units == sides.n:
+        return wins
+    signs, clusters = np.sign(sides.differences), sides.clusters[0]
+    decided = signs != 0
+    preference = estimate_share((signs > 0)[decided], clusters[decided]) if decided.any() else None
+    shares = {"a_wins": signs > 0, "b_wins": signs < 0, "ties": ~decided}
+    found = {
+        name: getattr(wins, name).model_copy(update={"interval": estimate_share(chosen, clusters)})
+        for name, chosen in shares.items()
+    }
+    return wins.model_copy(update={**found, "preference_interval": preference})
+
+
+def estimate_share(chosen: Mask, clusters: Integers) -> tuple[float, float]:
+    """The 95 % interval of the share of pairs that are chosen, of which `clusters` number the dialogues."""
+    sums, counts = add_up(chosen.astype(np.float64), clusters)
+    interval = estimate_mean(sums, counts, bounds=(0.0, 1.0)).interval
+    # Where dialogues do not differ in it, each tells as much as one pair.
+    return interval or find_wilson(float(chosen.mean()), len(sums), find_quantile(max(1, len(sums) - 1), 0.05))
 
 
 def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, str]:

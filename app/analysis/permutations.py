@@ -38,7 +38,8 @@ CELLS = 2_000_000
 """Flips by clusters in memory at once."""
 
 TIES = 1e-9
-"""Statistics that differ by less, relative to themselves, are equal but for rounding."""
+"""Statistics that differ by less, relative to themselves, are equal but for rounding. Of values up to 1, sums that are
+smaller are nothing but rounding."""
 
 
 def count_flips(significance: float) -> int:
@@ -86,7 +87,7 @@ def flip_signs(sums: Floats, counts: Floats, generator: np.random.Generator, *, 
         return statistic
 
     # A sign that is flipped takes its cluster's weight off twice.
-    least = float(weigh(weights.sum(axis=0)[None])[0]) * (1 - TIES)
+    least = float(weigh(weights.sum(axis=0)[None])[0]) * (1 - TIES) - TIES**2
     exact = can_list(2 ** len(own), flips, halved=True)
     signs = list_signs(len(own)) if exact else draw_signs(len(own), flips, generator)
     beyond = tried = 0
@@ -154,12 +155,13 @@ def split_anew(
         return (found[0][0] - found[1][0]) ** 2, found[0][1] + found[1][1]
 
     ((squared,), (variance,)) = weigh(features[:first].sum(axis=0)[None])
+    least = squared * (1 - TIES) - TIES**2
     exact = can_list(comb(len(pooled), first), flips, halved=False)
     splits = list_splits(len(pooled), first) if exact else draw_splits(len(pooled), first, flips, generator)
     beyond = tried = 0
     for labels in splits:
         others, variances = weigh(labels @ features)
-        beyond += int(np.sum(others * variance >= squared * variances * (1 - TIES)))
+        beyond += int(np.sum(others * variance >= least * variances))
         tried += len(labels)
     return beyond / tried if exact else (1 + beyond) / (1 + tried)
 

@@ -20,7 +20,8 @@ def test_clusters_of_one_value_make_the_t_interval():
     values = np.array([1.0, 2.0, 2.0, 4.0, 5.0, 3.0])
     found = estimate_mean(values, np.ones(6), bounds=None)
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert (found.mean, found.clusters, found.reason) == (pytest.approx(17 / 6), 6, None)
+    assert found.mean == pytest.approx(17 / 6)
+    assert (found.clusters, found.reason) == (6, None)
     assert found.interval == pytest.approx((expected.low, expected.high))
 
 
@@ -114,7 +115,7 @@ def test_no_interval_leaves_its_scale(clusters, alpha):
         (found.mean, found.interval, *SCALE),
         (paired.mean, paired.interval, -4.0, 4.0),
     ):
-        if interval is not None:
+        if interval is not None and mean is not None:
             assert low <= interval[0] <= mean <= interval[1] <= high
 
 

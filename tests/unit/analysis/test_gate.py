@@ -146,7 +146,7 @@ def test_turns_of_one_dialogue_are_not_taken_for_independent():
     """Three of four dialogues of 20 turns each fell as a whole: of 80 items that would be beyond doubt."""
     after = [4.0 - (number >= 20) for number in range(80)]
     both = make_run("old", {"warmth": [4.0] * 80}), make_run("new", {"warmth": after})
-    assert judge_gate(*[split_dialogues(run, 1) for run in reversed(both)]).verdict == "fail"
+    assert judge_gate(split_dialogues(both[1], 1), split_dialogues(both[0], 1)).verdict == "fail"
     before, now = (split_dialogues(run, 20) for run in both)
     report = judge_gate(now, before)
     assert report.verdict == "inconclusive"

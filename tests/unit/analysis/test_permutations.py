@@ -38,7 +38,7 @@ def test_few_clusters_are_tested_over_all_flips(clusters):
 
 
 def test_many_pairs_have_the_p_of_scipy():
-    sums = np.random.default_rng(1).integers(-2, 3, 60) + 0.3
+    sums = np.random.default_rng(1).integers(-2, 3, 60).astype(np.float64) + 0.3
     expected = stats.permutation_test(
         (sums,),
         lambda x, axis: np.abs(x.mean(axis=axis)),
