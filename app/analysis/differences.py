@@ -1,7 +1,7 @@
 """How large a difference of two samples is, how small a one would have been seen, and what many tests amount to.
 
 Values are in scale points, differences are candidate minus baseline. The tests of a comparison are in
-`permutations.py`; Wilcoxon's, which is one of ranks, is that of the judge check (`drift.py`).
+`permutations.py`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from scipy.special import stdtrit
 
 from app.analysis.observations import Floats
 
-MOST_SIGNS = 13
-"""Non-zero differences up to which all 2^n signs count where ties forbid the plain exact test, as in scipy."""
-
 POWER = 0.8
 DECIMALS = 9
 """Values equal to so many decimals are equal: 7/3 − 2 and 1/3 are one difference and must share a rank."""
@@ -26,48 +23,6 @@ def level(values: Floats) -> Floats:
     """The values with rounding noise taken off."""
     rounded: Floats = np.round(values, DECIMALS) + 0.0
     return rounded
-
-
-def test_paired(differences: Floats) -> float:
-    """The two-sided p of Wilcoxon's signed-rank test of paired differences, shape (n,).
-
-    Zeros are dropped before anything else, so that scipy decides between its exact and its asymptotic test by the
-    differences that count (Wilcoxon 1945). Where none is left p is 1.
-    """
-    kept = drop_zeros(differences)
-    if not kept.size:
-        return 1.0
-    if kept.size <= MOST_SIGNS and np.unique(np.abs(kept)).size < kept.size:
-        ranks = stats.rankdata(np.abs(kept))
-        return find_exact(ranks, ranks[kept > 0])
-    return bound(float(stats.wilcoxon(kept, zero_method="wilcox").pvalue))
-
-
-def drop_zeros(differences: Floats) -> Floats:
-    """The differences that are not zero, without rounding noise."""
-    levelled = level(differences)
-    kept: Floats = levelled[levelled != 0]
-    return kept
-
-
-def find_exact(ranks: Floats, chosen: Floats) -> float:
-    """The two-sided p of a rank sum among all choices of `ranks`.
-
-    Doubled mid-ranks are whole numbers, so that the choices can be counted by their sum, one rank after the other
-    (Streitberg & Röhmel 1986). Equal to scipy's PermutationMethod, which takes a tenth of a second for it.
-    """
-    doubled = np.round(2 * ranks).astype(np.int64)
-    counts = np.zeros(int(doubled.sum()) + 1)  # ways by their sum
-    counts[0] = 1
-    for rank in doubled:
-        counts[rank:] += counts[:-rank].copy()
-    at = round(2 * float(chosen.sum()))
-    return bound(2 * min(counts[: at + 1].sum(), counts[at:].sum()) / counts.sum())
-
-
-def bound(p: float) -> float:
-    """A probability: a continuity correction may take it a little above 1."""
-    return min(1.0, max(0.0, p))
 
 
 def find_cliffs_delta(baseline: Floats, candidate: Floats) -> float:
