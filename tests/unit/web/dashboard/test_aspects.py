@@ -109,9 +109,9 @@ async def test_one_rubric_at_a_time(client):
     await score_two(client)
     korean = await post_batch(client, 3, rubric="ko-comment", relevance=None)
     await wait_for(client, korean["id"])
-    assert page_rubric(await look(client, "/aspects")) == "ja-dialogue"
-    assert page_rubric(await look(client, "/aspects?rubric=ko-comment")) == "ko-comment"
-    assert page_rubric(await look(client, f"/aspects?run={korean['id']}")) == "ko-comment"
+    assert page_rubric(await look(client, "/aspects")) == "ja-dialogue@2"
+    assert page_rubric(await look(client, "/aspects?rubric=ko-comment")) == "ko-comment@1"
+    assert page_rubric(await look(client, f"/aspects?run={korean['id']}")) == "ko-comment@1"
 
 
 def page_rubric(page: Page) -> str:
