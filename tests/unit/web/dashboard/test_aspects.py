@@ -138,7 +138,7 @@ async def test_hostile_names_are_text_in_every_language(client, language, words)
 
 def make_run(batch_id: str, system: str, build: str, name: str = "nightly") -> Any:
     metadata = {"system": system, "build": build}
-    return type("Run", (), {"id": batch_id, "name": name, "rubric": "r", "metadata": metadata})()
+    return type("Run", (), {"id": batch_id, "name": name, "rubric_name": "r@1", "metadata": metadata})()
 
 
 def test_of_each_system_the_newest_two_of_one_name_are_suggested():
