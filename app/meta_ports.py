@@ -44,7 +44,7 @@ class RatingStore(Protocol):
         ...
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> Mapping[str, str]:
-        """The rubric of each evaluation that the project has, by the evaluation's id."""
+        """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""
         ...
 
     async def list(

@@ -12,7 +12,7 @@ from app.cli.items import InvalidItems
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import Run, RunItem
 from app.domain.model import Finite
-from app.domain.rubric import Rubric, name_version
+from app.domain.rubric import Rubric, name_version, split_name
 from app.domain.validation import explain
 from app.meta.runs import are_numbered, scales_of
 
@@ -81,7 +81,10 @@ def parse_result(where: str, value: object) -> ResultLine:
 
 def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
     """The rubric that all results are by, with its version; None where all failed. Raises InvalidItems for several."""
-    names = sorted({result.rubric.name for result in results if result.rubric is not None})
+    found = {result.rubric.name for result in results if result.rubric is not None}
+    # One that failed before it was judged names no version.
+    versioned = {split_name(each)[0] for each in found if split_name(each)[1] is not None}
+    names = sorted(found - versioned)
     if len(names) > 1:
         raise InvalidItems(f"{name}: it holds results by the rubrics {', '.join(names)}; a run has one")
     return names[0] if names else None

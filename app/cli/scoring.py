@@ -18,6 +18,7 @@ from app.call_cache import collect_keys
 from app.cli.patience import open_transport
 from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.evaluation import CallTrace, EvaluationRequest
+from app.domain.rubric import split_name
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate, quote_unused
@@ -136,7 +137,7 @@ def failed(request: EvaluationRequest, code: str, detail: str) -> dict[str, Any]
     """What stands in place of a result that could not be had."""
     return {
         "status": "failed",
-        "rubric": {"id": request.rubric},
+        "rubric": {"id": split_name(request.rubric)[0]},
         "error": {"code": code, "detail": detail},
         "metadata": request.metadata,
         "dialogue": request.dialogue,

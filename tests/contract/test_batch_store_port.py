@@ -121,13 +121,14 @@ async def test_what_was_told_of_a_batch_comes_back(store: BatchStore) -> None:
         "relevance": None,
         "path": "both",
     }
-    await make_batch(store, count=3, **given)
+    options = BatchOptions.model_validate({**given, "rubric": "ja-dialogue@2"})
+    await make_batch(store, count=3, **given, rubric=options.rubric)
     found = await store.find("team", "ba_1")
     assert found is not None
     assert {name: getattr(found, name) for name in given} == given
     assert (found.created_at, found.started_at, found.progress, found.rate_per_second) == (START, None, 0.0, None)
     assert (found.signature, found.signatures, found.usage) == (None, {}, BatchUsage())
-    assert await store.options("team", "ba_1") == BatchOptions.model_validate(given)
+    assert await store.options("team", "ba_1") == options
     assert await store.candidates("ba_1", after=0, limit=1) == make_candidates(1, first=1)
 
 
@@ -300,10 +301,11 @@ async def test_results_say_what_became_of_each_candidate(bench: Bench) -> None:
 
 
 async def test_the_first_claim_starts_the_batch(bench: Bench) -> None:
-    await make_batch(bench.store)
+    options = BatchOptions(rubric="ja-dialogue@2")
+    await make_batch(bench.store, rubric=options.rubric)
     bench.clock.move(3)
     work = await claim(bench.store, 1)
-    assert (work.project, work.options, work.suspect, work.affordable) == ("team", BatchOptions(), False, C)
+    assert (work.project, work.options, work.suspect, work.affordable) == ("team", options, False, C)
     assert list(work.todo) == make_candidates(C, first=C)
     found = await bench.store.find("team", "ba_1")
     assert found is not None

@@ -13,6 +13,7 @@ from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilt
 from app.domain.judge_check import AnchorRatings
 from app.domain.model import digest
 from app.domain.reliability import JudgeKey, Validation
+from app.domain.rubric import name_version
 from app.meta_ports import MOST_EXCLUSIONS, RatingsKept, RatingsMark
 from tests.support.fake_batch_store import FakeBatchStore, Kept
 from tests.support.fake_store import FakeStore
@@ -62,7 +63,8 @@ class FakeMetaStore:
         }
         alone = {name: record for (owner, name), record in self._store.records.items() if owner == project}
         found = {**of_batches, **alone}
-        return {name: found[name].evaluation.rubric.id for name in evaluations if name in found}
+        by = {name: found[name].evaluation.rubric for name in evaluations if name in found}
+        return {name: name_version(rubric.id, rubric.version) for name, rubric in by.items()}
 
     async def of_batch(
         self, project: str, batch_id: str, *, after: int, limit: int

@@ -8,6 +8,7 @@ import pytest
 
 from app.analysis.forgeries import find_forged
 from app.domain.evaluation import CallTrace, Evaluation
+from app.domain.verdict_parts import SCREEN
 from tests.support.records import make_record
 from tests.support.small_rubrics import joint_rubric
 
@@ -43,6 +44,11 @@ def call(reply: str | None, sample: int = 0, **fields: str | None) -> CallTrace:
 
 def test_what_the_judge_said_stands() -> None:
     assert find_forged(evaluation(values()), (call(json.dumps(values())),), RUBRIC) == []
+
+
+def test_a_reply_that_was_screened_is_read_too() -> None:
+    reply = json.dumps({SCREEN: True} | values())
+    assert find_forged(evaluation(values()), (call(reply),), RUBRIC) == []
 
 
 def test_a_reply_of_lines_is_read_too() -> None:

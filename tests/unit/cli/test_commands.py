@@ -167,7 +167,7 @@ def test_a_broken_rubric_file_is_pointed_at(tmp_path: Path) -> None:
 
 
 def test_rubrics_are_listed_and_shown(tmp_path: Path) -> None:
-    assert "ja-dialogue version 1, in ja, en" in saiten("rubric", "list", folder=tmp_path).stdout
+    assert "ja-dialogue version 2, in ja, en" in saiten("rubric", "list", folder=tmp_path).stdout
     assert "합리성" in saiten("rubric", "show", "ko-comment", folder=tmp_path).stdout
     assert "Sensibleness" in saiten("rubric", "show", "ko-comment", "--language", "en", folder=tmp_path).stdout
     assert json.loads(saiten("rubric", "show", "ko-comment", "--json", folder=tmp_path).stdout)["id"] == "ko-comment"

@@ -288,7 +288,7 @@ FILES = {
     "an item among results": (b'{"status": "failed"}\n{"context": 1}', "x:2: this is no result"),
     "a result of other rubric": (
         json.dumps([make_result(), make_result(1, rubric={"id": "ko-comment"})]).encode(),
-        "x: it holds results by the rubrics ja-dialogue, ko-comment; a run has one",
+        "x: it holds results by the rubrics ja-dialogue@1, ko-comment; a run has one",
     ),
     "an unknown rubric": (json.dumps(make_result(rubric={"id": "zz"})).encode(), "there is no rubric 'zz'"),
 }

@@ -93,9 +93,14 @@ def test_a_run_has_one_rubric() -> None:
     ko = read_results([("f:1", make_result(rubric={"id": "ko-comment"}))])
     ja = read_results([("f:1", make_result())])
     failed = read_results([("f:1", {"status": "failed", "item": "1"})])
-    assert rubric_of("f", ja + failed) == "ja-dialogue"
+    assert rubric_of("f", ja + failed) == "ja-dialogue@1"
+    unjudged = read_results([("f:1", make_result(status="failed", rubric={"id": "ja-dialogue"}, aspects={}))])
+    assert rubric_of("f", ja + unjudged) == "ja-dialogue@1"
+    assert rubric_of("f", unjudged) == "ja-dialogue"
     assert rubric_of("f", failed) is None
-    with pytest.raises(InvalidItems, match="f: it holds results by the rubrics ja-dialogue, ko-comment; a run has one"):
+    with pytest.raises(
+        InvalidItems, match="f: it holds results by the rubrics ja-dialogue@1, ko-comment; a run has one"
+    ):
         rubric_of("f", ja + ko)
 
 

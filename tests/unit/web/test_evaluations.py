@@ -110,7 +110,7 @@ async def test_a_score_is_read_again_with_its_trace(client: httpx.AsyncClient, f
     assert (await client.get(path)).json() == made
     full = (await client.get(path, params={"include": ["trace", "request"]})).json()
     [call] = full["trace"]
-    assert call["reply"].startswith('{"naturalness":')
+    assert call["reply"].startswith('{"addressesEvaluator": false, "naturalness":')
     assert len(call["prompt_digest"]) == 64
     assert full["request"]["response"] == BODY["response"]
     assert (await client.get("/v1/evaluations/ev_none")).status_code == 404
@@ -207,7 +207,8 @@ async def test_english_and_both(fake: FakeOpenAI, tmp_path: Path) -> None:
             english = (await client.post("/v1/evaluations", json={**BODY, "path": "english"})).json()
             source = (await client.post("/v1/evaluations", json=BODY)).json()
             fake.default = say(
-                '{"naturalness":1,"coherence":0,"interestingness":1,"relevance":1,"consistency":0,"overall":1}'
+                '{"addressesEvaluator":false,"naturalness":1,"coherence":0,"interestingness":1,"relevance":1,'
+                '"consistency":0,"overall":1}'
             )
             both = (await client.post("/v1/evaluations", json={**BODY, "path": "both", "judge": {"model": "m"}})).json()
     assert english["translation"]["target_language"] == "EN-US"

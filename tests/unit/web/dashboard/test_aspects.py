@@ -109,9 +109,9 @@ async def test_one_rubric_at_a_time(client):
     await score_two(client)
     korean = await post_batch(client, 3, rubric="ko-comment", relevance=None)
     await wait_for(client, korean["id"])
-    assert page_rubric(await look(client, "/aspects")) == "ja-dialogue"
-    assert page_rubric(await look(client, "/aspects?rubric=ko-comment")) == "ko-comment"
-    assert page_rubric(await look(client, f"/aspects?run={korean['id']}")) == "ko-comment"
+    assert page_rubric(await look(client, "/aspects")) == "ja-dialogue@2"
+    assert page_rubric(await look(client, "/aspects?rubric=ko-comment")) == "ko-comment@1"
+    assert page_rubric(await look(client, f"/aspects?run={korean['id']}")) == "ko-comment@1"
 
 
 def page_rubric(page: Page) -> str:
@@ -138,7 +138,7 @@ async def test_hostile_names_are_text_in_every_language(client, language, words)
 
 def make_run(batch_id: str, system: str, build: str, name: str = "nightly") -> Any:
     metadata = {"system": system, "build": build}
-    return type("Run", (), {"id": batch_id, "name": name, "rubric": "r", "metadata": metadata})()
+    return type("Run", (), {"id": batch_id, "name": name, "rubric_name": "r@1", "metadata": metadata})()
 
 
 def test_of_each_system_the_newest_two_of_one_name_are_suggested():

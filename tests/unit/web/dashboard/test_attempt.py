@@ -55,7 +55,13 @@ async def test_what_is_sent_is_scored_kept_and_shown(client):
     assert "眠れた？" in text
     kept = (await client.get(f"/v1{address}?include=request")).json()
     assert [said["text"] for said in kept["request"]["context"]] == ["おはよう。", "眠れた？"]
-    assert kept["request"]["judge"] == {"model": None, "samples": 2, "expected": False, "explain": True}
+    assert kept["request"]["judge"] == {
+        "model": None,
+        "samples": 2,
+        "expected": False,
+        "explain": True,
+        "screen": None,
+    }
 
 
 async def test_an_utterance_is_added_without_script_and_nothing_lost(client):
