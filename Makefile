@@ -7,6 +7,9 @@ DATA ?= ../shared/data/dbdc3_ja.jsonl
 DEMO := saiten-demo.db
 BENCH ?= --json build/bench.json --plot build/bench.svg
 
+# Images set it. Without bytecode each process of a test would compile all that it imports, and pytest every test module.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo run test format lint types imports unit bench faults fuzz fit pages constraints clean
 
 help:  ## list the targets
@@ -63,9 +66,10 @@ types: install
 imports: install
 	$(BIN)/lint-imports
 
-# Twice as many processes as cores of a usual machine: a good part of the tests waits for others' processes.
+# Each process imports and collects everything, which is CPU; but the tests of faults mostly wait: so two per core of a
+# small machine, and no more.
 unit: install
-	$(BIN)/pytest -n 8 --dist worksteal
+	$(BIN)/pytest -n 4 --dist worksteal
 
 bench: install  ## measure speeds beside peers and limits; BENCH="peers --quick" for some, see python -m benchmarks --help
 	@mkdir -p build

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from app.domain.batch import Batch, BatchOptions, BatchStatus, Candidate, Entry, Failure, ItemResult
@@ -29,6 +30,11 @@ class Job:
     batch: str
     chunk: int
 
+
+MOST_SET_ASIDE = 8
+"""Chunks of a batch that make room for others because all that is left of them waits."""
+
+NOTHING_BEGUN: Mapping[Job, int] = MappingProxyType({})
 
 FINISH = -1
 """The batch's end: all its chunks are done, and something is still to be made of them together."""
@@ -76,12 +82,14 @@ class Finished:
 class Committed:
     """What a commit led to. `lost` are jobs whose lease is not the owner's any more, or whose batch is erased: their
     results were refused. `stopped` are jobs still held whose batch is paused or cancelled: nothing new is to be begun.
-    `erased` are jobs still held with candidates that were erased. `ready` are jobs to be put on the queue now."""
+    `erased` are jobs still held with candidates that were erased. `cancelled` are those of the stopped whose batch is
+    cancelled: what runs for them is to end at once. `ready` are jobs to be put on the queue now."""
 
     lost: frozenset[Job] = frozenset()
     stopped: frozenset[Job] = frozenset()
     ready: Sequence[Job] = ()
     erased: frozenset[Job] = frozenset()
+    cancelled: frozenset[Job] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,10 @@ class Scored(NamedTuple):
     entry: Entry
     evaluation: str
     scores: Scores
+
+
+MOST_PAIRED = 10_000
+"""Batches among which pairs are looked for: a database reads them by an index in some ten milliseconds."""
 
 
 class ValuesPage(NamedTuple):
@@ -248,10 +260,13 @@ class BatchStore(Protocol):
 
     # Working. `owner` is one worker process; a lease is good until its end, unless it is renewed.
 
-    async def claim(self, job: Job, owner: str, lease_seconds: float) -> Work | None:
-        """Leases the chunk; None where it is done, leased by another, or its batch is not to be worked on.
+    async def claim(self, job: Job, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
+        """Leases the chunk; None where it is done, leased by another, its batch is not to be worked on, or the batch's
+        deadline has come.
 
-        A lease that had run out while another held it marks the chunk as suspect. The first claim starts the batch.
+        A lease that had run out while another held it marks the chunk as suspect, and what its owner may have begun is
+        counted as spent. `begun` is how many candidates the new owner may begin before it tells more (`commit`). The
+        first claim starts the batch, and its running time.
         Where a budget forbids even one candidate and no other chunk of the batch is leased, the batch pauses with the
         reason `budget-exhausted`. Where the batch's key has spent its limit of today (UTC), nothing more of the batch
         that may cost something is given out, and it pauses with the reason `cost-limit-reached`.
@@ -260,13 +275,41 @@ class BatchStore(Protocol):
 
     async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed: ...
 
-    async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+    async def commit(
+        self,
+        owner: str,
+        finished: Sequence[Finished],
+        closed: Sequence[Job],
+        begun: Mapping[Job, int] = NOTHING_BEGUN,
+    ) -> Committed:
         """Keeps results and closes chunks, in one transaction with the batches' counts, usage, signatures and charges.
+
+        `begun` is how many candidates of a chunk the owner has begun or may begin from here on, and whose results are
+        not kept: so many are counted as spent, at what a candidate is expected to take, where the owner dies. Of a
+        chunk that is closed they were begun in vain, and are counted at once.
 
         A closed chunk whose candidates all have a result is done; one with candidates left goes back. When the last
         chunk of a batch is done the batch is completed, or, where an end is still to be made (`relevance.baseline:
         batch`), the job `FINISH` is ready.
         """
+        ...
+
+    async def set_aside(self, job: Job, owner: str) -> None:
+        """All that is left of the owner's chunk waits: the batch may have another chunk under way in its place."""
+        ...
+
+    async def find_halted(self, jobs: Sequence[Job]) -> Committed:
+        """Those of the jobs that are not to be worked on any more: `lost` where the batch is erased, `stopped` where it
+        is paused or cancelled, `cancelled` too. Cheap enough to be asked twice a second."""
+        ...
+
+    async def find_scored(self, batch_id: str) -> Candidate | None:
+        """A candidate of the batch that the judge rated, whose texts are still there; None where there is none."""
+        ...
+
+    async def expire(self) -> list[Job]:
+        """Ends batches whose running time is over: what has no result fails with `EXPIRED`. Returns the jobs that
+        follow, to be put on the queue. Many may do so at once."""
         ...
 
     async def mark(self, job: Job, owner: str, position: int) -> int:
@@ -307,6 +350,11 @@ class BatchStore(Protocol):
     async def backlog(self) -> tuple[int, float]:
         """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest, as
         `age_of_oldest` tells it."""
+        ...
+
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        """Of each name, system (`metadata.system`) and rubric the newest completed batch, where there is one before it,
+        with that; that of the newest batch first. Among the project's `MOST_PAIRED` newest completed batches."""
         ...
 
     async def waiting(self, project: str) -> tuple[int, int]:
@@ -359,7 +407,7 @@ def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) 
 
 
 BOUGHT_SHARE = 4
-"""What a candidate is reckoned with are two tries at full price; the provider's own mode takes half of one."""
+"""In the provider's own mode a candidate is stored with two tries at full price; that mode takes half of one."""
 
 
 def reckon_candidate(mode: str, unit_cost_usd: float | None, dearest_usd: float) -> float:

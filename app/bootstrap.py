@@ -191,6 +191,7 @@ def open_instruments(
         speech=SpeechChecks(),
         now=lambda: datetime.now(UTC),
         new_id=lambda: new_id("ev_"),
+        tries=1 + settings.judge_malformed_retries,
     )
 
 
@@ -236,11 +237,12 @@ def open_meta(
 ) -> tuple[MetaDesk, Reliabilities]:
     """Where callers ask what scores mean."""
     store = SQLMetaStore(engine)
-    reliabilities = Reliabilities(store)
+    revalidation = Revalidation()
+    reliabilities = Reliabilities(store, renew=lambda project: revalidation.ask(project, [None], removed=True))
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
-    batches, revalidation = SQLBatchStore(engine), Revalidation()
+    batches = SQLBatchStore(engine)
     stack.push_async_callback(revalidation.close)
     desk = MetaDesk(
         batches=batches,
@@ -346,20 +348,24 @@ async def warming(settings: Settings) -> AsyncIterator[None]:
 
 
 async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Loads the clients in a thread. Where one cannot be loaded that is logged, and its first call fails likewise."""
+    """Loads the clients in a thread. Where one cannot be loaded that is logged, and its first call fails likewise. Then
+    says which encoders that the settings name are not to be had."""
     await sleep(WARM_SECONDS)
     try:
         await asyncio.to_thread(openers.load_clients, settings)
     except ImportError:
         logger.exception("what calls the judge or the translator cannot be loaded")
     set_aside()
+    if settings.encoder or settings.encoders:
+        for fault in await asyncio.to_thread(openers.find_encoder_faults, settings):
+            logger.warning("%s", fault)
 
 
 def announce(service: Service) -> None:
     """Says once which judge rates, and why."""
     settings, judge = service.settings, service.instruments.judge
     if judge.kind == "lexical":
-        why = "as SAITEN_JUDGE says" if settings.judge else "because OPENAI_API_KEY is not set"
+        why = "as SAITEN_JUDGE says" if settings.judge else "because neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
         logger.warning("judge: lexical, %s; it is a baseline and a smoke test, not an LLM judge", why)
     else:
         logger.info("judge: %s, model %s", judge.kind, judge.default_model)

@@ -21,6 +21,19 @@ collected: ContextVar[dict[str, None] | None] = ContextVar("collected", default=
 """The collector of this task and of those it starts: they copy the variable, and share the dictionary."""
 
 
+bypassed: ContextVar[bool] = ContextVar("bypassed", default=False)
+
+
+@contextmanager
+def bypassing_cache() -> Iterator[None]:
+    """Calls inside are made, whatever is kept, and their replies are not kept."""
+    token = bypassed.set(True)
+    try:
+        yield
+    finally:
+        bypassed.reset(token)
+
+
 @contextmanager
 def collect_keys() -> Iterator[KeysView[str]]:
     """A view of every key that is fetched inside, in order, also by tasks begun inside. An erasure needs them."""
@@ -78,6 +91,8 @@ class CachedCalls:
 
     def recall(self, call: str, key: str, accept: Accept) -> bytes | None:
         """The first half of `fetch`: the reply where it can be had without waiting."""
+        if bypassed.get():
+            return None
         note_key(key)
         near = self._cache.peek(key)
         if near is None or not accept(near):
@@ -87,6 +102,8 @@ class CachedCalls:
 
     async def obtain(self, call: str, key: str, make: Make, accept: Accept) -> tuple[bytes, bool]:
         """The second half: what `fetch` does where `recall` gives nothing."""
+        if bypassed.get():
+            return await make(), False
         flight = self._flights.get(key)
         if flight is None:
             flight = Flight(asyncio.create_task(self._look_up(call, key, make, accept)))

@@ -56,7 +56,7 @@ class ItemRatings(Value):
         """As `POST /v1/ratings` takes them, once the run is a batch."""
         for number, values in enumerate(zip(*self.ratings.values(), strict=True), start=1):
             given = dict(zip(self.ratings, values, strict=True))
-            yield HumanRating(batch=batch_id, item=self.item, rater=RATER.format(number), ratings=given)
+            yield HumanRating(batch=batch_id, item=self.item, rater=RATER.format(number), ratings=given, simulated=True)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,14 @@ import numpy as np
 from app.analysis.observations import Observations
 from app.domain.dialogue import Dialogue, digest_context
 from app.domain.errors import InvalidRequest
+from app.domain.evaluation import JudgeOptions
 from app.domain.lines import MOST_FAULTS, InvalidLines
 from app.domain.model import digest
 from app.domain.prompt import build_prefix, enclose, group_aspects, text_reply
 from app.domain.rubric import Aspect, Rubric
+from app.domain.untrusted import inspect_dialogue
 from app.domain.validation import clip
+from app.domain.verdict_parts import SCREEN
 
 Label = Literal["median", "each"]
 Ratings = Mapping[str, int]
@@ -41,7 +44,7 @@ class Candidate:
         """What `saiten score` takes; the item's id stands in the metadata, and so comes back with the result."""
         metadata = {"item": self.item} | ({"system": self.system} if self.system else {})
         shown = {"reference": list(self.references)} if self.references else {}
-        return {"rubric": rubric.id, **self.dialogue.model_dump(mode="json"), **shown, "metadata": metadata}
+        return {"rubric": rubric.name, **self.dialogue.model_dump(mode="json"), **shown, "metadata": metadata}
 
 
 @dataclass(frozen=True)
@@ -184,9 +187,16 @@ def build_curriculum(
     Raises LanguageNotSupported. The ratings must be levels, see `check_levels`.
     """
     groups = group_aspects(rubric)
+    screened = structured and JudgeOptions().screens(rubric.version)  # as it will be asked
     systems = [
         build_prefix(
-            rubric, language, aspects, explain=False, structured=structured, references=rubric.references
+            rubric,
+            language,
+            aspects,
+            explain=False,
+            structured=structured,
+            references=rubric.references,
+            screen=screened,
         ).system
         for aspects in groups
     ]
@@ -195,11 +205,14 @@ def build_curriculum(
         labels = labels_of(matching.rows.get(position, ()), observations, label)
         made.unrated += not labels
         user = enclose(candidate.dialogue, candidate.references if rubric.references else (), language)
+        # Raters are not asked this, so the rules answer it.
+        suspected = bool(inspect_dialogue(candidate.dialogue, aspects=rubric.aspect_names)) if screened else None
         for ratings in labels:
             for aspects, system in zip(groups, systems, strict=True):
                 given = {aspect.id: ratings[aspect.id] for aspect in aspects if aspect.id in ratings}
                 if len(given) == len(aspects):
-                    messages = converse(system, user, write_reply(aspects, given, language, structured=structured))
+                    reply = write_reply(aspects, given, language, structured=structured, addressed=suspected)
+                    messages = converse(system, user, reply)
                     made.conversations.append(Conversation(position, aspects, given, messages))
                 else:
                     made.incomplete += bool(given)
@@ -212,10 +225,14 @@ def converse(system: str, user: str, reply: str) -> tuple[Mapping[str, str], ...
     return tuple({"role": role, "content": content} for role, content in said.items())
 
 
-def write_reply(aspects: tuple[Aspect, ...], ratings: Ratings, language: str, *, structured: bool) -> str:
-    """The whole verdict in the format that is asked for, as the prompt's worked example writes it."""
+def write_reply(
+    aspects: tuple[Aspect, ...], ratings: Ratings, language: str, *, structured: bool, addressed: bool | None = None
+) -> str:
+    """The whole verdict in the format that is asked for, as the prompt's worked example writes it. `addressed`: whether
+    a text addresses its evaluator, where that is asked."""
     if structured:
-        return json.dumps({aspect.id: ratings[aspect.id] for aspect in aspects}, separators=(",", ":"))
+        screened: dict[str, bool | int] = {} if addressed is None else {SCREEN: addressed}
+        return json.dumps(screened | {aspect.id: ratings[aspect.id] for aspect in aspects}, separators=(",", ":"))
     return text_reply(aspects, language, {aspect.id: str(ratings[aspect.id]) for aspect in aspects}, {})
 
 

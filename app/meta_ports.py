@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.judge_check import AnchorRatings
 from app.domain.reliability import JudgeKey, Validation
+
+MOST_EXCLUSIONS = 1000
+"""Of a project: each analysis reads them all."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,28 @@ class RatingStore(Protocol):
 
     async def remove(self, project: str, wanted: RatingFilter) -> int:
         """Removes the ratings that `wanted` names, and says how many there were."""
+        ...
+
+    async def exclude(self, project: str, exclusion: Exclusion, now: datetime) -> bool:
+        """Whether this is new. Raises NotFound for a round that the project has not, and InvalidRequest beyond
+        `MOST_EXCLUSIONS`."""
+        ...
+
+    async def include(self, project: str, exclusion: Exclusion) -> bool:
+        """Takes the exclusion back; whether there was one."""
+        ...
+
+    async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
+        """All of the project, the oldest first. That of a round goes with the round."""
+        ...
+
+    async def excluded(self, project: str) -> Excluded:
+        """Whose ratings do not count."""
+        ...
+
+    async def rated_batches(self, project: str, *, limit: int) -> Sequence[str]:
+        """Batches with ratings that are not simulated and name the batch or a result of it, that of the newest rating
+        first."""
         ...
 
 

@@ -16,12 +16,13 @@ from app.adapters.rubric_files import RubricFiles, default_folder
 from app.batch_ports import BatchStore, JobQueue
 from app.call_cache import CachedCalls
 from app.domain.errors import SettingsInvalid
+from app.domain.plain_text import printable
 from app.flow.control import FlowControl
 from app.flow.local import LocalFlowState
 from app.flow.state import Bounds
 from app.governance_ports import RequestLimiter
-from app.ports import CallCache, Encoder, Judge, RubricSource, Telemetry, Translator
-from app.settings import Settings
+from app.ports import CallCache, Encoder, EncoderUnavailable, Judge, RubricSource, Telemetry, Translator
+from app.settings import Settings, variable_of
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from app.batches.provider_run import ProviderRun
     from app.pipeline import Instruments
 
+HUB_SECONDS = 5.0
 REDIS_SECONDS = 1.0
 """Whatever Redis does can be done without it: nobody waits longer."""
 
@@ -111,8 +113,7 @@ def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
         return FlowControl(LocalFlowState(bounds))
     from app.adapters.redis.flow import RedisFlowState, scope_of
 
-    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
-    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", key), bounds))
+    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds))
 
 
 def open_limiter(redis: Redis | None) -> RequestLimiter:
@@ -127,23 +128,27 @@ def open_limiter(redis: Redis | None) -> RequestLimiter:
 
 
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
-    """The judge that the settings name; `lexical` is never a fallback for another."""
+    """The judge that the settings name; `lexical` is never a fallback for another. Raises SettingsInvalid."""
+    settings.check_judge()
     if settings.judge_kind == "lexical":
         from app.adapters.lexical_judge import LexicalJudge
 
         return LexicalJudge()
+    from app.adapters.openai.extra import read_extra
     from app.adapters.openai.prices import read_prices
     from app.adapters.openai_judge import OpenAIJudge
 
     return OpenAIJudge(
-        api_key=settings.openai_api_key.get_secret_value() if settings.openai_api_key else "",
+        api_key=settings.judge_key,
         base_url=settings.openai_base_url,
-        model=settings.model,
+        model=settings.judge_model,
         calls=calls,
         prices=read_prices(Path(settings.prices) if settings.prices else None),
         timeout_seconds=settings.judge_timeout_seconds,
         deadline_seconds=settings.judge_deadline_seconds,
         max_attempts=settings.judge_attempts,
+        malformed_retries=settings.judge_malformed_retries,
+        extra=read_extra(settings.judge_extra),
         flow=flow,
     )
 
@@ -201,6 +206,31 @@ def open_encoder(settings: Settings) -> Encoder | None:
     )
 
 
+def find_encoder_faults(settings: Settings) -> list[str]:
+    """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
+    hub: in a thread."""
+    from app.adapters.bertscore.loading import ENCODER
+    from app.adapters.huggingface.sources import locate
+
+    faults = []
+    named = {
+        "encoder": settings.encoder,
+        **{f"encoder_{language}": name for language, name in settings.encoders.items()},
+    }
+    for field, name in named.items():
+        if name is None or settings.encoder == "off":
+            continue
+        try:
+            ENCODER.require_installed()
+            locate(ENCODER, name, HUB_SECONDS)
+        except EncoderUnavailable as error:
+            shown = f"{variable_of(field)}={printable(name[:128])}"
+            faults.append(
+                f"{shown}: {printable(str(error))}; ratings stand, and blended values are null until it is there"
+            )
+    return faults
+
+
 def describe_encoder(settings: Settings) -> dict[str, str] | None:
     """Which encoder is configured for which language; `*` stands for every other."""
     if settings.encoder == "off":
@@ -219,7 +249,7 @@ def open_provider(
     instruments: Instruments,
 ) -> ProviderRun | None:
     """The provider's own batch mode; None where the judge has none."""
-    if settings.judge_kind != "openai" or settings.openai_api_key is None:
+    if settings.judge_kind != "openai" or not settings.judge_key:
         return None
     from app.adapters.openai.provider_batch import OpenAIProviderBatches
     from app.adapters.openai_judge import OpenAIJudge
@@ -229,7 +259,7 @@ def open_provider(
     if not isinstance(instruments.judge, OpenAIJudge):
         return None
     provider = OpenAIProviderBatches(
-        api_key=settings.openai_api_key.get_secret_value(),
+        api_key=settings.judge_key,
         base_url=settings.openai_base_url,
         timeout_seconds=settings.judge_timeout_seconds,
     )

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from app.case import SUSPECTED, Case, find_suspicions, look_at, open_case
 from app.concurrency import run_together
 from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
-from app.domain.evaluation import EvaluationRequest, Path, Record, RelevanceOptions, RelevanceResult, Unrated, Warned
+from app.domain.evaluation import (
+    CallTrace,
+    EvaluationRequest,
+    Path,
+    Record,
+    RelevanceOptions,
+    RelevanceResult,
+    Unrated,
+    Warned,
+)
+from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.inspection_threads import Checkpoint
 from app.ports import Judge, Judgement, JudgingTask, Lane, RubricSource, SpeechCheck, Telemetry, Translator
@@ -18,12 +28,15 @@ from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
 from app.second_look import SecondLook, SecondReading, look_again
 
+QUOTED_CHARACTERS = 120
+
 
 @dataclass(frozen=True)
 class Instruments:
     """What an evaluation is made with. `now` and `new_id` are passed in, so that a test can hold them still.
 
-    `lane` is "batch" where nobody waits for a single answer.
+    `lane` is "batch" where nobody waits for a single answer. `tries` is how many calls one question to the judge may
+    take, with those for malformed replies.
     """
 
     rubrics: RubricSource
@@ -35,6 +48,7 @@ class Instruments:
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     lane: Lane = "interactive"
+    tries: int = 3
 
 
 async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Record:
@@ -135,7 +149,7 @@ async def judge(task: JudgingTask, instruments: Instruments) -> Judgement:
     return judgement
 
 
-def refuse_unrated(readings: Iterable[PathReading]) -> None:
+def refuse_unrated(readings: Sequence[PathReading]) -> None:
     """Raises JudgeReplyInvalid where the judge rated not one aspect on any path."""
     verdicts = [verdict for reading in readings for verdict in reading.judgement.verdicts.values()]
     samples = [sample for verdict in verdicts for sample in verdict.samples]
@@ -143,7 +157,23 @@ def refuse_unrated(readings: Iterable[PathReading]) -> None:
     if len(missing) == len(samples):
         reasons = ", ".join(sorted({sample.reason for sample in missing}))
         hint = next((f": {sample.detail}" for sample in missing if sample.detail), "")
-        raise JudgeReplyInvalid(f"the judge was asked twice and rated no aspect ({reasons}){hint}")
+        judgements = [reading.judgement for reading in readings]
+        replies = sum(len(judgement.trace) for judgement in judgements)
+        dropped = sorted({name for judgement in judgements for name in judgement.provenance.dropped})
+        refused = f"; the endpoint refused {', '.join(dropped)}" if dropped else ""
+        raise JudgeReplyInvalid(
+            f"the judge rated no aspect in {replies} replies ({reasons}){hint}{refused}",
+            said=quote_unused(judgements[0].trace) or "",
+        )
+
+
+def quote_unused(trace: Sequence[CallTrace]) -> str | None:
+    """The beginning of the last reply, for the caller of a result that lacks ratings; None where there is none."""
+    reply = next((call.reply for call in reversed(trace) if call.reply), None)
+    if reply is None:
+        return None
+    more = "…" if len(reply) > QUOTED_CHARACTERS else ""
+    return f"its last reply begins: {printable(reply[:QUOTED_CHARACTERS])}{more}"
 
 
 async def measure(case: Case, path: Path, instruments: Instruments, options: RelevanceOptions) -> RelevanceResult:

@@ -37,6 +37,11 @@ class JudgingTask:
     references: tuple[str, ...] = ()
     lane: Lane = "interactive"
 
+    @property
+    def screen(self) -> bool:
+        """Whether the verdict is also to say if a text addresses its evaluator."""
+        return self.options.screens(self.rubric.version)
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -199,11 +204,23 @@ class CallCache(Protocol):
 
 
 class RubricSource(Protocol):
-    """Where rubrics come from. `get` raises UnknownRubric."""
+    """Where rubrics come from. `get` and `nearest` raise UnknownRubric."""
 
-    def get(self, rubric_id: str) -> Rubric: ...
+    def get(self, name: str) -> Rubric:
+        """The rubric of that id in its newest version, or with `id@version` in that one."""
+        ...
 
-    def list(self) -> list[Rubric]: ...
+    def nearest(self, name: str) -> Rubric:
+        """The same, or the newest version where that one is gone: for what has been scored already."""
+        ...
+
+    def versions(self, rubric_id: str) -> Sequence[int]:
+        """The versions of an id, oldest first."""
+        ...
+
+    def list(self) -> list[Rubric]:
+        """The newest version of each, by id."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -298,6 +315,19 @@ class Keyring(Protocol):
         ...
 
     async def find(self, key: str) -> APIKey | None: ...
+
+    async def open_session(self, key: str, *, seconds: float) -> str | None:
+        """A random token that stands for the key for so long, which is not kept and cannot be shown again; None where
+        the key is not good."""
+        ...
+
+    async def find_session(self, token: str) -> APIKey | None:
+        """The key of a session that is neither closed nor expired, while the key is good."""
+        ...
+
+    async def close_session(self, token: str) -> None:
+        """From now on the token stands for nothing, on every replica."""
+        ...
 
     async def any(self) -> bool:
         """Whether a key was ever made: only without one may anonymous callers be answered."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -18,8 +21,20 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from app.domain.dialogue import Limits
 from app.domain.errors import SettingsInvalid
+from app.domain.plain_text import printable
 
 DEFAULT_DATABASE_URL = "sqlite+aiosqlite:///saiten.db"
+DEFAULT_MODEL = "gpt-6-luna"
+
+READ_ELSEWHERE = frozenset({"SAITEN_URL"})
+"""Variables that clients and CI jobs use, and no settings of ours."""
+NOT_OURS = re.compile(
+    r"SAITEN_(?:TEST_\w*|(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_(?:TCP|UDP)(?:_(?:ADDR|PORT|PROTO))?)?))"
+)
+"""What tests read, and what Kubernetes puts into a pod's environment for every Service whose name begins with ours."""
+MOST_UNKNOWN = 5
+NEAR = 0.8
+"""How like a known name a mistyped one must be, as difflib has it."""
 
 
 def blank_to_none(value: object) -> object:
@@ -68,11 +83,17 @@ class Settings(BaseSettings):
     )
 
     judge: Annotated[Literal["openai", "lexical"] | None, Optional] = Field(
-        default=None, description="which judge; without it a key chooses openai, no key lexical"
+        default=None,
+        description="which judge; without it OPENAI_API_KEY or OPENAI_BASE_URL chooses openai, neither of them lexical",
     )
-    model: str = Field(default="gpt-6-luna", description="the judge model where a request names none")
-    openai_api_key: Secret = Field(
-        default=None, validation_alias=usual("OPENAI_API_KEY"), description="the judge's key"
+    model: Name = Field(
+        default=None, description=f"the judge model where a request names none; default: {DEFAULT_MODEL}"
+    )
+    # Not `Secret`: a key that is set but empty is a lost secret, and `check_judge` says so.
+    openai_api_key: SecretStr | None = Field(
+        default=None,
+        validation_alias=usual("OPENAI_API_KEY"),
+        description="the judge's key; set but empty is an error, and an endpoint without keys needs none",
     )
     openai_base_url: URL = Field(
         default=None, validation_alias=usual("OPENAI_BASE_URL"), description="any OpenAI-compatible endpoint"
@@ -82,6 +103,17 @@ class Settings(BaseSettings):
         default=120.0, gt=0, description="time limit of a judge call with its retries"
     )
     judge_attempts: int = Field(default=5, ge=1, le=20, description="tries of one judge call")
+    judge_malformed_retries: int = Field(
+        default=2,
+        ge=0,
+        le=10,
+        description="how often the judge is asked again for a reply that does not validly rate every aspect",
+    )
+    judge_extra: Name = Field(
+        default=None,
+        description="a JSON object of further members of every request to the judge's endpoint, and what requests may"
+        " choose of them as `judge.extra`; see judges.md",
+    )
     judge_concurrency: int = Field(
         default=32,
         ge=1,
@@ -185,7 +217,44 @@ class Settings(BaseSettings):
 
     @property
     def judge_kind(self) -> Literal["openai", "lexical"]:
-        return self.judge or ("openai" if self.openai_api_key else "lexical")
+        named = self.openai_api_key is not None or self.openai_base_url is not None
+        return self.judge or ("openai" if named else "lexical")
+
+    @property
+    def judge_key(self) -> str:
+        """The judge's key; empty where there is none."""
+        key = self.openai_api_key.get_secret_value() if self.openai_api_key else ""
+        return key if key.strip() else ""
+
+    @property
+    def judge_model(self) -> str:
+        return self.model or DEFAULT_MODEL
+
+    def check_judge(self) -> None:
+        """Raises SettingsInvalid where the settings do not say clearly which judge is meant.
+
+        For commands that judge. The lexical judge is for those who asked for it or set nothing at all: a lost secret
+        must not choose it.
+        """
+        if self.judge == "lexical":
+            return
+        if self.openai_api_key is not None and not self.judge_key:
+            raise SettingsInvalid(
+                "OPENAI_API_KEY is set but empty; is a secret missing? Unset it where the endpoint at OPENAI_BASE_URL"
+                " needs no key, or set SAITEN_JUDGE=lexical for the embedded baseline"
+            )
+        missing = self.openai_api_key is None and self.openai_base_url is None
+        named = "SAITEN_JUDGE=openai" if self.judge == "openai" else "SAITEN_MODEL" if self.model else None
+        if missing and named:
+            raise SettingsInvalid(
+                f"{named} is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL is: set OPENAI_API_KEY for OpenAI,"
+                " OPENAI_BASE_URL for another endpoint, or SAITEN_JUDGE=lexical for the embedded baseline"
+            )
+
+    def without_judge(self) -> Self:
+        """The same for a command that never judges, whatever the settings say of the judge."""
+        none = dict.fromkeys(("openai_api_key", "openai_base_url", "model"))
+        return self.model_copy(update={"judge": "lexical", **none})
 
     @property
     def cache_kind(self) -> Literal["redis", "sql", "memory", "off"]:
@@ -211,15 +280,6 @@ class Settings(BaseSettings):
         if not (text.isascii() and text.isprintable() and " " not in text):
             raise ValueError("must be a key that `saiten keys create` made: printable ASCII without spaces")
         return key
-
-    @model_validator(mode="after")
-    def _check_judge_key(self) -> Self:
-        if self.judge == "openai" and self.openai_api_key is None:
-            raise ValueError(
-                "SAITEN_JUDGE=openai needs OPENAI_API_KEY (any text for a local endpoint without keys);"
-                " set it, or SAITEN_JUDGE=lexical for the embedded baseline"
-            )
-        return self
 
     @model_validator(mode="after")
     def _check_encoder_layer(self) -> Self:
@@ -248,6 +308,24 @@ def variable_of(field: str) -> str:
     """The environment variable of a field: `judge` is SAITEN_JUDGE, `openai_api_key` is OPENAI_API_KEY."""
     alias = Settings.model_fields[field].validation_alias
     return str(alias.choices[0]) if isinstance(alias, AliasChoices) else f"SAITEN_{field.upper()}"
+
+
+def find_unknown(environment: Iterable[str]) -> str | None:
+    """One sentence that names variables with Saiten's prefix that are no settings, each with the nearest name that is;
+    None where there are none."""
+    known = [variable_of(field) for field in Settings.model_fields]
+    known += [f"SAITEN_LIMITS__{name.upper()}" for name in Limits.model_fields]
+    # pydantic-settings does not tell upper from lower case.
+    unknown = sorted(name for name in environment if name.upper().startswith("SAITEN_") and name.upper() not in known)
+    unknown = [name for name in unknown if name not in READ_ELSEWHERE and not NOT_OURS.match(name)]
+    if not unknown:
+        return None
+    told = []
+    for name in unknown[:MOST_UNKNOWN]:
+        near = get_close_matches(name.upper(), known, n=1, cutoff=NEAR)
+        told.append(f"{printable(name[:64])}{f' (is {near[0]} meant?)' if near else ''}")
+    more = f" and {len(unknown) - MOST_UNKNOWN} more" if len(unknown) > MOST_UNKNOWN else ""
+    return f"ignored in the environment, since no setting has this name: {', '.join(told)}{more}"
 
 
 def read_settings() -> Settings:

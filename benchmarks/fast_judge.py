@@ -28,6 +28,9 @@ from typing import Any
 
 import httpx
 
+SCREEN = "addressesEvaluator"
+"""What of a verdict says that a text addresses its evaluator. Not imported: this process loads little."""
+
 ROOT = Path(__file__).parent.parent
 REASON = "文脈に沿い、自然に話題を続けている。"
 TEXT = json.dumps({"score": 4, "reason": REASON}, ensure_ascii=False)
@@ -96,7 +99,8 @@ def rate_everything(schema: dict[str, Any]) -> Any:
     """The value that follows the schema, each rating the highest of its scale."""
     match schema.get("type"):
         case "object":
-            return {name: rate_everything(part) for name, part in schema["properties"].items()}
+            asked = {name: rate_everything(part) for name, part in schema["properties"].items()}
+            return asked | {SCREEN: False} if SCREEN in asked else asked
         case "integer" | "number":
             return max(schema["enum"]) if "enum" in schema else schema.get("maximum", 4)
         case "array":

@@ -27,6 +27,8 @@ def workers_are_killed(stage: Stage) -> None:
         time.sleep(10)
     stage.recovered(batch_id)
     finish(stage, batch_id)
+    counted, paid = stage.made.batch(batch_id)["usage"]["judge_calls"], stage.made.judge.stats()["ok"]
+    stage.expect(paid <= counted <= paid + KILLS * IN_FLIGHT, f"counted {counted} of {paid} paid calls")
 
 
 def service_is_killed(stage: Stage) -> None:

@@ -21,6 +21,9 @@ from typing import Any
 
 from benchmarks.fault_judge import (
     account_is_refused,
+    batch_ends_early,
+    callers_overload,
+    candidates_always_fail,
     judge_breaks,
     judge_limits,
     judge_refuses_connections,
@@ -80,6 +83,13 @@ ROWS: dict[str, tuple[Row, dict[str, Any]]] = {
         {},
     ),
     "worker-freezes": (worker_freezes, {"latency_ms": 800}),
+    "bad-500": (candidates_always_fail("down", 400), {}),
+    "bad-hang": (candidates_always_fail("hang", 999), {}),
+    "bad-cut": (candidates_always_fail("cut", 0), {}),
+    "bad-four": (candidates_always_fail("hang", 0, 50, 400, 999), {}),
+    "overload": (callers_overload, {"embedded": True}),
+    "cancelled": (batch_ends_early("cancel"), {}),
+    "deleted": (batch_ends_early("delete"), {}),
     "poison": (item_kills_workers, {}),
     "erasure": (batch_is_erased, {"workers": 2, "DATABASE_URL": "sqlite"}),
 }

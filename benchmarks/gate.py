@@ -40,8 +40,6 @@ SIGNATURE = "saiten:1|rubric:ja-dialogue@1|judge:simulated"
 ALPHA = 0.05
 RUNS, QUICK_RUNS = 1000, 20
 TIMED, ROUNDS = 20, 3
-RESAMPLES = 100
-"""Verdicts do not depend on the bootstrap, and nobody reads these intervals."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,6 @@ def judge(
         make_run("baseline", baseline, scenario.responses),
         scenario.rules,
         test=scenario.test,
-        resamples=RESAMPLES,
     )
 
 

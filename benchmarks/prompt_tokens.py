@@ -22,9 +22,11 @@ from app.adapters.rubric_files import RubricFiles, default_folder
 from app.bundled import bundled_folder, read_objects
 from app.demo_data import load_demo, load_runs
 from app.domain.dialogue import Context, Dialogue
+from app.domain.evaluation import JudgeOptions
 from app.domain.model import Value, digest
 from app.domain.prompt import Prefix, build_prefix, enclose, group_aspects
 from app.domain.rubric import Aspect, Rubric
+from app.domain.verdict_parts import SCREEN
 
 FILE = Path(__file__).parent / "token_counts.json"
 PACKAGE = "bpe-openai"
@@ -132,17 +134,25 @@ def list_questions(way: Way, rubric: Rubric) -> list[tuple[Prefix, str]]:
     """Fixed part and a reply of each call. In the reply a reason is left blank."""
     found = []
     for aspects in group_aspects(rubric):
-        prefix = build_prefix(rubric, way.language, aspects, explain=way.explain, structured=way.structured)
-        found.append((prefix, write_reply(way, aspects)))
+        prefix = build_prefix(
+            rubric,
+            way.language,
+            aspects,
+            explain=way.explain,
+            structured=way.structured,
+            screen=JudgeOptions().screens(rubric.version),
+        )
+        found.append((prefix, write_reply(way, aspects, screen=prefix.screen)))
     return found
 
 
-def write_reply(way: Way, aspects: tuple[Aspect, ...]) -> str:
+def write_reply(way: Way, aspects: tuple[Aspect, ...], *, screen: bool = False) -> str:
     """A verdict on the aspects in the way's format, each with its highest value."""
     if way.structured:
+        screened: dict[str, Any] = {SCREEN: False} if screen else {}
         values = {aspect.id: aspect.values[-1] for aspect in aspects}
         reasoned = {name: {"reason": "", "rating": value} for name, value in values.items()}
-        return json.dumps(reasoned if way.explain else values, separators=(",", ":"))
+        return json.dumps(screened | (reasoned if way.explain else values), separators=(",", ":"))
     return "\n".join(f"{aspect.name[way.language]}: 「{aspect.values[-1]}」" for aspect in aspects)
 
 

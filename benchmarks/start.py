@@ -146,10 +146,10 @@ def renew(url: str) -> str:
     import asyncio
     import secrets
 
-    from tests.conftest import administer
+    from tests.support.databases import run_statement
 
     name = f"start_{secrets.token_hex(6)}"
-    asyncio.run(administer(url, f"CREATE DATABASE {name}"))
+    asyncio.run(run_statement(url, f"CREATE DATABASE {name}"))
     return f"{url.rsplit('/', 1)[0]}/{name}"
 
 

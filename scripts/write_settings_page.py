@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings
 
 All settings are environment variables, read once at start. A value that does not fit is one
-line that names its variable; names that are not listed here are ignored.
+line that names its variable. A `SAITEN_` name that is not listed here is ignored, and said once at start.
 This page is written by `scripts/write_settings_page.py`; a test holds it to the code.
 
 | variable | default | meaning |

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import secrets
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import groupby
@@ -15,10 +13,10 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 import redis
 from hypothesis import HealthCheck, settings
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.engine import migrate, open_engine
+from tests.support.databases import KeptDatabase, drop_database, lay_schema, make_database
 from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -66,6 +64,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             "DEEPL_SERVER_URL",
             "DATABASE_URL",
             "REDIS_URL",
+            # `saiten gate` refuses the lexical judge in a CI job; tests of that set it themselves.
+            "CI",
         }
         if known or (name.startswith("SAITEN_") and not name.startswith("SAITEN_TEST_")):
             monkeypatch.delenv(name)
@@ -104,21 +104,27 @@ def postgres_server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def kept_database(postgres_server: str) -> Iterator[KeptDatabase]:
+    """The database of `postgres_url`."""
+    made = KeptDatabase(postgres_server)
+    yield made
+    made.drop()
+
+
 @pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """A fresh database of this test's own."""
-    name = "saiten_test_" + secrets.token_hex(6)
-    asyncio.run(administer(postgres_server, f"CREATE DATABASE {name}"))
-    yield postgres_server.rsplit("/", 1)[0] + "/" + name
-    asyncio.run(administer(postgres_server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+def postgres_url(kept_database: KeptDatabase) -> Iterator[str]:
+    """A database that is this test's own as long as it runs: the schema is there, and no row."""
+    yield kept_database.hand_out()
+    kept_database.take_back()
 
 
-async def administer(url: str, statement: str) -> None:
-    """Runs one statement outside a transaction."""
-    admin = create_async_engine(url, isolation_level="AUTOCOMMIT")
-    async with admin.connect() as connection:
-        await connection.execute(text(statement))
-    await admin.dispose()
+@pytest.fixture
+def bare_postgres_url(postgres_server: str) -> Iterator[str]:
+    """A database of this test's own without tables, for what makes or alters the schema."""
+    made = make_database(postgres_server)
+    yield made
+    drop_database(postgres_server, made)
 
 
 @pytest.fixture(scope="session")
@@ -161,6 +167,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
     """An engine with the schema of today, on each database."""
+    lay_schema(database_url)
     made = open_engine(database_url)
     await migrate(made)
     yield made

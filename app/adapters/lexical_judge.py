@@ -15,7 +15,7 @@ from app.adapters.lexical.ratings import KNOWN_ASPECTS, estimate_units, expected
 from app.adapters.lexical.reading import read_dialogue
 from app.adapters.lexical.reasons import explain_aspect
 from app.adapters.lexical.weights import Weights, load_weights
-from app.domain.errors import LanguageNotSupported, RubricNotSupported
+from app.domain.errors import InvalidRequest, LanguageNotSupported, RubricNotSupported
 from app.domain.evaluation import JudgeProvenance, Usage, Warned
 from app.domain.rubric import Rubric
 from app.ports import Estimate, Judgement, JudgingTask, Verdict
@@ -62,6 +62,8 @@ class LexicalJudge:
 
     def _refuse(self, task: JudgingTask) -> None:
         refuse_unknown_aspects(task.rubric)
+        if task.options.extra:
+            raise InvalidRequest("the lexical judge takes no further parameters", pointer="/judge/extra")
         if task.language not in self._readers:
             known = ", ".join(sorted(self._readers))
             raise LanguageNotSupported(f"The lexical judge reads {known}, not {task.language}: {HINT}.")

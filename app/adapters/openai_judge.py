@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from app.adapters.openai.address import check_key, find_address
+from app.adapters.openai.address import check_address, check_key, find_address
 from app.adapters.openai.answers import Answer, Poll, summarize
+from app.adapters.openai.extra import NO_EXTRA, Extra
 from app.adapters.openai.first_use import FirstUse
 from app.adapters.openai.forecast import Forecast
 from app.adapters.openai.parameters import Question, bound_reply
@@ -46,8 +47,9 @@ class OpenAIJudge:
 
     `base_url` None is OpenAI's own. `flow` decides when a call may go, and is not closed with the judge; without one,
     `concurrency` bounds the calls in flight. `max_attempts` and `deadline_seconds` bound the tries of one call,
-    `timeout_seconds` one try. What speaks to the endpoint is loaded by the first call. Raises SettingsInvalid where no
-    header can carry the key.
+    `timeout_seconds` one try. A reply that does not rate every aspect is asked for again, `malformed_retries` times at
+    most. `extra` is what may be sent beside Saiten's own parameters. What speaks to the endpoint is loaded by the first
+    call. Raises SettingsInvalid where no header can carry the key.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class OpenAIJudge:
         concurrency: int = 8,
         flow: FlowControl | None = None,
         max_output_tokens: int = 2048,
+        malformed_retries: int = 2,
+        extra: Extra = NO_EXTRA,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._address = find_address(base_url)
+        self._address = check_address(find_address(base_url))
         key, url = check_key(api_key), self._address.url
         control = flow or open_local_flow(Bounds(concurrency), clock=clock, sleep=sleep)
 
@@ -93,6 +97,8 @@ class OpenAIJudge:
         self._prices = prices
         self._model = model
         self._max_output_tokens = max_output_tokens
+        self._malformed_retries = malformed_retries
+        self._extra = extra
         self._replies: KeptReplies | None = None
         self._unanswered: Unanswered = "live"
         self._prefixes = Prefixes()
@@ -113,11 +119,12 @@ class OpenAIJudge:
         return summarize(polls, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
 
     def estimate(self, task: JudgingTask) -> Estimate:
-        """What `judge` would take where every first reply is valid. Raises LanguageNotSupported."""
+        """What `judge` would take where every first reply is valid. Raises InvalidRequest."""
+        self._extra.settle(task.options.extra)
         return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self._model)
 
     def defer(self, task: JudgingTask, conceded: tuple[str, ...] = ()) -> list[DeferredCall]:
-        """The calls that `judge` would make first, less the parameters in `conceded`. Raises LanguageNotSupported."""
+        """The calls that `judge` would make first, less the parameters in `conceded`. Raises InvalidRequest."""
         questions, estimate = self._prepare(task), self.estimate(task)
         cost_usd = None if estimate.cost_usd is None else estimate.cost_usd / len(questions)
         return [self._defer(question, conceded, cost_usd) for question in questions]
@@ -137,6 +144,7 @@ class OpenAIJudge:
 
     def _prepare(self, task: JudgingTask) -> list[Question]:
         """One question about all aspects, or one about each where the rubric asks independently; each once a sample."""
+        task = self._settle(task)
         user = enclose(task.dialogue, task.references, task.language)
         questions = [self._prepare_question(task, aspects, user) for aspects in group_aspects(task.rubric)]
         if task.options.samples == 1:
@@ -153,19 +161,27 @@ class OpenAIJudge:
             options=task.options,
             structured=prefixes.structured.before(user),
             text=prefixes.text.before(user),
-            max_output_tokens=self._max_output_tokens,
+            max_output_tokens=task.options.max_tokens or self._max_output_tokens,
             marked=self._address.keeps_marked(model),
         )
 
+    def _settle(self, task: JudgingTask) -> JudgingTask:
+        """The task with all that is to be sent among its options. Raises InvalidRequest for what the operator does not
+        allow."""
+        extra = self._extra.settle(task.options.extra)
+        if extra == task.options.extra:
+            return task
+        return replace(task, options=task.options.model_copy(update={"extra": extra}))
+
     async def _poll(self, question: Question, lane: Lane) -> Poll:
-        """Asks once, and once more where the reply does not rate every aspect."""
-        first = await self._ask(question, lane)
-        if first.reading.complete:
-            return Poll((first,))
-        try:
-            return Poll((first, await self._ask(replace(question, attempt=1), lane)))
-        except ProviderBatchUnanswered:
-            return Poll((first,))
+        """Asks, and asks again while the reply does not rate every aspect, as often as the settings say."""
+        answers = [await self._ask(question, lane)]
+        while not answers[-1].reading.complete and len(answers) <= self._malformed_retries:
+            try:
+                answers.append(await self._ask(replace(question, attempt=len(answers)), lane))
+            except ProviderBatchUnanswered:
+                break
+        return Poll(tuple(answers))
 
     async def _ask(self, question: Question, lane: Lane) -> Answer:
         key = question.key(self._address.url)

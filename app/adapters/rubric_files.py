@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -20,33 +20,52 @@ SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
 
 
-class RubricFiles:
-    """All rubrics of some folders, read once, when it is made.
+class RubricSet:
+    """Rubrics by id and version. Fills `app.ports.RubricSource`."""
 
-    Raises RubricInvalid where a file is broken or two files have one id, SettingsInvalid where a folder is missing.
+    def __init__(self, rubrics: Iterable[Rubric]) -> None:
+        self._named = {rubric.name: rubric for rubric in sorted(rubrics, key=lambda rubric: rubric.version)}
+        self._newest = {rubric.id: rubric for rubric in self._named.values()}
+
+    def get(self, name: str) -> Rubric:
+        found = self._newest.get(name) or self._named.get(name)
+        if found is None:
+            rubric_id = name.partition("@")[0]
+            known = ", ".join(sorted(self._newest)) or "none"
+            if rubric_id in self._newest:
+                known = ", ".join(f"{rubric_id}@{version}" for version in self.versions(rubric_id))
+            raise UnknownRubric(f"there is no rubric {name[:80]!r}; known: {known}", pointer="/rubric")
+        return found
+
+    def nearest(self, name: str) -> Rubric:
+        return self._named.get(name) or self.get(name.partition("@")[0])
+
+    def versions(self, rubric_id: str) -> Sequence[int]:
+        return [rubric.version for rubric in self._named.values() if rubric.id == rubric_id]
+
+    def list(self) -> list[Rubric]:
+        return [self._newest[rubric_id] for rubric_id in sorted(self._newest)]
+
+
+class RubricFiles(RubricSet):
+    """All rubrics of some folders, read once, when it is made: of each id `<id>.yaml`, and `<id>.v<version>.yaml` for
+    every older version.
+
+    Raises RubricInvalid where a file is broken or an id stands in two folders, SettingsInvalid where a folder is
+    missing.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        self._rubrics: dict[str, Rubric] = {}
-        paths: dict[str, Path] = {}
+        found: list[Rubric] = []
+        homes: dict[str, Path] = {}
         for path in (path for folder in folders for path in rubric_paths(folder)):
             rubric = read_rubric(path)
-            if rubric.id in paths:
-                detail = f"the id {rubric.id} is taken by {paths[rubric.id]}; rename one of the two, file and id"
+            home = homes.setdefault(rubric.id, path)
+            if home.parent != path.parent:
+                detail = f"the id {rubric.id} is taken by {home}; rename one of the two, file and id"
                 raise RubricInvalid(Fault(None, "/id", detail).report(path), path=str(path), field="/id")
-            paths[rubric.id] = path
-            self._rubrics[rubric.id] = rubric
-
-    def get(self, rubric_id: str) -> Rubric:
-        try:
-            return self._rubrics[rubric_id]
-        except KeyError:
-            known = ", ".join(sorted(self._rubrics)) or "none"
-            raise UnknownRubric(f"there is no rubric {rubric_id[:64]!r}; known: {known}", pointer="/rubric") from None
-
-    def list(self) -> list[Rubric]:
-        """Every rubric, by id."""
-        return [self._rubrics[rubric_id] for rubric_id in sorted(self._rubrics)]
+            found.append(rubric)
+        super().__init__(found)
 
 
 def default_folder() -> Path:
@@ -125,11 +144,30 @@ def is_echo(error: ErrorDetails) -> bool:
 
 
 def name_faults(document: Document, rubric: Rubric, path: Path) -> list[Fault]:
-    """One fault where the file is not called as its rubric: the loader would pass it by, or a reader look elsewhere."""
-    if path.name == rubric.id + SUFFIX:
+    """One fault where the file is not called as its rubric, or is an older version without a newer one beside it."""
+    newest, older = rubric.id + SUFFIX, f"{rubric.id}.v{rubric.version}{SUFFIX}"
+    if path.name == newest:
         return []
-    detail = f"is {rubric.id}, so the file must be called {rubric.id}{SUFFIX}, not {path.name}"
-    return [Fault(document.line(("id",)), "/id", detail)]
+    if path.name != older:
+        detail = f"is {rubric.id}, so the file must be called {newest}, not {path.name}"
+        return [Fault(document.line(("id",)), "/id", f"{detail} (or {older}, beside a newer version)")]
+    beside = path.with_name(newest)
+    latest = read_version(beside)
+    if latest is not None and latest > rubric.version:
+        return []
+    detail = f"is {rubric.version}, and {newest} beside it must hold a newer version"
+    detail += " (there is none)" if latest is None else f", not {latest}"
+    return [Fault(document.line(("version",)), "/version", detail)]
+
+
+def read_version(path: Path) -> int | None:
+    """The version that a rubric file states; None where there is no file or it states none."""
+    try:
+        data = read_document(read_text(path)).data
+    except Unreadable:
+        return None
+    version = data.get("version") if isinstance(data, dict) else None
+    return version if isinstance(version, int) else None
 
 
 def in_order(faults: list[Fault]) -> list[Fault]:

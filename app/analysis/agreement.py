@@ -60,6 +60,7 @@ def agreement_on(observations: Observations, aspect: str, means: Floats) -> Aspe
         spearman=compared.spearman,
         pearson=compared.pearson,
         krippendorff_alpha=None if isinstance(alpha, str) else alpha,
+        by_rater={observations.raters[number]: one for number, one in compared.by_rater.items()},
         notes=tuple(find_notes(compared, unnamed)),
         undefined=undefined,
     )

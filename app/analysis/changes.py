@@ -72,7 +72,7 @@ def find_changes(baseline: Run, candidate: Run, measure: str | None = None, *, m
         gains=(),
         best={name: value for kind, name in aspects if (value := best.get(name)) is not None},
     )
-    if pairing.test == "unpaired":
+    if not pairing.pairs:
         return explain(told, "unpaired", pairing.reason)
     paired = Paired(columns, (rows[0], rows[1]), shared_ids)
     moved = paired.differences(chosen) if chosen else average_shares(paired, aspects, (baseline, candidate))

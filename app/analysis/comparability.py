@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from app.domain.comparison import Run
 from app.domain.errors import SignatureMismatch
-from app.domain.signature import NONE, read_signature
+from app.domain.rubric import split_name
+from app.domain.signature import NONE, read_comparable
 
 UNSIGNED = "signature"
 """The piece that differs where one run's results carry a signature and the other's do not."""
@@ -43,20 +44,30 @@ def has_values(run: Run) -> bool:
 
 
 def check_signatures(baseline: Run, candidate: Run, *, allow_mismatch: bool) -> dict[str, tuple[str, str]]:
-    """The differing pieces; raises SignatureMismatch where there are any and that was not allowed."""
+    """The differing pieces; raises SignatureMismatch where there are any and that was not allowed. Where the rubric's
+    version is among them it says how to score by the baseline's."""
     pieces = find_differences(baseline, candidate)
     if pieces and not allow_mismatch:
         raise SignatureMismatch(
             f"The runs' scores were not made in the same way: {', '.join(pieces)} "
-            f"{'differs' if len(pieces) == 1 else 'differ'}. Score them alike, or allow the mismatch",
+            f"{'differs' if len(pieces) == 1 else 'differ'}. Score them alike, or allow the mismatch{advise(pieces)}",
             pieces=pieces,
         )
     return pieces
 
 
+def advise(pieces: Mapping[str, tuple[str, str]]) -> str:
+    """What to do where the two runs were scored by different versions of one rubric, after what is said in general."""
+    before, after = pieces.get("rubric", (NONE, NONE))
+    (known, old), (other, new) = split_name(before), split_name(after)
+    if known != other or old is None or new is None:
+        return ""
+    return f'. To score the candidate as the baseline was, ask for rubric = "{before}"'
+
+
 def gather_pieces(signatures: Iterable[str]) -> dict[str, dict[str, None]]:
     """By piece the values that occur, each once, sorted; a signature that lacks a piece counts with `-`."""
-    read = [read_signature(signature) for signature in signatures]
+    read = [read_comparable(signature) for signature in signatures]
     keys = dict.fromkeys(key for pieces in read for key in pieces)
     return {key: dict.fromkeys(sorted({pieces.get(key, NONE) for pieces in read})) for key in keys}
 

@@ -8,14 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from app.analysis.comparability import check_signatures
-from app.analysis.differences import RESAMPLES, adjust_holm
-from app.analysis.measure import align, describe, drop_missing, weigh
+from app.analysis.differences import adjust_holm
+from app.analysis.gate_plan import find_scale
+from app.analysis.measure import Sides, align, describe, drop_missing, weigh
+from app.analysis.observations import Integers
 from app.analysis.pairing import (
     Columns,
     MeasureKey,
     are_comparable,
     find_shared_ids,
     list_measures,
+    number_pairs,
+    number_runs,
     pair_up,
     tabulate,
 )
@@ -32,13 +36,13 @@ def compare(
     test: ChosenTest = "auto",
     allow_signature_mismatch: bool = False,
     seed: int = 0,
-    resamples: int = RESAMPLES,
 ) -> Comparison:
-    """Every measure of two runs: Wilcoxon's signed-rank test on pairs, else Mann and Whitney's; Holm within a kind.
+    """Every measure of two runs: a sign-flip test on pairs, where `unpaired` is asked for a permutation test; Holm
+    within a kind.
 
-    Compared are items, each with the mean of its responses. Raises SignatureMismatch where the runs were not scored
-    alike and that is not allowed, InvalidRequest where pairs are asked for and there are none. `seed` (0 or more) and
-    `resamples` are the bootstrap's: only intervals depend on them.
+    Compared are items, each with the mean of its responses; the units of chance are their dialogues. Raises
+    SignatureMismatch where the runs were not scored alike and that is not allowed, InvalidRequest where pairs are asked
+    for and there are none. `seed` (0 or more) is that of the flips, where there are too many to try all.
     """
     pieces = check_signatures(baseline, candidate, allow_mismatch=allow_signature_mismatch)
     shared_ids = find_shared_ids(baseline, candidate)
@@ -47,16 +51,13 @@ def compare(
     numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
     pairing, *rows = pair_up(left, right, asked=test, numbered=numbered, comparable=comparable)
     paired = pairing.test == "paired"
-    sides = {
-        key: align(left, right, key, (rows[0], rows[1])) if paired else drop_missing(left, right, key)
-        for key in list_measures(baseline, candidate)
-    }
+    sides = arrange(baseline, candidate, (left, right), (rows[0], rows[1]), paired=paired)
     tests = Counter(kind for (kind, _), values in sides.items() if values.testable)
     measured: dict[MeasureKey, Measure] = {}
     for key, values in sides.items():
-        # Each measure has its own generator: its interval does not depend on which others there are.
+        # Each measure has its own generator: its p does not depend on which others there are.
         generator = np.random.default_rng([seed, *"/".join(key).encode()])
-        chance = weigh(values, alpha=alpha, tests=tests[key[0]], generator=generator, resamples=resamples)
+        chance = weigh(values, alpha=alpha, tests=tests[key[0]], generator=generator)
         wins = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline) if paired else None
         measured[key] = describe(key[0], values, chance, wins, find_best(key, baseline, candidate))
     aspects = decide("aspect", measured, alpha)
@@ -74,6 +75,34 @@ def compare(
     )
 
 
+def arrange(
+    baseline: Run,
+    candidate: Run,
+    columns: tuple[Columns, Columns],
+    rows: tuple[Integers, Integers],
+    *,
+    paired: bool,
+) -> dict[MeasureKey, Sides]:
+    """Each measure's values in both runs with their dialogues and scale; `rows` are the pairs' in either run."""
+    left, right = columns
+    found: dict[MeasureKey, Sides] = {}
+    pairs = number_pairs(left, right, np.stack(rows, axis=1))
+    ours, theirs = number_runs(left, right)
+    for key in list_measures(baseline, candidate):
+        scale = find_bounds(key, candidate) or find_bounds(key, baseline)
+        if paired:
+            found[key] = align(left, right, key, rows, clusters=pairs, scale=scale)
+        else:
+            found[key] = drop_missing(left, right, key, clusters=(ours, theirs), scale=scale)
+    return found
+
+
+def find_bounds(key: MeasureKey, run: Run) -> tuple[float, float] | None:
+    """The ends of what a measure's values can be; a blended one knows none."""
+    kind, name = key
+    return None if kind == "blended" else find_scale(name, run)
+
+
 def decide(kind: Kind, measured: Mapping[MeasureKey, Measure], alpha: float) -> dict[str, Measure]:
     """The measures of one kind by name, adjusted by Holm among themselves, with their verdicts."""
     family = {name: measure for (own, name), measure in measured.items() if own == kind}
@@ -85,12 +114,10 @@ def decide(kind: Kind, measured: Mapping[MeasureKey, Measure], alpha: float) -> 
 
 
 def judge(measure: Measure, p_adjusted: float | None, alpha: float) -> Verdict:
-    """Better or worse where the test is significant, and mean and ranks point the same way."""
-    if p_adjusted is None or p_adjusted >= alpha or measure.difference is None:
+    """Better or worse where the test is significant. It is of the difference of the means: its sign says which."""
+    if p_adjusted is None or p_adjusted >= alpha or not measure.difference:
         return "inconclusive"
-    if measure.difference > 0 and measure.ranks_favour == "candidate":
-        return "better"
-    return "worse" if measure.difference < 0 and measure.ranks_favour == "baseline" else "inconclusive"
+    return "better" if measure.difference > 0 else "worse"
 
 
 def cover_aspects(run: Run) -> RunCoverage:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from app.analysis.observations import Floats, Integers
 
@@ -67,7 +67,8 @@ def add_up(values: Floats, codes: Integers) -> tuple[Floats, Floats]:
     """Sums and counts by cluster of values and their clusters' numbers, both of shape (n,)."""
     _, places = np.unique(codes, return_inverse=True)
     counts = np.bincount(places).astype(np.float64)
-    return np.bincount(places, weights=values, minlength=len(counts)), counts
+    sums: Floats = np.bincount(places, weights=values, minlength=len(counts)).astype(np.float64)
+    return sums, counts
 
 
 def describe_clusters(sums: Floats, counts: Floats) -> Clustered:
@@ -105,7 +106,7 @@ def count_freedom(shares: Floats, variances: Floats) -> float:
 
 def find_quantile(freedom: float, alpha: float) -> float:
     """The two-sided quantile of Student's t at 1 − alpha."""
-    return float(stats.t.ppf(1 - alpha / 2, freedom))
+    return float(stdtrit(freedom, 1 - alpha / 2))
 
 
 def estimate_mean(sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05) -> Estimate:
@@ -185,8 +186,8 @@ def estimate_unpaired(
 ) -> Estimate:
     """The difference of two independent means, candidate minus baseline, with its interval."""
     clusters, difference = min(baseline.clusters, candidate.clusters), candidate.mean - baseline.mean
-    if not baseline.error and not candidate.error:
-        return Estimate(difference, None, clusters, NO_SPREAD)
+    if clusters == 1 or not (baseline.error or candidate.error):
+        return Estimate(difference, None, clusters, ONE_CLUSTER if clusters == 1 else NO_SPREAD)
     margin = find_quantile(join_freedom(baseline, candidate), alpha) * join_errors(baseline, candidate)
     low, high = difference - margin, difference + margin
     if bounds is None:

@@ -31,8 +31,9 @@ def list_stored(evaluation: Evaluation) -> Iterator[Stored]:
 def find_forged(evaluation: Evaluation, trace: tuple[CallTrace, ...], rubric: Rubric) -> list[Stored]:
     """The stored ratings that no reply of that sample gives, read as strictly as the first time.
 
-    The trace does not say whether a reply was asked for as JSON or as lines, and a reply is a verdict in one of both at
-    most: both are read. `evaluation` is by the path `source` or `english`, with no reasons asked for.
+    The trace does not say whether a reply was asked for as JSON or as lines, nor whether it was to say if a text
+    addresses its evaluator. A reply is a verdict in one of these ways at most: all are read. `evaluation` is by the
+    path `source` or `english`, with no reasons asked for.
     """
     language = "en" if evaluation.path == "english" else rubric.source_language
     read = {
@@ -44,7 +45,7 @@ def find_forged(evaluation: Evaluation, trace: tuple[CallTrace, ...], rubric: Ru
 def read_call(call: CallTrace, rubric: Rubric, language: str) -> Iterator[tuple[str, int]]:
     """(aspect, rating) of each value that the reply gives."""
     aspects = tuple(aspect for aspect in rubric.aspects if aspect.id in call.aspects)
-    for structured in (True, False):
+    for structured, screen in ((True, True), (True, False), (False, False)):
         reading = read_verdict(
             call.reply,
             aspects=aspects,
@@ -53,5 +54,6 @@ def read_call(call: CallTrace, rubric: Rubric, language: str) -> Iterator[tuple[
             explain=False,
             finish_reason=call.finish_reason,
             refusal=call.refusal,
+            screen=screen,
         )
         yield from ((name, rating) for name, rating in reading.ratings.items() if isinstance(rating, int))

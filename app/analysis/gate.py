@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from app.analysis.comparison import compare, cover, find_best, tell_contexts
-from app.analysis.differences import RESAMPLES, adjust_holm
+from app.analysis.differences import adjust_holm
 from app.analysis.gate_minimum import Minimum, judge_minimum
 from app.analysis.gate_plan import BLENDED, Asked, plan
 from app.analysis.gate_rules import Drop, Finding, join, judge_drop
-from app.analysis.pairing import MeasureKey, tabulate
+from app.analysis.pairing import MeasureKey, number_clusters, tabulate
 from app.domain.comparison import (
     ChosenTest,
     Comparison,
@@ -44,7 +44,6 @@ def judge_gate(
     test: ChosenTest = "auto",
     allow_signature_mismatch: bool = False,
     seed: int = 0,
-    resamples: int = RESAMPLES,
     judge: JudgeCheck | None = None,
 ) -> GateReport:
     """The verdict on the candidate run. Without rules no aspect may drop against the baseline run.
@@ -63,7 +62,6 @@ def judge_gate(
             test=test,
             allow_signature_mismatch=allow_signature_mismatch,
             seed=seed,
-            resamples=resamples,
         )
     coverage = cover(candidate, measures_of(asked))
     reasons = [
@@ -183,7 +181,12 @@ def judge_rules(
             findings.append(judge_minimum(minima[one.number]))
         found = join(findings)
         yield GateReason(
-            code=found.code, aspect=one.rule.aspect, verdict=found.verdict, detail=found.detail, rule=one.number
+            code=found.code,
+            aspect=one.rule.aspect,
+            verdict=found.verdict,
+            detail=found.detail,
+            rule=one.number,
+            detectable=drops[one.number].detectable if one.number in drops else None,
         )
 
 
@@ -193,6 +196,7 @@ def list_minima(asked: Sequence[Asked], candidate: Run, alpha: float) -> dict[in
     if not wanted:
         return {}
     columns = tabulate(candidate)
+    clusters = number_clusters(columns.clusters or (None,) * len(columns.keys))
     found = {}
     for one in wanted:
         values, ratings = columns.column(one.key), columns.rating_column(one.key)
@@ -200,6 +204,7 @@ def list_minima(asked: Sequence[Asked], candidate: Run, alpha: float) -> dict[in
         if one.rule.min_mean is not None and one.scale is not None and one.shortfall is not None:
             found[one.number] = Minimum(
                 values=values[held],
+                clusters=clusters[held],
                 least=one.rule.min_mean,
                 scale=one.scale,
                 alpha=alpha / len(wanted),

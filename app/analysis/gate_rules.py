@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log2
 from typing import Literal
 
-from app.analysis.differences import find_least_p, reach
+from app.analysis.differences import reach
+from app.analysis.permutations import FEWEST_CLUSTERS, count_flips, find_least_p
 from app.analysis.statistics import count
 from app.domain.comparison import GateRule, GateVerdict, Measure
 
@@ -50,11 +51,11 @@ class Drop:
 
     @property
     def worse(self) -> bool:
-        return self.significant and self.size > 0 and self.measure.ranks_favour == "baseline"
+        return self.significant and self.size > 0
 
     @property
     def better(self) -> bool:
-        return self.significant and self.size < 0 and self.measure.ranks_favour == "candidate"
+        return self.significant and self.size < 0
 
     @property
     def level(self) -> float:
@@ -64,14 +65,21 @@ class Drop:
     @property
     def detectable(self) -> float | None:
         """The smallest drop shown with 80 % power at that level; None where the values show no spread."""
-        error = self.measure.standard_error
-        return reach(self.level) * error if error else None
+        error, freedom = self.measure.standard_error, self.measure.freedom
+        if not error or freedom is None or self.least_p() >= self.level:
+            return None
+        return reach(self.level, freedom) * error
 
     @property
     def changing(self) -> float:
-        """The share of pairs that differ at least where the mean drops by `must_detect`: Wilcoxon's test sees no more
-        than these, and what has hardly changed yet shows too small a spread to judge by."""
+        """The share of pairs that differ at least where the mean drops by `must_detect`: the flips of others change
+        nothing, and what has hardly changed yet shows too small a spread to judge by."""
         return min(1.0, self.must_detect / self.step)
+
+    @property
+    def turns(self) -> float:
+        """Pairs to a dialogue, on average."""
+        return self.measure.n / max(1, self.measure.clusters)
 
     @property
     def possible(self) -> bool:
@@ -79,11 +87,20 @@ class Drop:
         return self.least_p(self.changing) < self.level
 
     def least_p(self, share: float = 1.0) -> float:
-        """The smallest p that there can be where this share of the pairs differs."""
-        measure = self.measure
-        if measure.test == "wilcoxon":
-            return find_least_p(floor(measure.n * share))
-        return find_least_p(measure.n_baseline, measure.n_candidate)
+        """The smallest p that there can be where this share of the pairs differs, whatever dialogues they are in."""
+        measure, flips = self.measure, count_flips(self.level)
+        if measure.clusters < FEWEST_CLUSTERS:
+            return 1.0
+        if measure.test == "sign-flip":
+            differing = measure.clusters * float(1 - (1 - share) ** self.turns)
+            return find_least_p(flips, floor(differing + 1e-9))
+        return find_least_p(flips, measure.clusters_baseline, measure.clusters_candidate)
+
+    def count_fewest(self, share: float) -> int:
+        """How many items it takes for a drop in this share of them to be significant: all signs may be equal."""
+        fewest = max(FEWEST_CLUSTERS, floor(1 + log2(1 / self.level)) + 1)
+        touched = float(1 - (1 - share) ** self.turns)
+        return ceil(fewest / touched * self.turns - 1e-9)
 
 
 def judge_drop(drop: Drop) -> Finding:
@@ -94,12 +111,14 @@ def judge_drop(drop: Drop) -> Finding:
     figures = tell_change(drop)
     if drop.worse:
         if drop.size > drop.tolerated:
-            return Finding("drop", "fail", f"{figures}: beyond chance, and as observed more than {tolerance(drop)}")
-        return Finding("held", "pass", f"{figures}: beyond chance, but as observed no more than {tolerance(drop)}")
+            told = f"{figures}: beyond chance, and as observed more than {tolerance(drop)}{tell_power(drop)}"
+            return Finding("drop", "fail", told)
+        told = f"{figures}: beyond chance, but as observed no more than {tolerance(drop)}{tell_power(drop)}"
+        return Finding("held", "pass", told)
     if stands_still(measure):
         return judge_standstill(drop)
     if drop.better:
-        return Finding("held", "pass", f"{figures}: better")
+        return Finding("held", "pass", f"{figures}: better{tell_power(drop)}")
     return weigh_evidence(drop, figures)
 
 
@@ -120,6 +139,8 @@ def judge_standstill(drop: Drop) -> Finding:
 def weigh_evidence(drop: Drop, figures: str) -> Finding:
     """No significant change: that means something only where a drop that matters would have been seen."""
     aim, detectable = f"{drop.must_detect:g}", drop.detectable
+    if drop.p is None:
+        return lack(f"{figures}: not tested; {drop.measure.undefined.get('p', 'there is no test')}")
     if not drop.possible:
         return lack(f"{figures}: not significant, which a drop of {aim} could not be; {tell_fewest(drop)}")
     if detectable is None:
@@ -127,10 +148,10 @@ def weigh_evidence(drop: Drop, figures: str) -> Finding:
         return lack(f"{figures}: not significant; {why}")
     seen = f"{figures}: no significant drop; one of {detectable:.3f} would have been seen with 80 % power"
     if detectable > drop.must_detect:
-        needed = ceil(drop.measure.n * (detectable / drop.must_detect) ** 2)
-        return lack(f"{seen}, and {aim} must be: about {count(needed, 'item')}{where(drop.measure)} would do")
+        needed = drop.measure.n * (detectable / drop.must_detect) ** 2
+        return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where(drop.measure)} would do")
     if drop.size > drop.must_detect:
-        return lack(f"{figures}: not significant by ranks, though more than the {aim} that must be seen")
+        return lack(f"{figures}: not significant, though more than the {aim} that must be seen: too few items differ")
     return Finding("held", "pass", seen)
 
 
@@ -141,22 +162,35 @@ def lack(detail: str) -> Finding:
 
 def tell_fewest(drop: Drop, share: float | None = None) -> str:
     """How many items it takes for such a drop to be significant: all signs of the pairs that differ may be equal."""
-    if drop.measure.test != "wilcoxon":
+    if drop.measure.test != "sign-flip":
         return f"more items{where(drop.measure)} are needed"
-    fewest = floor(1 + log2(1 / drop.level)) + 1
-    return f"about {count(ceil(fewest / (share or drop.changing)), 'item')} are the fewest"
+    return f"about {tell_needed(drop, drop.count_fewest(share or drop.changing))} are the fewest"
+
+
+def tell_needed(drop: Drop, items: float) -> str:
+    """So many items, and in how many dialogues where several share one."""
+    if drop.turns <= 1:
+        return count(ceil(items), "item")
+    return f"{count(ceil(items), 'item')} in {count(ceil(items / drop.turns), 'dialogue')}"
+
+
+def tell_power(drop: Drop) -> str:
+    """What these data could show, where that is known."""
+    if drop.detectable is None:
+        return ""
+    return f"; a drop of {drop.detectable:.3f} would be seen with 80 % power"
 
 
 def where(measure: Measure) -> str:
     """Of which run."""
-    return "" if measure.test == "wilcoxon" else " in each run"
+    return "" if measure.test == "sign-flip" else " in each run"
 
 
 def stands_still(measure: Measure) -> bool:
     """Whether there are values and none differs: in no pair, or, unpaired, in neither run."""
     if measure.wins is not None:
         return measure.n > 0 and measure.wins.a_wins.wins == measure.wins.b_wins.wins == 0
-    return measure.p == 1 and measure.standard_error == 0 and measure.difference == 0
+    return measure.cliffs_delta == 0 and measure.standard_error == 0 and measure.difference == 0
 
 
 def tell_change(drop: Drop) -> str:
@@ -185,10 +219,14 @@ def tell_ratings(measure: Measure) -> str:
 
 
 def tell_size(measure: Measure) -> str:
-    """How many values there are."""
-    if measure.test == "wilcoxon":
-        return count(measure.n, "pair")
-    return f"{measure.n_baseline:,} against {count(measure.n_candidate, 'item')}, unpaired"
+    """How many values there are, and in how many dialogues where several share one."""
+    if measure.test == "sign-flip":
+        within = f" in {count(measure.clusters, 'dialogue')}" if measure.clusters < measure.n else ""
+        return count(measure.n, "pair") + within
+    ours, theirs = measure.clusters_baseline, measure.clusters_candidate
+    shared = ours < measure.n_baseline or theirs < measure.n_candidate
+    within = f" in {ours:,} against {count(theirs, 'dialogue')}" if shared else ""
+    return f"{measure.n_baseline:,} against {count(measure.n_candidate, 'item')}{within}, unpaired"
 
 
 def tell_p(p: float) -> str:

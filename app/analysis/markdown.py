@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from app.analysis.gate_rules import describe_rule, tell_p
 from app.domain.comparison import Comparison, GateReason, GateReport, Measure
+from app.domain.reliability import remark
+from app.domain.signature import read_signature
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
 """What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
@@ -29,6 +31,9 @@ VOID = "While the judge rates differently, its ratings say nothing of the system
 
 DASH = "–"
 
+LEXICAL = "lexical"
+LEXICAL_NOTE = " (lexical judge: a baseline, not an LLM judge)"
+
 
 def write_markdown(report: GateReport) -> str:
     """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
@@ -45,9 +50,17 @@ def has_moved(report: GateReport) -> bool:
     return any(reason.code == "judge-moved" for reason in report.reasons)
 
 
+def uses_lexical(report: GateReport) -> bool:
+    """Whether the lexical judge, which is a baseline, gave any of the ratings."""
+    differing = report.comparison.signature_differences.get("judge", ()) if report.comparison is not None else ()
+    judges = [read_signature(signature).get("judge", "") for signature in report.signatures]
+    return any(LEXICAL in judge.split(",") for judge in (*judges, *differing))
+
+
 def name_verdict(report: GateReport) -> str:
-    """The verdict, and whether it is the judge's doing."""
-    return f"{report.verdict} (judge moved)" if has_moved(report) else report.verdict
+    """The verdict, whether it is the judge's doing, and whether the judge was a baseline."""
+    moved = " (judge moved)" if has_moved(report) else ""
+    return f"{report.verdict}{moved}{LEXICAL_NOTE if uses_lexical(report) else ''}"
 
 
 def name_runs(report: GateReport) -> str:
@@ -75,7 +88,7 @@ def tell_reason(reason: GateReason, report: GateReport) -> str:
     if reason.rule is not None:
         rule = report.rules[reason.rule]
         name = f"{rule.aspect} ({describe_rule(rule)})"
-    return f"{escape(name)}: {escape(reason.detail)}"
+    return f"{escape(name)}: {escape(reason.detail + remark(report.reliability, reason.aspect))}"
 
 
 def write_table(comparison: Comparison) -> list[str]:
@@ -89,8 +102,9 @@ def write_table(comparison: Comparison) -> list[str]:
         return []
     level = f"{100 * (1 - comparison.alpha):g}"
     head = [
-        f"| measure | baseline | candidate | difference [{level} %] | p adj. | n | won / tied / lost | verdict |",
-        "|:--|--:|--:|:--|--:|--:|--:|:--|",
+        f"| measure | baseline | candidate | difference [{level} %] | p adj. | n | detectable | won / tied / lost "
+        "| verdict |",
+        "|:--|--:|--:|:--|--:|--:|--:|--:|:--|",
     ]
     return ["\n".join([*head, *(write_row(name, measure) for name, measure in rows)])]
 
@@ -103,7 +117,8 @@ def write_row(name: str, measure: Measure) -> str:
         show(measure.candidate_mean),
         show_difference(measure),
         DASH if measure.p_adjusted is None else tell_p(measure.p_adjusted).removeprefix("p ").removeprefix("= "),
-        f"{measure.n:,}" if measure.test == "wilcoxon" else f"{measure.n_baseline:,} / {measure.n_candidate:,}",
+        show_size(measure),
+        show(measure.smallest_detectable),
         show_wins(measure),
         measure.verdict,
     ]
@@ -126,6 +141,14 @@ def show_difference(measure: Measure) -> str:
         return DASH
     told = f"{measure.difference:+.3f}"
     return told if measure.interval is None else f"{told} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+
+
+def show_size(measure: Measure) -> str:
+    """`60` pairs, `200 in 20` where they are of 20 dialogues; of both runs where they are not paired."""
+    sizes: tuple[tuple[int, int], ...] = ((measure.n, measure.clusters),)
+    if measure.test == "permutation":
+        sizes = (measure.n_baseline, measure.clusters_baseline), (measure.n_candidate, measure.clusters_candidate)
+    return " / ".join(f"{n:,}" if n <= clusters else f"{n:,} in {clusters:,}" for n, clusters in sizes)
 
 
 def show_wins(measure: Measure) -> str:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from app.analysis import differences
+from app.analysis.estimates import (
+    ONE_CLUSTER,
+    ROUNDING,
+    Estimate,
+    add_up,
+    describe_clusters,
+    estimate_paired,
+    estimate_unpaired,
+    join_errors,
+    join_freedom,
+)
 from app.analysis.observations import Floats, Integers
 from app.analysis.pairing import Columns, MeasureKey
+from app.analysis.permutations import FEWEST_CLUSTERS, count_flips, find_least_p, flip_signs, split_anew
+from app.analysis.statistics import count
 from app.domain.comparison import Favoured, Kind, Measure
 from app.domain.reports import Interval, PairedWins
 
-FEWEST = 3
-"""Values on a side below which nothing is said of chance: two show no spread worth the name."""
-
-OF_CHANCE = ("p", "p_adjusted", "interval", "standard_error", "smallest_detectable")
+OF_TEST = ("p", "p_adjusted", "smallest_detectable")
+OF_CHANCE = (*OF_TEST, "interval", "standard_error", "freedom")
 SAME = "no value differs, so there is no interval and no detectable difference"
 
 
@@ -24,13 +36,17 @@ SAME = "no value differs, so there is no interval and no detectable difference"
 class Sides:
     """One measure's values in both runs, without those missing; row by row each other's where `paired`.
 
-    `ratings` are the same before they were turned into distances from the best value, the baseline's first.
+    `clusters` numbers the dialogue of each value, of both runs alike where `paired`. `ratings` are the values before
+    they were turned into distances from the best one. Of both the baseline's come first. `bounds` are the ends of the
+    scale, None where it is not known or values lie beyond it.
     """
 
     baseline: Floats
     candidate: Floats
     paired: bool
+    clusters: tuple[Integers, Integers]
     ratings: tuple[Floats, Floats]
+    bounds: tuple[float, float] | None = None
 
     @property
     def n(self) -> int:
@@ -41,121 +57,195 @@ class Sides:
         """Candidate minus baseline by pair, shape (n,)."""
         return differences.level(self.candidate - self.baseline)
 
-    @property
-    def samples(self) -> tuple[Floats, ...]:
-        """What varies by chance: the pairs' differences, else both runs' values, the candidate's first."""
-        return (self.differences,) if self.paired else (self.candidate, self.baseline)
+    @cached_property
+    def sizes(self) -> tuple[int, int]:
+        """How many clusters there are of the baseline's values, and of the candidate's."""
+        ours, theirs = (len(np.unique(numbers)) for numbers in self.clusters)
+        return ours, theirs
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many values each of these has."""
-        return (self.n,) if self.paired else (len(self.baseline), len(self.candidate))
+    def units(self) -> int:
+        """How many clusters there are: of the pairs, or of the run that has fewer."""
+        return min(self.sizes)
 
     @property
     def testable(self) -> bool:
-        return self.n >= FEWEST
+        return self.units >= FEWEST_CLUSTERS
+
+    @property
+    def width(self) -> float | None:
+        """How much a value can change by."""
+        return None if self.bounds is None else self.bounds[1] - self.bounds[0]
 
 
 @dataclass(frozen=True)
 class Chance:
-    """What can be said of chance. `lean` is above 0 where the ranks favour the candidate."""
+    """What can be said of chance."""
 
     p: float | None
-    lean: float
     interval: Interval
     standard_error: float | None
+    freedom: float | None
     smallest_detectable: float | None
     undefined: Mapping[str, str]
 
 
-def align(baseline: Columns, candidate: Columns, key: MeasureKey, rows: tuple[Integers, Integers]) -> Sides:
-    """The pairs with a value on both sides; `rows` are the pairs' in either run."""
+def align(
+    baseline: Columns,
+    candidate: Columns,
+    key: MeasureKey,
+    rows: tuple[Integers, Integers],
+    *,
+    clusters: Integers,
+    scale: tuple[float, float] | None,
+) -> Sides:
+    """The pairs with a value on both sides; `rows` are the pairs' in either run, `clusters` number their dialogues."""
     left, right = baseline.column(key)[rows[0]], candidate.column(key)[rows[1]]
     held = ~(np.isnan(left) | np.isnan(right))
     ratings = baseline.rating_column(key)[rows[0]][held], candidate.rating_column(key)[rows[1]][held]
-    return Sides(left[held], right[held], True, ratings)
+    numbers = clusters[held]
+    return Sides(left[held], right[held], True, (numbers, numbers), ratings, keep_scale(scale, left[held], right[held]))
 
 
-def drop_missing(baseline: Columns, candidate: Columns, key: MeasureKey) -> Sides:
+def drop_missing(
+    baseline: Columns,
+    candidate: Columns,
+    key: MeasureKey,
+    *,
+    clusters: tuple[Integers, Integers],
+    scale: tuple[float, float] | None,
+) -> Sides:
     """Each side's values."""
     left, right = baseline.column(key), candidate.column(key)
     ours, theirs = ~np.isnan(left), ~np.isnan(right)
     ratings = baseline.rating_column(key)[ours], candidate.rating_column(key)[theirs]
-    return Sides(left[ours], right[theirs], False, ratings)
+    numbers = clusters[0][ours], clusters[1][theirs]
+    return Sides(left[ours], right[theirs], False, numbers, ratings, keep_scale(scale, left[ours], right[theirs]))
 
 
-def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator, resamples: int) -> Chance:
+def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[float, float] | None:
+    """The scale where all values are on it."""
+    if scale is None or not scale[0] < scale[1]:
+        return None
+    reached = [side for side in values if len(side)]
+    on_it = all(
+        side.min() >= scale[0] - ROUNDING and side.max() <= scale[1] + ROUNDING
+        for side in map(differences.level, reached)
+    )
+    return scale if on_it else None
+
+
+def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator) -> Chance:
     """The test, the interval at 1 − alpha, and the difference that is detectable at alpha / tests."""
-    if not sides.testable:
-        what = "pairs with a value on both sides" if sides.paired else "values on each side"
-        why = f"needs at least {FEWEST} {what}; there {'is' if sides.n == 1 else 'are'} {sides.n}"
-        return Chance(None, 0.0, None, None, None, dict.fromkeys(OF_CHANCE, why))
+    if not sides.n:
+        why = "there are no pairs with a value on both sides" if sides.paired else "a run has no values"
+        return Chance(None, None, None, None, None, dict.fromkeys(OF_CHANCE, why))
+    level = alpha / max(1, tests)
+    flips = count_flips(level)
     if sides.paired:
-        p, lean = differences.test_paired(sides.differences), differences.lean_paired(sides.differences)
+        estimate, error, freedom, p = weigh_pairs(sides, alpha, generator, flips)
     else:
-        p = differences.test_unpaired(sides.baseline, sides.candidate)
-        lean = differences.find_cliffs_delta(sides.baseline, sides.candidate)
-    error = differences.find_standard_error(*sides.samples)
-    undefined = explain_chance(sides, error, alpha / tests)
+        estimate, error, freedom, p = weigh_runs(sides, alpha, generator, flips)
+    undefined: dict[str, str] = {}
+    if estimate.interval is None:
+        undefined = dict.fromkeys(("interval", "smallest_detectable"), explain_no_spread(sides, estimate.reason or ""))
+    if sides.units == 1:
+        undefined |= dict.fromkeys(("standard_error", "freedom"), ONE_CLUSTER)
+    if not sides.testable:
+        undefined |= dict.fromkeys(OF_TEST, explain_few(sides))
+    elif "smallest_detectable" not in undefined and find_least_p(flips, *sides.sizes[sides.paired :]) >= level:
+        few = f"{count_units(sides)} are too few for any difference to be significant at {level:.2g}"
+        undefined["smallest_detectable"] = few
     return Chance(
-        p=p,
-        lean=lean,
-        interval=resample(sides, alpha, generator, resamples) if error else None,
-        standard_error=error,
-        smallest_detectable=None if undefined else differences.reach(alpha / tests) * error,
+        p=p if sides.testable else None,
+        interval=estimate.interval,
+        standard_error=error if sides.units > 1 else None,
+        freedom=freedom if sides.units > 1 else None,
+        smallest_detectable=None if "smallest_detectable" in undefined else differences.reach(level, freedom) * error,
         undefined=undefined,
     )
 
 
-def explain_chance(sides: Sides, error: float, level: float) -> dict[str, str]:
-    """Why there is no interval, or nothing that could be detected at this level."""
-    if not error:
-        return dict.fromkeys(("interval", "smallest_detectable"), explain_no_spread(sides))
-    if differences.find_least_p(*sides.sizes) >= level:
-        few = f"{sides.n} {'is' if sides.n == 1 else 'are'} too few for any difference to be significant at {level:.2g}"
-        return {"smallest_detectable": few}
-    return {}
+def weigh_pairs(
+    sides: Sides, alpha: float, generator: np.random.Generator, flips: int
+) -> tuple[Estimate, float, float, float | None]:
+    """Estimate, standard error, degrees of freedom, and p of the sign-flip test."""
+    moved = sides.differences
+    rises, counts = add_up(np.maximum(moved, 0), sides.clusters[0])
+    falls, _ = add_up(np.maximum(-moved, 0), sides.clusters[0])
+    found = describe_clusters(rises - falls, counts)
+    estimate = estimate_paired(rises, falls, counts, width=sides.width, alpha=alpha)
+    p = flip_signs(rises - falls, counts, generator, flips=flips) if sides.testable else None
+    return estimate, found.error, found.freedom, p
 
 
-def explain_no_spread(sides: Sides) -> str:
-    """Why values without any spread have no interval. There is a p all the same: ranks need no spread."""
-    if sides.baseline[0] == sides.candidate[0] and (not sides.paired or not np.any(sides.differences)):
+def weigh_runs(
+    sides: Sides, alpha: float, generator: np.random.Generator, flips: int
+) -> tuple[Estimate, float, float, float | None]:
+    """The same of two runs whose items are not paired, by the permutation test."""
+    values = differences.level(sides.baseline), differences.level(sides.candidate)
+    ours, theirs = (add_up(own, numbers) for own, numbers in zip(values, sides.clusters, strict=True))
+    found = describe_clusters(*ours), describe_clusters(*theirs)
+    estimate = estimate_unpaired(*found, bounds=sides.bounds, alpha=alpha)
+    error = join_errors(*found)
+    freedom = join_freedom(*found) if error else float(max(1, sides.units - 1))
+    p = split_anew(ours, theirs, generator, flips=flips) if sides.testable else None
+    return estimate, error, freedom, p
+
+
+def explain_few(sides: Sides) -> str:
+    """Why there is no test."""
+    where = "" if sides.paired else " of each run"
+    needed = f"a test needs at least {FEWEST_CLUSTERS} dialogues, or items without one{where}"
+    return f"{needed}; there {'is' if sides.units == 1 else 'are'} {sides.units}"
+
+
+def count_units(sides: Sides) -> str:
+    """What varies by chance, counted."""
+    return count(sides.units, "dialogue" if sides.units < sides.n else "item")
+
+
+def explain_no_spread(sides: Sides, reason: str) -> str:
+    """Why values without any spread have no interval. There is a p all the same: a test needs none."""
+    if sides.baseline[0] == sides.candidate[0] and not (
+        np.any(sides.differences) if sides.paired else np.ptp(sides.baseline) or np.ptp(sides.candidate)
+    ):
         return SAME
+    if sides.units == 1 or sides.units < sides.n:
+        return reason
     equal = "all differences are equal" if sides.paired else "all values of a side are equal"
     return f"{equal}: without spread there is no interval and no detectable difference"
-
-
-def resample(sides: Sides, alpha: float, generator: np.random.Generator, resamples: int) -> tuple[float, float]:
-    """The bootstrap interval of the difference."""
-    drawn = differences.limit_resamples(resamples, sum(map(len, sides.samples)))
-    means = [differences.resample_mean(sample, generator, drawn) for sample in sides.samples]
-    return differences.find_interval(means[0] if sides.paired else means[0] - means[1], alpha, *sides.samples)
 
 
 def describe(kind: Kind, sides: Sides, chance: Chance, wins: PairedWins | None, best: float | None) -> Measure:
     """The measure, not yet adjusted and without a verdict."""
     before, after = find_mean(sides.baseline), find_mean(sides.candidate)
+    effect = tidy(differences.find_cliffs_delta(sides.baseline, sides.candidate)) if sides.n else None
     return Measure(
         kind=kind,
-        test="wilcoxon" if sides.paired else "mann-whitney",
+        test="sign-flip" if sides.paired else "permutation",
         n=sides.n,
         n_baseline=len(sides.baseline),
         n_candidate=len(sides.candidate),
+        clusters=sides.units,
+        clusters_baseline=sides.sizes[0],
+        clusters_candidate=sides.sizes[1],
         baseline_mean=before,
         candidate_mean=after,
         difference=None if before is None or after is None else tidy(after - before),
         interval=chance.interval,
         standard_error=chance.standard_error,
+        freedom=chance.freedom,
         p=chance.p,
         p_adjusted=None,
-        cliffs_delta=tidy(differences.find_cliffs_delta(sides.baseline, sides.candidate)) if sides.n else None,
+        cliffs_delta=effect,
         smallest_detectable=chance.smallest_detectable,
         verdict="inconclusive",
         wins=wins,
         best=best,
         baseline_rating_mean=find_mean(sides.ratings[0]),
         candidate_rating_mean=find_mean(sides.ratings[1]),
-        ranks_favour=favour(chance.lean),
+        ranks_favour=favour(effect or 0.0),
         undefined={**chance.undefined, **explain_missing(sides, wins)},
     )
 
@@ -174,11 +264,11 @@ def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, str]:
     return undefined
 
 
-def favour(lean: float) -> Favoured:
-    """Whose values rank higher."""
-    if not lean:
+def favour(effect: float) -> Favoured:
+    """Whose values are higher more often, by Cliff's δ."""
+    if not effect:
         return "neither"
-    return "candidate" if lean > 0 else "baseline"
+    return "candidate" if effect > 0 else "baseline"
 
 
 def find_mean(values: Floats) -> float | None:

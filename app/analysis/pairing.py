@@ -6,7 +6,7 @@ before anything is paired or tested. Eight responses to each of 25 contexts are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,9 +25,6 @@ KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended")
 
 INCOMPARABLE = "contexts cannot be compared, for texts of a run were hashed or dropped"
 
-LEAST_SHARE = 0.5
-"""Of the smaller run's items, how many must find a partner for `auto` to pair."""
-
 
 @dataclass(frozen=True)
 class Columns:
@@ -35,7 +32,8 @@ class Columns:
 
     `columns` hold each item's mean by kind and name, of shape (n,), NaN where there is none. `unfolded` holds the means
     of the ratings themselves for the aspects that count by their distance from their best value. `responses` counts
-    what the items were averaged from, `averaged` the items with several.
+    what the items were averaged from, `averaged` the items with several. `clusters` are digests of the items'
+    dialogues, None where an item stands alone; empty where none is known.
     """
 
     keys: tuple[Key, ...]
@@ -44,6 +42,7 @@ class Columns:
     responses: int
     averaged: int = 0
     unfolded: Mapping[MeasureKey, Floats] = field(default_factory=dict)
+    clusters: tuple[str | None, ...] = ()
 
     def column(self, measure: MeasureKey) -> Floats:
         """One measure's values; all NaN where the run does not have it."""
@@ -86,12 +85,15 @@ def tabulate(run: Run, shared_ids: Collection[str] | None = None, best: Mapping[
     best = run.best if best is None else best
     rows: dict[Key, int] = {}
     contexts: list[str | None] = []
+    clusters: list[str | None] = []
     row = np.empty(len(run.items), dtype=np.int64)
     for place, one in enumerate(run.items):
         row[place] = at = rows.setdefault((one.item, one.context if one.item in apart else None), len(rows))
         if at == len(contexts):
             contexts.append(one.context)
+            clusters.append(one.cluster)
         contexts[at] = one.context if contexts[at] is None else contexts[at]
+        clusters[at] = one.cluster if clusters[at] is None else clusters[at]
     ratings = {measure: np.array(values, dtype=np.float64) for measure, values in run.columns.items()}
     folded: dict[MeasureKey, Floats] = {
         measure: fold(values, best[measure[1]])
@@ -105,7 +107,15 @@ def tabulate(run: Run, shared_ids: Collection[str] | None = None, best: Mapping[
         responses=len(run.items),
         averaged=int(np.sum(np.bincount(row) > 1)),
         unfolded={measure: average_groups(ratings[measure], row, len(rows)) for measure in folded},
+        clusters=tuple(clusters) if any(one is not None for one in clusters) else (),
     )
+
+
+def number_clusters(clusters: Sequence[str | None]) -> Integers:
+    """A number for each dialogue, shape (items,); an item that stands alone has one of its own."""
+    numbers: dict[str, int] = {}
+    found = [len(clusters) + row if one is None else numbers.setdefault(one, row) for row, one in enumerate(clusters)]
+    return np.array(found, dtype=np.int64)
 
 
 def fold(ratings: Floats, best: float) -> Floats:
@@ -132,8 +142,12 @@ def pair_up(
     else:
         known = [(one, other) for one, other in contexts if comparable and one is not None and other is not None]
         differing = sum(one != other for one, other in known)
+    rows = np.array(found, dtype=np.int64).reshape(-1, 2)
+    test: PairingTest = "unpaired" if asked == "unpaired" else "paired"
     items = min(len(baseline.keys), len(candidate.keys))
-    test, reason = choose(asked, len(found), items, numbered=numbered, comparable=comparable)
+    reason = explain(asked, len(found), items, numbered=numbered, comparable=comparable)
+    paired = test == "paired"
+    units = [number_pairs(baseline, candidate, rows)] if paired else number_runs(baseline, candidate)
     pairing = Pairing(
         test=test,
         pairs=len(found),
@@ -145,14 +159,42 @@ def pair_up(
         candidate_items=len(candidate.keys),
         candidate_responses=candidate.responses,
         reason=reason,
+        unit="dialogue" if baseline.clusters or candidate.clusters else "item",
+        clusters=min(len(np.unique(numbers)) for numbers in units),
     )
-    rows = np.array(found, dtype=np.int64).reshape(-1, 2)
-    return pairing, rows[:, 0], rows[:, 1]
+    told = (
+        tell_units(baseline, candidate, [len(np.unique(numbers)) for numbers in units])
+        if items and (len(rows) or not paired)
+        else ""
+    )
+    return pairing.model_copy(update={"reason": reason + told}), rows[:, 0], rows[:, 1]
 
 
-def choose(
-    asked: ChosenTest, pairs: int, items: int, *, numbered: bool, comparable: bool = True
-) -> tuple[PairingTest, str]:
+def number_pairs(baseline: Columns, candidate: Columns, rows: Integers) -> Integers:
+    """The dialogues of the pairs, of which `rows` of shape (pairs, 2) are the rows in both runs: those of the candidate
+    run, where it knows none those of the baseline run, else each pair its own; shape (pairs,)."""
+    if not candidate.clusters and not baseline.clusters:
+        return np.arange(len(rows))
+    side = 1 if candidate.clusters else 0
+    return number_clusters((baseline, candidate)[side].clusters)[rows[:, side]]
+
+
+def number_runs(baseline: Columns, candidate: Columns) -> list[Integers]:
+    """The dialogues of each run's items, where it knows none each item its own; shapes (items,)."""
+    return [number_clusters(own.clusters or (None,) * len(own.keys)) for own in (baseline, candidate)]
+
+
+def tell_units(baseline: Columns, candidate: Columns, units: Sequence[int]) -> str:
+    """What is independent, as the end of a sentence."""
+    if not baseline.clusters and not candidate.clusters:
+        return "; no dialogues are known, so that items are the units"
+    if len(units) == 1:
+        whose = "candidate" if candidate.clusters else "baseline"
+        return f"; the units are {count(units[0], 'dialogue')}, as the {whose} run has them"
+    return f"; the units are {units[0]:,} and {count(units[1], 'dialogue')}"
+
+
+def explain(asked: ChosenTest, pairs: int, items: int, *, numbered: bool, comparable: bool = True) -> str:
     """Paired or not, and why in one sentence. `items` are the smaller run's."""
     found = (
         f"{pairs:,} of the smaller run's {count(items, 'item')} {'is' if pairs == 1 else 'are'} in the other run too"
@@ -162,14 +204,11 @@ def choose(
     if not comparable:
         found += f"; {INCOMPARABLE}"
     if asked == "unpaired":
-        return "unpaired", f"unpaired, as asked for; {found}"
+        return f"unpaired, as asked for; {found}"
     if asked == "paired":
         if not pairs:
             raise InvalidRequest(f"the runs cannot be paired: {found}", pointer="/test")
-        return "paired", f"paired, as asked for: {found}"
-    if pairs and pairs >= LEAST_SHARE * items:
-        return "paired", f"paired: {found}"
-    return (
-        "unpaired",
-        f"unpaired, since less than half find a partner: {found}" if items else "unpaired: a run is empty",
-    )
+        return f"paired, as asked for: {found}"
+    if not items:
+        return "not compared: a run is empty"
+    return f"paired: {found}" if pairs else f"not compared: {found}; `unpaired` compares all items of both runs"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from app.analysis.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
 from app.analysis.statistics import FEWEST, pearson_within, rank, rank_within, settle
+
+MOST_LISTED = 200
+"""Raters of whom each has a figure of their own in a report."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Agreement:
     reason: str | None
     few: int = 0
     constant: int = 0
+    by_rater: Mapping[int, float | None] = field(default_factory=dict)
+    """Spearman by the rater's number, None for one without; of more than `MOST_LISTED` raters of nobody."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +82,23 @@ def compare_raters(rated: Rated) -> Agreement:
         reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
         return Agreement(raters, 0, None, None, reason, **left)
     return Agreement(
-        raters, int(known.sum()), float(spearman[known].mean()), float(pearson[known].mean()), reason=None, **left
+        raters,
+        int(known.sum()),
+        float(spearman[known].mean()),
+        float(pearson[known].mean()),
+        reason=None,
+        few=left["few"],
+        constant=left["constant"],
+        by_rater=list_raters(rated.rater, spearman),
     )
+
+
+def list_raters(rater: Integers, spearman: Floats) -> dict[int, float | None]:
+    """Each rater's figure, by number."""
+    if len(spearman) > MOST_LISTED:
+        return {}
+    numbers = np.flatnonzero(np.bincount(rater)).tolist()
+    return dict(zip(numbers, [None if np.isnan(one) else one for one in spearman.tolist()], strict=True))
 
 
 def settled_others(rated: Rated, count: Integers, rows: Mask | slice) -> Floats:

@@ -11,7 +11,7 @@ from app.analysis.columns import Column, check_rows
 from app.analysis.hints import hint
 from app.analysis.observations import Floats, Observations
 from app.analysis.rows import Rows
-from app.domain.lines import MOST_FAULTS, InvalidLines
+from app.domain.lines import MOST_FAULTS, MOST_REFUSED, InvalidLines
 from app.domain.strict_json import SURROGATES
 from app.domain.validation import clip
 
@@ -34,9 +34,6 @@ MOST_ROWS = 2_000_000
 MOST_FIELDS = 64
 """Of a record without ratings, looked at for a misspelt name."""
 
-MOST_REFUSED = 1_000
-"""Faults after which nothing more is read: whoever made them has one cause to mend."""
-
 
 @dataclass(frozen=True)
 class Bounds:
@@ -52,16 +49,6 @@ FILE_BOUNDS = Bounds(rows=20_000_000, cells=300_000_000)
 
 class Unfit(ValueError):
     """What is wrong with one record, in words that follow its line number."""
-
-
-class GivenUp(InvalidLines):
-    """So many lines do not fit that the rest was not read: `total` is how many at least."""
-
-    def __init__(self, faults: Sequence[tuple[int, str]], total: int, noun: str) -> None:
-        super().__init__(faults, total, noun)
-        number, what = self.faults[0]
-        self.detail = f"{noun} {number}: {what} (and at least {total - 1:,} more: the rest was not read)"
-        self.args = (self.detail,)
 
 
 class ObservationReader:
@@ -106,7 +93,7 @@ class ObservationReader:
     def add(self, record: Any, line: int) -> None:
         """Takes the record of that line, or notes why it cannot. Lines come in ascending order.
 
-        Raises GivenUp as `refuse` does.
+        Raises InvalidLines as `refuse` does.
         """
         try:
             self._take(record, line)
@@ -143,12 +130,12 @@ class ObservationReader:
         return all(name is None or len(name) <= most for name in names)
 
     def refuse(self, line: int, what: str) -> None:
-        """Notes a fault, for `finish` to raise; of too many raises GivenUp at once."""
+        """Notes a fault, for `finish` to raise; of too many raises InvalidLines at once."""
         self._total += 1
         if len(self._faults) < MOST_FAULTS:
             self._faults.append((line, what))
         if self._total == MOST_REFUSED:
-            raise GivenUp(self._faults, self._total, self.noun)
+            raise InvalidLines(self._faults, self._total, self.noun, stopped=True)
 
     def check_aspect(self, name: str) -> None:
         """Raises Unfit for an aspect that is none of those given, or that has no name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from app.batch_ports import BOUGHT_SHARE
 from app.batches.estimates import BatchEstimate
 from app.batches.intake import Intake
 from app.domain.batch import BatchOptions, Candidate, Entry
@@ -12,9 +13,7 @@ from app.domain.errors import InvalidRequest
 from app.domain.estimate import EstimateReport
 from app.domain.rubric import Rubric
 from app.pipeline import Instruments
-
-TRIES = 2
-"""Calls that one question may take: a malformed reply is asked for again, and a budget must bear that."""
+from app.provider_ports import PROVIDER_BATCH_SHARE
 
 OF_AN_ITEM = "/reference"
 """What of a request lies in the item; whatever else can be wrong by now lies in the options."""
@@ -66,7 +65,11 @@ async def admit(intake: Intake, instruments: Instruments) -> float | None:
             raise InvalidRequest(detail, pointer="/budget_usd")
         # Whatever looks like an attack is judged a second time, and which that is nobody knows yet.
         looks = 2 if options.integrity == "judge-twice" else 1
-        return looks * TRIES * report.unit_cost_usd
+        # A malformed reply is asked for again, and a budget must bear that; of the provider's own batch mode it bears
+        # what is bought there, which `reckon_candidate` takes as its share of this.
+        bought = options.mode == "provider-batch"
+        tries = BOUGHT_SHARE * PROVIDER_BATCH_SHARE if bought else instruments.tries
+        return looks * tries * report.unit_cost_usd
     if items_matter(options, instruments.rubrics.get(options.rubric)):
         await estimate(intake, instruments)
         return None

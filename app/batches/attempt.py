@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 
 from app.batch_ports import Finished, Work
-from app.batches.patience import Patience
-from app.call_cache import collect_keys
+from app.batches.ledger import Hold
+from app.batches.retries import Probe, RetryPolicy, Service, Trial
+from app.call_cache import bypassing_cache, collect_keys
 from app.domain import errors
 from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
 from app.domain.errors import SaitenError
-from app.domain.evaluation import Record
+from app.domain.evaluation import EvaluationRequest, Record, Usage
 from app.log_context import working_on
 from app.pipeline import Instruments, evaluate
 
@@ -40,42 +43,84 @@ class Pause(Exception):
         self.error = error
 
 
-async def attempt(
-    work: Work, entry: Entry, candidate: Candidate, tools: Instruments, *, patience: Patience, touched: set[str]
-) -> Finished:
-    """The candidate's result. Waits as long as the trouble is not its own; raises Pause where it is everybody's.
+SERVICES: Mapping[type[SaitenError], Service | None] = {
+    errors.JudgeUnavailable: "judge",
+    errors.TranslatorUnavailable: "translator",
+}
 
-    `touched` is given the cache keys of its calls, however it ends.
+
+async def attempt(
+    work: Work,
+    entry: Entry,
+    candidate: Candidate,
+    tools: Instruments,
+    *,
+    hold: Hold,
+    retries: RetryPolicy,
+    probe: Probe,
+    resting: Callable[[Trial], AbstractAsyncContextManager[None]],
+) -> Finished | None:
+    """The candidate's result; None where its chunk is stopped before there is one. Waits as long as the trouble is not
+    its own, each time inside `resting`; raises Pause where it is everybody's.
+
+    The hold is given the cache keys of its calls, however it ends. `probe` asks about a scored candidate of the batch.
     """
     ids = {"batch_id": work.job.batch, "position": entry.position}
-    with working_on(**ids), collect_keys() as keys:
+    with working_on(**ids), collect_keys() as keys, retries.trying() as trial:
         try:
-            outcome = await insist(work, candidate, tools, patience)
+            request = request_of(work.options, candidate)
+            outcome = await try_once(request, tools, retries)
+            while isinstance(outcome, SaitenError):
+                if not retries.count(trial, service_of(outcome), work.job.batch, probe):
+                    outcome = Failure(code=outcome.code, detail=outcome.detail)
+                    break
+                async with resting(trial):
+                    await retries.wait(trial)
+                if hold.stopped:
+                    return None
+                outcome = await try_once(request, tools, retries)
         finally:
-            touched.update(keys)
+            hold.touched.update(keys)
+    bill = retries.take_bill(work.job.batch)
     if isinstance(outcome, Failure):
-        return Finished(work.job, entry, None, outcome, calls=tuple(keys))
-    return Finished(work.job, entry, outcome, usage=outcome.evaluation.usage, calls=tuple(keys))
+        return Finished(work.job, entry, None, outcome, usage=bill, calls=tuple(keys))
+    return Finished(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(keys))
 
 
-async def insist(work: Work, candidate: Candidate, tools: Instruments, patience: Patience) -> Record | Failure:
-    """Evaluates until there is a record, or a reason why there will be none. Raises Pause."""
-    request, trial = request_of(work.options, candidate), patience.begin()
-    while True:
+async def try_once(
+    request: EvaluationRequest, tools: Instruments, retries: RetryPolicy
+) -> Record | Failure | SaitenError:
+    """One round: a record, a reason why there will be none, or an error that passes by itself. Raises Pause."""
+    try:
+        record = await evaluate(request, tools)
+    except PAUSING as error:
+        raise Pause(error) from error
+    except WAITING as error:
+        logger.info("a candidate waits: %s", error.loggable, extra={"code": error.code})
+        return error
+    except SaitenError as error:
+        return Failure(code=error.code, detail=error.detail)
+    except Exception:
+        # The edge of a batch, as `RequestFrame` is that of HTTP: a defect costs this candidate, not the worker.
+        logger.exception("unexpected error", extra={"code": INTERNAL.code})
+        return INTERNAL
+    retries.served(record.evaluation.usage)
+    return record
+
+
+def service_of(error: SaitenError) -> Service | None:
+    """Whose failure it is: None where it is the store's, which fails no candidate."""
+    return next((service for kind, service in SERVICES.items() if isinstance(error, kind)), None)
+
+
+async def probe_with(work: Work, candidate: Candidate, tools: Instruments) -> Usage | None:
+    """What it took to judge a candidate anew, whatever the call cache has; None where the judge could not be had. The
+    result is thrown away."""
+    request = request_of(work.options, candidate).model_copy(update={"relevance": None})
+    with bypassing_cache():
         try:
             record = await evaluate(request, tools)
-        except PAUSING as error:
-            raise Pause(error) from error
-        except WAITING as error:
-            logger.info("a candidate waits: %s", error.loggable, extra={"code": error.code})
-            if not await patience.wait(trial):
-                return Failure(code=error.code, detail=error.detail)
         except SaitenError as error:
-            return Failure(code=error.code, detail=error.detail)
-        except Exception:
-            # The edge of a batch, as `RequestFrame` is that of HTTP: a defect costs this candidate, not the worker.
-            logger.exception("unexpected error", extra={"code": INTERNAL.code})
-            return INTERNAL
-        else:
-            patience.succeeded()
-            return record
+            logger.info("a probe was not served: %s", error.loggable, extra={"code": error.code})
+            return None
+    return record.evaluation.usage

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from app.batch_ports import BatchStore, Finished, Work
 from app.batches.allowance import Allowance
-from app.batches.attempt import Pause, attempt
+from app.batches.attempt import Pause, attempt, probe_with
 from app.batches.doubts import Doubts
 from app.batches.ledger import Hold, Ledger
-from app.batches.patience import Patience
 from app.batches.provider_run import ProviderRun
+from app.batches.retries import RetryPolicy, Trial
 from app.domain.batch import Candidate, Entry, Failure
-from app.domain.errors import JudgeReplyInvalid
+from app.domain.errors import JudgeReplyInvalid, StoreError
+from app.domain.evaluation import Usage
 from app.flow.errand import errand
 from app.pipeline import Instruments
 from app.ports import Telemetry
+
+logger = logging.getLogger("saiten.batches")
 
 MOST_TRIES = 3
 """Workers that may die over a candidate that is suspected already. The death that raises the suspicion accuses all that
@@ -27,13 +32,18 @@ DEAD_LETTER = "worker-died"
 
 REFUSED = "judge-refused-request"
 
+MOST_RESTING = 64
+"""Candidates that wait between two rounds without a place, so that others may begin. Where more are in trouble nobody
+is served, and beginning still more of them helps nobody."""
+
 
 @dataclass
 class Floor:
     """Where candidates are worked on: what all chunks of a worker share.
 
     `places` bounds the candidates whose outcome is not known yet, `outbox` those that only wait for their commit: were
-    they one, the judge would be left idle while results are written. `alone` lets one suspect at a time be tried again.
+    they one, the judge would be left idle while results are written. `resting` counts those that wait between two
+    rounds and have given their place to others. `alone` lets one suspect at a time be tried again.
     """
 
     owner: str
@@ -41,12 +51,13 @@ class Floor:
     ledger: Ledger
     instruments: Instruments
     telemetry: Telemetry
-    patience: Patience
+    retries: RetryPolicy
     places: asyncio.Semaphore
     outbox: asyncio.Semaphore
     alone: asyncio.Lock
     doubts: Doubts
     provider: ProviderRun | None = None
+    resting: int = 0
 
     def instruments_for(self, work: Work) -> Instruments:
         """Those of the batch's mode: in the provider's own batch mode the judge has its replies already."""
@@ -70,6 +81,8 @@ class ChunkRun:
         self._floor = floor
         self._placed: set[asyncio.Task[None] | None] = set()
         self._error: BaseException | None = None
+        self._troubled: set[asyncio.Task[None] | None] = set()
+        self._set_aside = False
         self._allowance = Allowance(work.affordable, work.unit_usd)
 
     async def run(self) -> None:
@@ -94,10 +107,12 @@ class ChunkRun:
     async def _score(self, candidates: Iterable[tuple[Entry, Candidate]], *, last: bool) -> None:
         try:
             for entry, candidate in candidates:
+                await self._floor.ledger.permit(self._hold)
                 await self._floor.places.acquire()
                 if self._hold.stopped or not self._allowance.begin():
                     self._floor.places.release()
                     break
+                self._hold.begun += 1
                 task = asyncio.create_task(self._handle(entry, candidate))
                 self._hold.tasks.add(task)
                 self._placed.add(task)
@@ -139,6 +154,46 @@ class ChunkRun:
                 await self._floor.ledger.keep(finished)
             self._count(finished)
 
+    @asynccontextmanager
+    async def _resting(self, trial: Trial) -> AsyncIterator[None]:
+        """Between two rounds of a candidate: its place is others', and so is its chunk's where nothing else is left."""
+        task, floor = asyncio.current_task(), self._floor
+        gives_place = floor.resting < MOST_RESTING
+        floor.resting += gives_place
+        if gives_place:
+            self._give_place_back(task)
+        try:
+            if trial.strikes:
+                self._troubled.add(task)
+                await self._make_room()
+            yield
+        finally:
+            floor.resting -= gives_place
+        if gives_place:
+            await floor.places.acquire()
+            self._placed.add(task)
+
+    async def _make_room(self) -> None:
+        """Lets the batch's next chunk begin where nothing but candidates in trouble is left of this one."""
+        hold = self._hold
+        if not hold.fed or self._set_aside or not hold.tasks <= self._troubled:
+            return
+        self._set_aside = True
+        try:
+            await self._floor.store.set_aside(hold.job, self._floor.owner)
+        except StoreError as error:
+            self._set_aside = False
+            logger.info("a chunk is not set aside: %s", error.loggable, extra={"code": error.code})
+
+    async def _probe(self) -> Usage | None:
+        """Asks the judge about a candidate of the batch that it has rated before."""
+        try:
+            candidate = await self._floor.store.find_scored(self._work.job.batch)
+        except StoreError:
+            return None
+        # With the worker's own judge: a provider's batch has its reply already.
+        return None if candidate is None else await probe_with(self._work, candidate, self._floor.instruments)
+
     def _give_place_back(self, task: asyncio.Task[None] | None) -> None:
         """Once, however the task ends: one that is cancelled before it begins never runs."""
         if task in self._placed:
@@ -152,10 +207,19 @@ class ChunkRun:
             return Finished(work.job, entry, None, Failure(code=DEAD_LETTER, detail=detail))
         try:
             finished = await attempt(
-                work, entry, candidate, self._instruments, patience=floor.patience, touched=self._hold.touched
+                work,
+                entry,
+                candidate,
+                self._instruments,
+                hold=self._hold,
+                retries=floor.retries,
+                probe=self._probe,
+                resting=self._resting,
             )
         except Pause as pause:
             await self._pause(pause.error.code, pause.error.detail)
+            return None
+        if finished is None:
             return None
         if finished.failure is None or finished.failure.code != REFUSED:
             floor.doubts.took(work.job.batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from app.batch_ports import BatchFilter, BatchStore, JobQueue, KeyedAnswer
@@ -17,11 +18,11 @@ from app.batches.provider_run import ProviderRun
 from app.batches.queue_limits import QueueLimits
 from app.batches.spool import Spool
 from app.batches.summaries import Summaries
-from app.domain.batch import Batch, BatchOptions, Counts, ItemResult
+from app.domain.batch import Batch, BatchOptions, BatchUsage, Counts, ItemResult
 from app.domain.dialogue import Limits
 from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
 from app.domain.estimate import EstimateReport
-from app.domain.evaluation import Usage
+from app.domain.rubric import split_name
 from app.domain.summary import Summary
 from app.pipeline import Instruments
 from app.ports import CallCache
@@ -88,6 +89,9 @@ class BatchDesk:
         if intake.options.mode == "provider-batch" and self._provider is None:
             detail = f"the judge {self._instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
             raise InvalidRequest(detail, pointer="/mode")
+        # Pinned, so that every candidate is judged by one version, whatever is installed by then.
+        rubric = self._instruments.rubrics.get(intake.options.rubric)
+        intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
         unit_cost_usd = await admit(intake, self._instruments)
         await self._require_room(project, intake.candidates)
         # Made here rather than read back: a worker may be at it before the caller hears of it, and a replay says the
@@ -129,6 +133,10 @@ class BatchDesk:
     ) -> builtins.list[Batch]:
         """Batches, newest first; `after` is (created_at, id) of the last one of the page before."""
         return await self._store.list(project, wanted, after=after, limit=limit)
+
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        """Of each name, system and rubric the newest completed batch with the one before it, the newest first."""
+        return await self._store.newest_pairs(project, wanted, limit=limit)
 
     async def pause(self, project: str, batch_id: str) -> Batch:
         """The batch, paused. Raises BatchFinished."""
@@ -215,16 +223,18 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
         name=options.name,
         status="queued",
         mode=options.mode,
-        rubric=options.rubric,
+        rubric=split_name(options.rubric)[0],
+        rubric_version=split_name(options.rubric)[1],
         path=options.path,
         relevance=options.relevance,
         judge=options.judge,
         budget_usd=options.budget_usd,
+        deadline_hours=options.running_hours,
         counts=Counts(total=total, queued=total, scored=0, partial=0, failed=0),
         progress=0.0,
         rate_per_second=None,
         estimated_end=None,
-        usage=Usage(),
+        usage=BatchUsage(),
         signature=None,
         metadata=options.metadata,
         created_at=now,

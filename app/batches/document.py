@@ -8,8 +8,11 @@ from typing import Any, NoReturn, Protocol
 
 from app.domain.batch import BatchItem, BatchOptions
 from app.domain.dialogue import Limits
+from app.domain.errors import RubricRequired
+from app.domain.evaluation import texts_of
 from app.domain.json_stream import Element, IsAList, Member, TooLarge, Window, read_object
 from app.domain.model import pointer
+from app.domain.plain_text import is_korean
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
 
@@ -77,6 +80,7 @@ class Draft:
         self._limits = limits
         self._candidates = 0
         self._ready: list[Numbered] = []
+        self._korean: list[int] = []
         self._faults: list[tuple[str, str]] = []
 
     def set_options(self, value: Any) -> None:
@@ -98,8 +102,17 @@ class Draft:
         self._candidates += len(item.responses or ("",))
         if self._candidates > self._limits.batch_items:
             self.stop(f"/{ITEMS}", f"a batch may have at most {self._limits.batch_items} candidates")
+        self._note_language(number, item)
         if not self._faults:
             self._ready.append(Numbered(number, item))
+
+    def _note_language(self, number: int, item: BatchItem) -> None:
+        """Whether the item needs a rubric to be named shows once the options are read, which may come last."""
+        named = self.options is not None and "rubric" in self.options.model_fields_set
+        if named or len(self._korean) >= MOST_FAULTS:
+            return
+        if is_korean(texts_of(item.context, item.responses or (item.response or "",))):
+            self._korean.append(number)
 
     def stop_large(self, where: str, note: str = "") -> NoReturn:
         """Raises InvalidDocument for a value that is larger than any may be."""
@@ -117,9 +130,11 @@ class Draft:
             raise InvalidDocument(self._faults[:MOST_FAULTS])
 
     def finish(self) -> None:
-        """Raises InvalidDocument where anything is wrong."""
+        """Raises InvalidDocument where anything is wrong, RubricRequired where the options must name a rubric."""
         if self._faults:
             raise InvalidDocument(self._faults)
+        if self._korean and self.options is not None and "rubric" not in self.options.model_fields_set:
+            raise RubricRequired([f"/{ITEMS}/{number}" for number in self._korean])
 
     def collect(self) -> list[Numbered]:
         """The items that came in since the last call."""

@@ -215,7 +215,7 @@ def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
         yield "The judge makes no outside calls, so it costs nothing."
     else:
         yield "Tokens are estimated from the prompts' characters, rather too many than too few."
-        yield "Every first reply is valid: a reply that is not costs one more call."
+        yield "Every first reply is valid: a reply that is not costs one call more, or a few."
         if bill.cost_usd is None:
             yield "The price of the judge's model is not known, so no cost can be told."
     if options.integrity == "judge-twice" and bill.calls:

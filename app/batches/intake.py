@@ -104,9 +104,9 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
     async for chunk in chunks:
         for piece in pieces(chunk):
             digest.update(piece)
-            await keep(reader.feed(piece))
-            await asyncio.sleep(0)
-    await keep(reader.close())
+            # In a thread: a single item may be as large as a whole body elsewhere.
+            await keep(await asyncio.to_thread(reader.feed, piece))
+    await keep(await asyncio.to_thread(reader.close))
     await spool.flush()
     return Intake(reader.options, tally.items, tally.candidates, tally.characters, digest.hexdigest(), spool)
 

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.batch_ports import BatchStore, Committed, Finished, Job, JobQueue, QueueUnavailable
+from app.batch_ports import CHUNK_SIZE, BatchStore, Committed, Finished, Job, JobQueue, QueueUnavailable
 from app.batches.erasure import forget_calls
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError
@@ -24,6 +24,12 @@ GATHER_SECONDS = 0.05
 """How long a transaction waits for company: it costs milliseconds of CPU, whatever it holds. Where nothing else is in
 hand nobody is to come, and it does not wait: the last results of a batch."""
 
+FEEDING = 3
+"""Chunks whose candidates are being begun, in turns: of several batches, where several have work."""
+
+FEWEST_AHEAD = 2
+"""Candidates of a chunk that may be begun between two transactions, however many chunks there are."""
+
 MOST_AT_ONCE = 200
 """Results of one transaction."""
 
@@ -34,10 +40,15 @@ class Hold:
     candidate was begun; `tasks` are those in hand. `closed`: the lease goes back, with the last results or after them.
 
     `touched` are the call cache's keys of every outside call that its candidates asked for; `erased`: some of the
-    candidates are.
+    candidates are. `begun` candidates were begun, and the store knows of `permitted`: were this worker to die, it would
+    count those of them without a result as spent. `told` is how many it would.
     """
 
     job: Job
+    permitted: int = CHUNK_SIZE
+    begun: int = 0
+    told: int = 0
+    cut: int = 0
     stopped: bool = False
     lost: bool = False
     fed: bool = False
@@ -50,10 +61,15 @@ class Hold:
         self.stopped = True
 
     def cut_off(self) -> None:
-        """Ends what runs for the chunk."""
+        """Ends what runs for the chunk. What was begun then counts as spent."""
         self.stopped = True
         for task in self.tasks:
+            self.cut += task.cancelling() == 0
             task.cancel()
+
+    def in_hand_after(self, delivered: int) -> int:
+        """Candidates begun and not delivered once so many more are."""
+        return max(0, len(self.tasks) - delivered)
 
     def lose(self) -> None:
         """The same where the chunk is not this worker's any more: its results would be refused."""
@@ -63,7 +79,8 @@ class Hold:
 
 @dataclass
 class Delivery:
-    """One result, or the closing of one chunk, with the future that tells its sender that it is committed."""
+    """One result, the closing of one chunk, or neither (then the store is only told of what is to be begun), with the
+    future that tells its sender that it is committed."""
 
     finished: Finished | None
     closed: Job | None
@@ -75,6 +92,8 @@ class Ledger:
 
     A result counts as delivered only once its transaction is committed; while the store is away it is held and tried
     again, so a worker that outlives the trouble loses nothing.
+
+    With each transaction the store is told how many candidates may be begun until the next one: `ahead` in all.
     """
 
     def __init__(
@@ -85,6 +104,7 @@ class Ledger:
         *,
         owner: str,
         lease_seconds: float,
+        ahead: int = FEEDING * CHUNK_SIZE,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._store = store
@@ -92,6 +112,7 @@ class Ledger:
         self._cache = cache
         self._owner = owner
         self._lease_seconds = lease_seconds
+        self._ahead = ahead
         self._sleep = sleep
         self._holds: dict[Job, Hold] = {}
         self._waiting: list[Delivery] = []
@@ -103,10 +124,27 @@ class Ledger:
         """Chunks that this worker holds."""
         return len(self._holds)
 
+    @property
+    def first(self) -> int:
+        """Candidates of a chunk that may be begun before the store is told of any: it is told of these by the claim."""
+        return max(FEWEST_AHEAD, self._ahead // FEEDING)
+
     def hold(self, job: Job) -> Hold:
-        """Registers a chunk that was just leased."""
-        self._holds[job] = Hold(job)
+        """Registers a chunk that was just leased, with `first` candidates that may be begun."""
+        self._holds[job] = Hold(job, permitted=self.first, told=self.first)
         return self._holds[job]
+
+    async def permit(self, hold: Hold) -> None:
+        """Returns once the store knows that one more candidate of the chunk may be begun, or the chunk is stopped."""
+        while hold.begun >= hold.permitted and not hold.stopped:
+            await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
+
+    async def watch(self) -> None:
+        """Looks which batches were stopped or erased meanwhile, and ends what runs for them."""
+        if self._holds:
+            asked = dict(self._holds)
+            told = await self._store.find_halted(list(asked))
+            self._heed(told, [hold for hold in asked.values() if not hold.closed])
 
     def works_on(self, job: Job) -> bool:
         """Whether this worker is at the chunk, even where its lease ran out while the store was away: it goes on."""
@@ -185,12 +223,32 @@ class Ledger:
         finished = [one.finished for one in group if one.finished is not None]
         closed = [one.closed for one in group if one.closed is not None]
         closed += self._find_ended(finished)
-        told = await self._persist(finished, closed)
+        begun, permitted = self._plan(finished, closed)
+        told = await self._persist(finished, closed, begun)
+        for job, count in permitted.items():
+            if hold := self._holds.get(job):
+                hold.permitted, hold.told = count, begun.get(job, hold.told)
         self._heed(told, list(self._holds.values()))
         for delivery in group:
             if not delivery.committed.done():
                 delivery.committed.set_result(None)
         await enqueue(self._queue, told.ready)
+
+    def _plan(self, finished: Sequence[Finished], closed: Sequence[Job]) -> tuple[dict[Job, int], dict[Job, int]]:
+        """What the store is to be told of begun candidates, by chunk, and how many may have been begun in all then."""
+        delivered = Counter(one.job for one in finished)
+        begun, permitted = dict[Job, int](), dict[Job, int]()
+        feeding = sum(not hold.fed and job.chunk >= 0 for job, hold in self._holds.items())
+        share = max(FEWEST_AHEAD, self._ahead // max(1, feeding))
+        for job, hold in self._holds.items():
+            if job in closed:
+                begun[job] = hold.cut
+            elif job.chunk >= 0 and not hold.closed and not hold.lost:
+                ahead = 0 if hold.fed or hold.stopped else share
+                permitted[job], count = hold.begun + ahead, hold.in_hand_after(delivered[job]) + ahead
+                if count != hold.told:
+                    begun[job] = count
+        return begun, permitted
 
     def _find_ended(self, finished: Sequence[Finished]) -> list[Job]:
         """Chunks whose last results these are: they are closed in the same transaction, which saves them another."""
@@ -201,32 +259,34 @@ class Ledger:
             hold.closed = True
         return [hold.job for hold in ended]
 
-    async def _persist(self, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+    async def _persist(
+        self, finished: Sequence[Finished], closed: Sequence[Job], begun: Mapping[Job, int]
+    ) -> Committed:
         try:
-            return await self._insist(finished, closed)
+            return await self._insist(finished, closed, begun)
         except Exception:
             if not finished:
                 raise
             logger.exception("results cannot be written together, and are written one by one")
         # One that cannot be written must not hold up all others, and be judged again and again.
         told = [await self._persist_alone(one) for one in finished]
-        return merge([*told, await self._insist((), closed)])
+        return merge([*told, await self._insist((), closed, begun)])
 
     async def _persist_alone(self, one: Finished) -> Committed:
         """The result, or where it cannot be written a failure in its place."""
         try:
-            return await self._insist([one], ())
+            return await self._insist([one], (), {})
         except Exception:
             about = {"batch_id": one.job.batch, "position": one.entry.position, "code": INTERNAL.code}
             logger.exception("a result cannot be written", extra=about)
-        return await self._insist([replace(one, record=None, failure=INTERNAL)], ())
+        return await self._insist([replace(one, record=None, failure=INTERNAL)], (), {})
 
-    async def _insist(self, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+    async def _insist(self, finished: Sequence[Finished], closed: Sequence[Job], begun: Mapping[Job, int]) -> Committed:
         """Until the store is back."""
         wait_seconds = 0.1
         while True:
             try:
-                return await self._store.commit(self._owner, finished, closed)
+                return await self._store.commit(self._owner, finished, closed, begun)
             except StoreError as error:
                 logger.warning("results wait for the store: %s", error.loggable, extra={"code": error.code})
             await self._sleep(wait_seconds * random.uniform(0.5, 1))  # noqa: S311 - spreads load
@@ -247,6 +307,8 @@ class Ledger:
         for hold in holds:
             if hold.job in told.stopped:
                 hold.stop()
+            if hold.job in told.cancelled:
+                hold.cut_off()
             if hold.job in told.erased:
                 hold.erased = True
             if hold.job in told.lost:
@@ -262,6 +324,7 @@ def merge(told: Iterable[Committed]) -> Committed:
         stopped=frozenset().union(*(one.stopped for one in each)),
         ready=[job for one in each for job in one.ready],
         erased=frozenset().union(*(one.erased for one in each)),
+        cancelled=frozenset().union(*(one.cancelled for one in each)),
     )
 
 

@@ -28,13 +28,14 @@ class Summaries:
 
     async def summarize(self, project: str, batch: Batch) -> Summary:
         """The summary of the results that there are now. Raises UnknownRubric where its rubric is gone."""
-        rubric = self._rubrics.get(batch.rubric)
+        rubric = self._rubrics.nearest(batch.rubric_name)
         return (await self._sum(project, [(batch, rubric)]))[batch.id]
 
     async def summarize_all(self, project: str, batches: Sequence[Batch]) -> dict[str, Summary]:
         """The summaries by batch, without those whose rubric is gone."""
-        known = {rubric.id: rubric for rubric in self._rubrics.list()}
-        return await self._sum(project, [(batch, known[batch.rubric]) for batch in batches if batch.rubric in known])
+        known = {rubric.id for rubric in self._rubrics.list()}
+        found = [(batch, self._rubrics.nearest(batch.rubric_name)) for batch in batches if batch.rubric in known]
+        return await self._sum(project, found)
 
     async def _sum(self, project: str, asked: Sequence[tuple[Batch, Rubric]]) -> dict[str, Summary]:
         ids = [batch.id for batch, _ in asked]

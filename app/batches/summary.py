@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 from math import sqrt
 
 from app.batch_ports import Scored
-from app.domain.batch import Batch, Counts
+from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import AspectSummary, Coverage, Intervals, MeanEstimate, Spread, Summary
 from app.domain.tally import AspectTally, Moments, Tally
@@ -34,6 +34,7 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         name=batch.name,
         status=batch.status,
         rubric=batch.rubric,
+        rubric_version=batch.rubric_version,
         counts=count_statuses(tally, batch.counts.total),
         coverage=cover(rubric, tally, batch.counts.total),
         aspects={
@@ -85,7 +86,8 @@ def count_statuses(tally: Tally, total: int) -> Counts:
         queued=max(0, total - tally.results),
         scored=tally.statuses["scored"],
         partial=tally.statuses["partial"],
-        failed=tally.statuses["failed"],
+        failed=tally.statuses["failed"] - tally.failures[EXPIRED.code],
+        expired=tally.failures[EXPIRED.code],
     )
 
 

@@ -14,9 +14,9 @@ from app.batches.chunk import ChunkRun, Floor
 from app.batches.doubts import Doubts
 from app.batches.ending import end_batch
 from app.batches.erasure import settle_erasures
-from app.batches.ledger import Ledger, enqueue
-from app.batches.patience import Patience
+from app.batches.ledger import FEEDING, Ledger, enqueue
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
+from app.batches.retries import RetryPolicy
 from app.cancellation import cancel_for_good, end_once, end_tasks
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError, UnknownRubric
@@ -33,6 +33,9 @@ PATIENCE_SECONDS = 10.0
 RENEWALS = 4
 """Within the time of a lease, so that one that comes late or fails costs nothing."""
 
+WATCH_SECONDS = 0.5
+"""Between two looks at whether a batch was cancelled or erased: its calls are to end within a second."""
+
 STOP_SECONDS = 12.0
 """What is in hand may finish for so long after a stop; a whole stop is to take less than 25 s."""
 
@@ -41,9 +44,6 @@ HAND_BACK_SECONDS = 4.0
 
 TIDY_SECONDS = 2.0
 """Between two looks at what erased and finished batches left elsewhere."""
-
-FEEDING = 3
-"""Chunks whose candidates are being begun, in turns: of several batches, where several have work."""
 
 SPARE = 1.5
 """Candidates in hand for each judge call in flight: the others are being prepared or committed."""
@@ -95,7 +95,9 @@ class BatchWorker:
         self._hand_back_seconds = hand_back_seconds
         self._sleep = sleep
         self._window = window_of(concurrency)
-        self._ledger = Ledger(store, queue, cache, owner=owner, lease_seconds=lease_seconds, sleep=sleep)
+        self._ledger = Ledger(
+            store, queue, cache, owner=owner, lease_seconds=lease_seconds, ahead=concurrency, sleep=sleep
+        )
         places = places_of(concurrency)
         self._floor = Floor(
             owner=owner,
@@ -103,7 +105,7 @@ class BatchWorker:
             ledger=self._ledger,
             instruments=instruments,
             telemetry=telemetry,
-            patience=Patience(sleep=sleep),
+            retries=RetryPolicy(sleep=sleep),
             places=asyncio.Semaphore(places),
             outbox=asyncio.Semaphore(places),
             alone=asyncio.Lock(),
@@ -120,7 +122,14 @@ class BatchWorker:
         """
         self._stopping = False
         work = asyncio.create_task(self._queue.work(self._take, FEEDING))
-        parts = (self._ledger.run(), self._renew(), self._sweep(), self._tidy(), *(chore() for chore in self._chores))
+        parts = (
+            self._ledger.run(),
+            self._renew(),
+            self._watch(),
+            self._sweep(),
+            self._tidy(),
+            *(chore() for chore in self._chores),
+        )
         loops = [asyncio.create_task(part) for part in parts]
         async with AsyncExitStack() as ending:
             # Done from the last to the first, each whatever comes of those before it.
@@ -146,6 +155,7 @@ class BatchWorker:
                 run.cancel()
             await self._wait_for_runs(self._hand_back_seconds)
             await cancel_for_good(self._runs)
+            await self._floor.retries.close()
 
     async def _wait_for_runs(self, seconds: float) -> None:
         if self._runs:
@@ -176,7 +186,7 @@ class BatchWorker:
         if self._ledger.works_on(job):
             # Its lease ran out and it was put on the queue again. This worker goes on with it, and renews.
             return
-        work = await self._store.claim(job, self._floor.owner, self._lease_seconds)
+        work = await self._store.claim(job, self._floor.owner, self._lease_seconds, self._ledger.first)
         if work is None:
             return
         hold = self._ledger.hold(job)
@@ -218,9 +228,18 @@ class BatchWorker:
             except StoreError as error:
                 logger.warning("leases wait for the store: %s", error.loggable, extra={"code": error.code})
 
+    async def _watch(self) -> None:
+        while True:
+            await self._sleep(WATCH_SECONDS)
+            try:
+                await self._ledger.watch()
+            except StoreError as error:
+                logger.debug("what was stopped is not known: %s", error.loggable)
+
     async def _sweep(self) -> None:
         while True:
             try:
+                await enqueue(self._queue, await self._store.expire())
                 await enqueue(self._queue, await self._store.sweep(self._window, PATIENCE_SECONDS))
                 await self._report()
             except StoreError as error:

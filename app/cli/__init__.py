@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -69,6 +70,17 @@ def saiten(context: click.Context) -> None:
     """Saiten (採点 · 채점) scores what dialogue systems say in Japanese and Korean."""
     if context.invoked_subcommand not in SERVING:
         require_output()
+        name_unknown_settings()
+
+
+def name_unknown_settings() -> None:
+    """Says on standard error which variables are no settings: a mistyped one would else be passed over in silence."""
+    if not any(name.upper().startswith("SAITEN_") for name in os.environ):
+        return
+    from app.settings import find_unknown
+
+    if unknown := find_unknown(os.environ):
+        click.echo(f"saiten: {unknown}", err=True)
 
 
 def main() -> None:

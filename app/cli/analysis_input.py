@@ -10,7 +10,7 @@ from typing import IO
 
 from app.analysis.formats import MARK, read_array, read_csv, read_ndjson
 from app.analysis.observations import Observations
-from app.analysis.reading import FILE_BOUNDS, GivenUp, ObservationReader
+from app.analysis.reading import FILE_BOUNDS, ObservationReader
 from app.cli.items import InvalidItems, shorten_faults
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.lines import InvalidLines
@@ -45,7 +45,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
     except InvalidLines as error:
         places = [f"{name}: {error.noun} {number}: {what}" for number, what in error.faults]
         further = map(printable, hints(error, request, rubrics, opening))
-        told = shorten_faults(places, error.total, given_up=isinstance(error, GivenUp))
+        told = shorten_faults(places, error.total, given_up=error.stopped)
         raise InvalidItems("\n".join([told, *further])) from None
     except StrictJSONError as error:
         raise InvalidItems(f"{name}: {error}") from None

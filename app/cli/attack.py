@@ -106,6 +106,8 @@ async def run(
     from app.cli.attacking import count_dialogues, score_attacks
 
     settings = read_settings()
+    if url is None:
+        settings.check_judge()
     if url is None and settings.judge_kind == "lexical":
         click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     with open_progress() as bar:

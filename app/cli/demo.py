@@ -33,7 +33,7 @@ PRIVATE = "demo.db"
 NEXT = """
 These scores come from the embedded lexical judge: a baseline and a smoke test, not an LLM judge. Next:
   an LLM judge        OPENAI_API_KEY=sk-… {saiten} serve
-  a local LLM judge   OPENAI_API_KEY=any OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… {saiten} serve
+  a local LLM judge   OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… {saiten} serve (docs/judges.md)
   the English path    DEEPL_API_KEY=… (with either)
   blended relevance   make install (brings PyTorch, which is large)
   thousands at once   POST /v1/batches; README.md, "Score thousands"

@@ -48,10 +48,6 @@ async def finish(place: There, run: DemoRun, batch: Batch) -> ScoredRun:
         body = to_ndjson([rating.model_dump(mode="json", exclude_unset=True) for rating in ratings])
         headers = {"Content-Type": "application/x-ndjson"}
         await ask(place.client, "POST", "/v1/ratings", content=body, headers=headers)
-        # It would follow by itself, but this service does not live that long.
-        asked = json.dumps({"batch": batch.id}).encode()
-        headers = {"Content-Type": "application/json"}
-        await ask(place.client, "POST", "/v1/analyses/correlation", content=asked, headers=headers)
     answer = await ask(place.client, "GET", f"/v1/batches/{batch.id}/summary")
     return describe(done, understand(Summary, answer.content))
 

@@ -195,9 +195,9 @@ def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> Candidate:
     refuse_covered(value)
     ids = {name_of(value, field) for field in ("id", "item")} - {None}
     fields = {name: given for name, given in value.items() if name not in {"id", "item"}}
-    request = validate(EvaluationRequest, {"rubric": rubric.id, **fields}, limits)
-    if request.rubric != rubric.id:
-        raise Unfit(f"names the rubric {request.rubric}, and {rubric.id} is being exported")
+    request = validate(EvaluationRequest, {"rubric": rubric.name, **fields}, limits)
+    if request.rubric not in (rubric.id, rubric.name):
+        raise Unfit(f"names the rubric {request.rubric}, and {rubric.name} is being exported")
     ids |= {request.metadata[ITEM]} if ITEM in request.metadata else set()
     if len(ids) != 1 or "" in ids:
         raise Unfit("has two ids" if len(ids) > 1 else 'needs an "id", by which the ratings name it')

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,14 @@ class GateCommand(click.Command):
 @click.option(
     "--url", metavar="URL", help="A running service; its key comes from SAITEN_API_KEY. Without it this process scores."
 )
+@click.option(
+    "--judge",
+    "judge_kind",
+    type=click.Choice(["openai", "lexical"]),
+    help="Which judge rates (SAITEN_JUDGE). Where CI is set, lexical rates only if it is named here.",
+)
+@click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, for a file of items (0).")
+@click.option("--max-tokens", type=click.IntRange(1), help="Longest reply of the judge, for a file of items (2048).")
 @click.option("--name", metavar="NAME", help="Name of the batch that a file of items becomes.")
 @click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
@@ -85,7 +94,11 @@ class GateCommand(click.Command):
 @click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give scoring up after so long.")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="Most that the judge may cost, each batch.")
-@click.option("--test", type=click.Choice(["auto", "paired", "unpaired"]), help="Pair by item id (auto).")
+@click.option(
+    "--test",
+    type=click.Choice(["auto", "paired", "unpaired"]),
+    help="Pairs by item id (auto), or all items of both runs.",
+)
 @click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
@@ -96,6 +109,9 @@ class GateCommand(click.Command):
 @click.option("--json", "as_json", is_flag=True, help="Print the answer of POST /v1/gates.")
 def command(
     config: str | None,
+    judge_kind: str | None,
+    temperature: float | None,
+    max_tokens: int | None,
     max_drop: tuple[str, ...],
     min_mean: tuple[str, ...],
     junit: str | None,
@@ -119,15 +135,25 @@ def command(
     given = {key: value for key, value in options.items() if value is not None}
     if rules := read_rules(min_mean, max_drop):
         given["rules"] = rules
-    settings = make_settings(read_gate_file(config), given, NAME if config is None else config)
+    table = read_gate_file(config)
+    judge = {"temperature": temperature, "max_tokens": max_tokens}
+    if judge := {key: value for key, value in judge.items() if value is not None}:
+        own = table.get("judge", {})
+        table["judge"] = {**own, **judge} if isinstance(own, dict) else own
+    settings = make_settings(table, given, NAME if config is None else config)
     require_use(settings, junit, markdown, save, record)
-    report = run(Job(settings, save=save, record=record))
+    report = run(Job(settings, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
     try:
         # First: what a CI picks up must be there, even if nobody reads what is shown.
         write_reports(report, junit, markdown)
     finally:
         show(report, as_json=as_json)
     raise click.exceptions.Exit(EXITS[report.verdict])
+
+
+def is_ci(environment: Mapping[str, str]) -> bool:
+    """Whether this is a CI job: every CI service sets CI."""
+    return environment.get("CI", "").strip().lower() not in {"", "0", "false"}
 
 
 def require_use(

@@ -14,7 +14,7 @@ from app.domain.analysis_request import GateTerms
 from app.domain.batch import BatchName
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
-from app.domain.model import Finite, Id
+from app.domain.model import Finite, RubricName
 from app.domain.validation import InvalidDocument, validate
 
 NAME = "saiten.toml"
@@ -33,7 +33,7 @@ class GateSettings(GateTerms):
     candidate: str | None = None
     baseline: str | None = None
     name: BatchName | None = None
-    rubric: Id = "ja-dialogue"
+    rubric: RubricName = "ja-dialogue"
     path: PathChoice = "source"
     relevance: bool = True
     judge: JudgeOptions = Field(default_factory=JudgeOptions)

@@ -10,12 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.analysis.gate_rules import tell_p
-from app.analysis.markdown import VOID, has_moved, name_measure
+from app.analysis.gate_rules import stands_still, tell_p
+from app.analysis.markdown import VOID, has_moved, name_measure, show_size
 from app.cli.output import DASH, LEFT, console
 from app.cli.reports import figure
 from app.domain.comparison import Comparison, GateReason, GateReport, Measure
 from app.domain.plain_text import printable
+from app.domain.reliability import remark
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -39,7 +40,8 @@ def print_gate(report: GateReport, *, on: Console | None = None) -> None:
     target.print(Text(headline(report), style=STYLES[report.verdict]))
     moved = has_moved(report)
     for reason in report.reasons:
-        print_reason(reason, on=target, void=moved and reason.about == "rule")
+        remarked = reason.model_copy(update={"detail": reason.detail + remark(report.reliability, reason.aspect)})
+        print_reason(remarked, on=target, void=moved and reason.about == "rule")
     if moved:
         target.print(Text(VOID))
     if report.comparison is not None:
@@ -88,7 +90,7 @@ def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Ta
     for name, measure in measures.items():
         cells = [
             printable(name_measure(name, measure)),
-            tell_n(measure),
+            show_size(measure),
             f"{figure(measure.baseline_mean, '.2f')} → {figure(measure.candidate_mean, '.2f')}",
             tell_difference(measure),
             DASH
@@ -107,13 +109,7 @@ def tell_verdict(measure: Measure) -> str:
         return DASH
     if measure.verdict != "inconclusive":
         return measure.verdict
-    # Without any spread all differ by the same: by nothing, here.
-    return "same" if measure.difference == 0 and measure.standard_error == 0 else "no change shown"
-
-
-def tell_n(measure: Measure) -> str:
-    """`60` pairs; `60, 58` unpaired."""
-    return f"{measure.n:,}" if measure.test == "wilcoxon" else f"{measure.n_baseline:,}, {measure.n_candidate:,}"
+    return "same" if stands_still(measure) else "no change shown"
 
 
 def tell_difference(measure: Measure) -> str:

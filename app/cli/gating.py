@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import click
 from app.analysis.comparison import cover_aspects
 from app.analysis.gate import conclude, judge_coverage, judge_gate, share_verdicts, tell_judge
 from app.analysis.gate_plan import plan
+from app.analysis.markdown import uses_lexical
 from app.cli.gate_file import GateSettings
 from app.cli.items import InvalidItems
 from app.cli.judge_reference import Reference
@@ -22,36 +23,53 @@ from app.domain.analysis_request import GateRequest
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport, Run
 from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.errors import SaitenError
+from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
-from app.domain.rubric import Rubric
+from app.domain.plain_text import printable
+from app.domain.rubric import Rubric, split_name
+from app.domain.signature import read_signature
 from app.domain.validation import validate
+from app.meta.reliabilities import asked_of, attach_states
 from app.meta.runs import scales_of
 from app.settings import read_settings
+
+LEXICAL_HINT = (
+    "set OPENAI_API_KEY or OPENAI_BASE_URL for an LLM judge (is a secret of this job missing?), or allow it with"
+    " --judge lexical"
+)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked. `save` and `record` are files for the candidate's results; with `record` nothing is compared."""
+    """What is asked. `save` and `record` are files for the candidate's results; with `record` nothing is compared.
+    `judge` is the only kind of judge that may have rated, where it is given; `ci` is whether this is a CI job."""
 
     settings: GateSettings
     save: str | None = None
     record: str | None = None
+    judge: str | None = None
+    ci: bool = False
+
+    @property
+    def refuses_lexical(self) -> bool:
+        return self.judge == "openai" or (self.ci and self.judge is None)
 
 
 async def run_gate(job: Job, told: Progress) -> GateReport:
     """The verdict. The judge is checked first: where it moved, scores that were taken afterwards say nothing."""
     settings = job.settings
-    async with open_place(settings.url) as place:
+    async with open_place(settings.url, job.judge) as place:
         # Both are looked up before anything is scored: `latest:` must not find the candidate itself, and a mistake
         # should not cost a run.
         candidate = await find(place, settings.candidate or "", "candidate", settings)
         baseline = None
         if settings.baseline is not None and job.record is None:
             baseline = await find(place, settings.baseline, "baseline", settings)
+        settings = await keep_version(place, candidate, baseline, settings)
+        job = replace(job, settings=settings)
         await check_plan(place, job, candidate, baseline)
-        if isinstance(candidate, Items) or isinstance(baseline, Items):
-            name_judge(settings)
+        if isinstance(candidate, Items) or isinstance(baseline, Items) or settings.check_judge:
+            name_judge(await place.judge_kind(), job)
         check = await check_judge(place, job, candidate) if settings.check_judge else None
         try:
             async with asyncio.timeout(settings.timeout_seconds):
@@ -60,13 +78,45 @@ async def run_gate(job: Job, told: Progress) -> GateReport:
         except TimeoutError:
             limit = f"{settings.timeout_seconds:g} s"
             raise SaitenError(f"not everything was scored within {limit}; what was begun is cancelled") from None
-        return await judge(place, job, tried, before, check)
+        report = await judge(place, job, tried, before, check)
+    if uses_lexical(report) and job.refuses_lexical:
+        raise SettingsInvalid(f"these results are the lexical judge's, a baseline; {LEXICAL_HINT}")
+    return report
 
 
-def name_judge(settings: GateSettings) -> None:
-    """Says which judge will rate, where that is none to trust: a key may be missing from this job's secrets."""
-    if settings.url is None and read_settings().judge_kind == "lexical":
-        click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+async def keep_version(place: Place, candidate: Found, baseline: Found | None, settings: GateSettings) -> GateSettings:
+    """The settings with the baseline's version of the rubric, said once, where items are to be scored and no version is
+    named: a version that came with an upgrade is no change of the candidate."""
+    if not isinstance(candidate, Items) or baseline is None or isinstance(baseline, Items):
+        return settings
+    before = baseline.rubric_name if isinstance(baseline, Batch) else name_rubric(baseline)
+    rubric_id, version = split_name(before)
+    named = options_of(candidate, settings).get("rubric")
+    if version is None or named not in {None, rubric_id}:
+        return settings
+    newest, kept = await place.rubric(named or settings.rubric), await place.rubric(before)
+    if before == newest.name or before != kept.name:  # or that version is not there any more
+        return settings
+    click.echo(f"rubric: {before}, as the baseline; --rubric {newest.name} asks for the newest", err=True)
+    return settings.model_copy(update={"rubric": before})
+
+
+def name_rubric(run: Run) -> str:
+    """The rubric that the signatures of a run name, with its version; empty where they name several, or none."""
+    names = {read_signature(signature).get("rubric", "") for signature in run.signatures}
+    return names.pop() if len(names) == 1 else ""
+
+
+def name_judge(kind: str, job: Job) -> None:
+    """Says which judge will rate, where that is none to trust. Raises SettingsInvalid where it may not, before anything
+    is scored: a secret may be missing from this job."""
+    if kind != "lexical":
+        if job.judge == "lexical":
+            raise SettingsInvalid(f"--judge lexical: this service's judge is {printable(kind[:32]) or 'not known'}")
+        return
+    if job.refuses_lexical:
+        raise SettingsInvalid(f"the lexical judge, a baseline, would rate here; {LEXICAL_HINT}")
+    click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
 
 
 async def judge(
@@ -103,7 +153,9 @@ async def gate(
         return await place.gate(request)
     tried = await run_of(place, candidate)
     before = await run_of(place, baseline) if baseline is not None else None
-    return judge_gate(tried, before, settings.rules, judge=check, **common)
+    report = judge_gate(tried, before, settings.rules, judge=check, **common)
+    # Of files nobody can say here whether people rated what their judge rates.
+    return attach_states(report, dict.fromkeys(asked_of(report), "unknown"))
 
 
 def tell_coverage(run: Run, check: JudgeCheck | None, settings: GateSettings) -> GateReport:
@@ -155,7 +207,7 @@ def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
     if isinstance(found, Items):
         own = options_of(found, settings)
     elif isinstance(found, Batch):
-        own = found.model_dump()
+        own = {**found.model_dump(), "rubric": found.rubric_name}
     return {name: own.get(name, default) for name, default in settings.model_dump(include=ASKED).items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +14,8 @@ from pydantic import Field
 from app.domain.batch import BatchOptions, ItemId
 from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 from app.domain.dialogue import Limits
-from app.domain.evaluation import EvaluationRequest
+from app.domain.errors import RubricRequired
+from app.domain.evaluation import EvaluationRequest, require_rubric
 from app.domain.model import pointer
 from app.domain.plain_text import printable
 from app.domain.redaction import is_covered
@@ -46,9 +47,12 @@ class InvalidItems(click.ClickException):
         click.echo(f"saiten: {self.message}", file=file, err=file is None)
 
 
-def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Item]:
+def read_items(
+    path: str, defaults: dict[str, Any], limits: Limits, *, judge: Mapping[str, Any] | None = None
+) -> list[Item]:
     """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item and field.
 
+    `defaults` are for items that do not name them, `judge` the same for the options in an item's `judge`.
     All or nothing: a run that leaves out what it could not read has another denominator than it says.
     """
     body = read_bytes(path)
@@ -62,8 +66,13 @@ def read_items(path: str, defaults: dict[str, Any], limits: Limits) -> list[Item
             continue
         try:
             refuse_covered(value)
-            requests.append(validate(Item, {**defaults, **value}, limits))
-        except InvalidDocument as error:
+            asked = {**defaults, **value}
+            if judge and isinstance(own := asked.get("judge", {}), dict):
+                asked["judge"] = {**judge, **own}
+            request = validate(Item, asked, limits)
+            require_rubric(request)
+            requests.append(request)
+        except (InvalidDocument, RubricRequired) as error:
             faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
     if faults:
         raise InvalidItems(shorten_faults(faults))

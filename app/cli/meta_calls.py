@@ -147,6 +147,6 @@ async def analyse_batches(name: str, request: AnalysisRequest, url: str | None) 
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[Service]:
-    """The service in this process, over the configured database."""
-    async with open_service(read_settings()) as service:
+    """The service in this process, over the configured database; it judges nothing."""
+    async with open_service(read_settings().without_judge()) as service:
         yield service

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,7 +26,7 @@ from app.domain.comparison import GateReport
 from app.domain.errors import SettingsInvalid
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import Value
-from app.domain.rubric import Rubric
+from app.domain.rubric import Rubric, split_name
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument
 from app.governance.acting import acting_as
@@ -51,7 +51,9 @@ class Place(Protocol):
         """The newest completed batch of that name."""
         ...
 
-    async def rubric(self, rubric_id: str) -> Rubric: ...
+    async def rubric(self, name: str) -> Rubric:
+        """The rubric, `id` or `id@version`; its newest version where that one is gone."""
+        ...
 
     def results(self, batch_id: str) -> AsyncIterator[str]:
         """The results as lines of JSON."""
@@ -60,6 +62,10 @@ class Place(Protocol):
     async def gate(self, request: GateRequest) -> GateReport: ...
 
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck: ...
+
+    async def judge_kind(self) -> str:
+        """`openai` or `lexical`: which judge scores here."""
+        ...
 
 
 @dataclass
@@ -97,8 +103,8 @@ class Here:
         found = await self.service.desk.list(PROJECT, wanted, after=None, limit=1)
         return found[0] if found else None
 
-    async def rubric(self, rubric_id: str) -> Rubric:
-        return self.service.instruments.rubrics.get(rubric_id)
+    async def rubric(self, name: str) -> Rubric:
+        return self.service.instruments.rubrics.nearest(name)
 
     async def results(self, batch_id: str) -> AsyncIterator[str]:
         async for page in self.service.desk.results(PROJECT, batch_id, after=-1, limit=None):
@@ -112,6 +118,9 @@ class Here:
         with acting_as(cli_actor()):
             return await self.service.meta.check_judge(PROJECT, request)
 
+    async def judge_kind(self) -> str:
+        return self.service.instruments.judge.kind
+
 
 class ListedRubric(Value):
     """A rubric as the list has it; the rest is not looked at."""
@@ -119,6 +128,7 @@ class ListedRubric(Value):
     model_config = ConfigDict(extra="ignore")
 
     id: str
+    versions: tuple[int, ...] = ()
 
 
 class ListedRubrics(Value):
@@ -154,12 +164,23 @@ class There:
         found = self._object(await ask(self.client, "GET", "/v1/batches", params=query)).get("items")
         return understand(Batch, json.dumps(found[0]).encode()) if found else None
 
-    async def rubric_ids(self) -> list[str]:
+    async def rubric_versions(self) -> dict[str, Sequence[int]]:
+        """The versions of each rubric by id; none of a service that does not tell them."""
         content = (await ask(self.client, "GET", "/v1/rubrics")).content
-        return [one.id for one in understand(ListedRubrics, content).rubrics]
+        return {one.id: one.versions for one in understand(ListedRubrics, content).rubrics}
 
-    async def rubric(self, rubric_id: str) -> Rubric:
-        found = self._object(await ask(self.client, "GET", f"/v1/rubrics/{quote(rubric_id, safe='')}"))
+    async def rubric(self, name: str) -> Rubric:
+        try:
+            return await self.exact_rubric(name)
+        except ServiceRefused:
+            rubric_id, version = split_name(name)
+            if version is None:
+                raise
+            return await self.exact_rubric(rubric_id)
+
+    async def exact_rubric(self, name: str) -> Rubric:
+        """The rubric in that very version. Raises ServiceRefused where the service does not have it."""
+        found = self._object(await ask(self.client, "GET", f"/v1/rubrics/{quote(name, safe='')}"))
         found.pop("digest", None)
         return understand(Rubric, json.dumps(found).encode())
 
@@ -180,6 +201,10 @@ class There:
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
         return understand(JudgeCheck, await post(self.client, "/v1/judge-checks", request, again=False))
 
+    async def judge_kind(self) -> str:
+        judge = self._object(await ask(self.client, "GET", "/v1/info")).get("judge")
+        return str(judge.get("kind")) if isinstance(judge, dict) else ""
+
     def _object(self, response: httpx.Response) -> dict[str, Any]:
         found = parse_strict_json(response.content)
         return found if isinstance(found, dict) else {}
@@ -193,11 +218,13 @@ def read_faults(answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @asynccontextmanager
-async def open_place(url: str | None) -> AsyncIterator[Place]:
-    """A service, or this process."""
+async def open_place(url: str | None, judge: str | None = None) -> AsyncIterator[Place]:
+    """A service, or this process, where `judge` comes before SAITEN_JUDGE."""
     if url is not None:
         async with calling(url) as client:
             yield There(client)
         return
-    async with open_service(read_settings()) as service, AsyncExitStack() as stack:
+    settings = read_settings()
+    chosen = settings.model_copy(update={"judge": judge}) if judge else settings
+    async with open_service(chosen) as service, AsyncExitStack() as stack:
         yield Here(service, stack)

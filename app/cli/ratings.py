@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,10 +16,13 @@ from app.domain.plain_text import escape_controls
 
 if TYPE_CHECKING:
     from app.cli.ratings_file import RatingFile
-    from app.domain.human_rating import RatingFilter
+    from app.domain.human_rating import Exclusion, RatingFilter
     from app.meta_ports import RatingsKept
 
 URL = click.option("--url", metavar="URL", help="Use a running service (key from SAITEN_API_KEY).")
+
+RATER = click.option("--rater", metavar="NAME", help="The rater.")
+ROUND = click.option("--round", "round_id", metavar="ID", help="The rating round, as its page and address name it.")
 
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """In a comment they would steer a terminal; a file gets them as they are."""
@@ -37,24 +41,27 @@ def command() -> None:
 @click.argument("file", metavar="FILE|-")
 @click.option("--batch", metavar="ID", help="The batch of items that name none.")
 @click.option("--rater", metavar="NAME", help="The rater of ratings that name none.")
+@click.option("--simulated", is_flag=True, help="No person gave these ratings.")
 @URL
-def take_in(file: str, batch: str | None, rater: str | None, url: str | None) -> None:
+def take_in(file: str, batch: str | None, rater: str | None, simulated: bool, url: str | None) -> None:
     """Keep the ratings of a file.
 
-    NDJSON, a JSON array, or CSV with the columns item (or evaluation), batch, candidate, system, rater, comment, and
-    one column an aspect:
+    NDJSON, a JSON array, or CSV with the columns item (or evaluation), batch, candidate, system, rater, comment,
+    simulated, and one column per aspect:
 
     \b
     {"batch": "ba_…", "item": "17", "rater": "R1", "ratings": {"fluency": 3}}
 
-    A file with one bad line is refused whole, and each fault is named with its line. One rater has one rating of a
-    response: a later one takes the place of the earlier. An export can be imported; its `created_at` is passed over.
-    Exit 0: kept; 2: bad usage or input; 3: could not run.
+    Ratings that no person gave say "simulated": true (in CSV: true), or --simulated says it of all: they never validate
+    a judge. A file with one bad line is refused whole, and each fault is named with its line. One rater has one rating
+    of a response: a later one takes the place of the earlier. An export can be imported; its `created_at` is passed
+    over. Exit 0: kept; 2: bad usage or input; 3: could not run.
     """
     from app.cli.ratings_file import RatingFile
     from app.settings import read_settings
 
-    fill = {name: value for name, value in (("batch", batch), ("rater", rater)) if value is not None}
+    fill = {"batch": batch, "rater": rater, "simulated": simulated or None}
+    fill = {name: value for name, value in fill.items() if value is not None}
     read = RatingFile(file, read_settings().limits, fill)
     kept = asyncio.run(keep(read, url))
     click.echo(f"{kept.added + kept.replaced} ratings: {kept.added} added, {kept.replaced} replaced")
@@ -90,6 +97,63 @@ def tell_kept(count: int, total: int) -> None:
             "importing all once more does no harm",
             err=True,
         )
+
+
+def whose(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that name a rater or a round."""
+    for option in (URL, ROUND, RATER):
+        function = option(function)
+    return function
+
+
+@command.command("exclude")
+@whose
+def exclude(rater: str | None, round_id: str | None, url: str | None) -> None:
+    """Leave a rater, or a rating round, out of analyses of batches and of what validates a judge.
+
+    The ratings stay where they are. Exit 0: excluded; 2: bad usage; 3: could not run, or there is no such round.
+    """
+    wanted = read_exclusion(rater, round_id)
+    done = asyncio.run(change(wanted, url, excluded=True))
+    click.echo("excluded" if done else "was excluded already")
+
+
+@command.command("include")
+@whose
+def include(rater: str | None, round_id: str | None, url: str | None) -> None:
+    """Let the ratings of an excluded rater, or round, count again.
+
+    Exit 0: they count; 2: bad usage; 3: could not run.
+    """
+    wanted = read_exclusion(rater, round_id)
+    done = asyncio.run(change(wanted, url, excluded=False))
+    click.echo("counts again" if done else "was not excluded")
+
+
+def read_exclusion(rater: str | None, round_id: str | None) -> Exclusion:
+    """Whom the options name; raises UsageError."""
+    from app.domain.human_rating import Exclusion
+    from app.domain.validation import InvalidDocument, validate
+    from app.settings import read_settings
+
+    given = {"rater": rater, "round": round_id}
+    if (rater is None) == (round_id is None):
+        raise click.UsageError("name a rater by --rater, or a round by --round")
+    try:
+        limits = read_settings().limits
+        return validate(Exclusion, {name: one for name, one in given.items() if one is not None}, limits)
+    except InvalidDocument as error:
+        raise click.UsageError(str(error)) from None
+
+
+async def change(wanted: Exclusion, url: str | None, *, excluded: bool) -> bool:
+    """Whether anything changed. Raises SaitenError."""
+    from app.cli.ratings_places import open_place
+
+    async with open_place(url) as place:
+        done = await (place.exclude(wanted) if excluded else place.include(wanted))
+        await place.settle()
+        return done
 
 
 @command.command("export")

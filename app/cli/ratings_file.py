@@ -25,7 +25,11 @@ TEXTS = ("item", "evaluation", "batch", "candidate", "system", "rater")
 STAMP = "created_at"
 """When a rating came in: an export tells it, and an import passes it over, for it sets its own."""
 
-COLUMNS = (*TEXTS, "comment", STAMP)
+SIMULATED = "simulated"
+BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+"""How a table says yes and no, in any case."""
+
+COLUMNS = (*TEXTS, "comment", STAMP, SIMULATED)
 DEFUSED = re.compile(f"'+(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
 FORMULA = re.compile(f"'*(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
 COUNT = re.compile("[0-9]{1,10}")
@@ -124,7 +128,8 @@ def read_header(row: list[str], line: int) -> list[str]:
     names = [cell.strip() for cell in row]
     faults = [f"the header has {clip(name)!r} more than once" for name in dict.fromkeys(names) if names.count(name) > 1]
     faults += [
-        f"column {number} is called {clip(name)!r}, and no aspect can be; known are {', '.join(TEXTS)} and comment"
+        f"column {number} is called {clip(name)!r}, and no aspect can be; "
+        f"known are {', '.join(TEXTS)}, comment and {SIMULATED}"
         for number, name in enumerate(names, start=1)
         if name not in COLUMNS and not ASPECT.fullmatch(name)
     ]
@@ -147,7 +152,7 @@ def read_row(row: list[str], columns: list[str]) -> Row | Unread:
         for name, cell in zip(columns, row, strict=True):
             if name in COLUMNS:
                 text = cell if name == "comment" else cell.strip()
-                record |= {name: count_of(text) if name == "candidate" else restore(text)} if text else {}
+                record |= {name: READ.get(name, restore)(text)} if text else {}
             elif cell.strip():
                 record["ratings"][name] = number_of(cell.strip(), name)
     except Unfit as unfit:
@@ -164,6 +169,17 @@ def count_of(cell: str) -> int:
     return int(cell)
 
 
+def truth_of(cell: str) -> bool:
+    """Whether a rating is simulated; raises Unfit."""
+    found = BOOLEANS.get(cell.lower())
+    if found is None:
+        raise Unfit("'simulated' is neither true nor false")
+    return found
+
+
+READ: dict[str, Callable[[str], Any]] = {"candidate": count_of, SIMULATED: truth_of}
+"""What a cell of a column is, where it is no text."""
+
 READERS: dict[str, Callable[[bytes], Iterator[Record]]] = {
     "ndjson": parse_lines,
     "json": parse_array,
@@ -176,7 +192,8 @@ def write_table(ratings: Sequence[Row]) -> Iterator[str]:
     aspects = [*dict.fromkeys(name for rating in ratings for name in rating["ratings"])]
     yield write_rows([[*COLUMNS, *aspects]]).decode()
     for rating in ratings:
-        texts = [disarm(cell) if isinstance(cell := rating.get(name), str) else cell for name in COLUMNS]
+        texts = [disarm(cell) if isinstance(cell := rating.get(name), str) else cell for name in COLUMNS[:-1]]
+        texts.append("true" if rating.get(SIMULATED) else None)
         yield write_rows([[*texts, *(rating["ratings"].get(name) for name in aspects)]]).decode()
 
 

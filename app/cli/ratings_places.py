@@ -7,16 +7,19 @@ import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import httpx
 
 from app.bootstrap import Service
+from app.cli.actor import cli_actor
 from app.cli.meta_calls import PROJECT, ServiceRefused, ask, calling, opened, understand
 from app.cli.places import read_faults
+from app.domain.audit import AuditEvent
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import InvalidRequest, SettingsInvalid
-from app.domain.human_rating import HumanRating, RatingFilter
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, tell_rating
 from app.domain.lines import InvalidLines
 from app.domain.model import Value
 from app.domain.strict_json import StrictJSONError, parse_strict_json
@@ -25,6 +28,7 @@ from app.meta_ports import RatingsKept
 
 PAGE = 1000
 NDJSON = "application/x-ndjson"
+EXCLUSIONS = "/v1/ratings/exclusions"
 REFUSED = frozenset({400, 404, 422})
 """Statuses of ratings that will not be taken however often they are sent."""
 
@@ -52,6 +56,14 @@ class Place(Protocol):
         """The ratings in the order in which they came in."""
         ...
 
+    async def exclude(self, exclusion: Exclusion) -> bool:
+        """Whether the rater or round counted until now."""
+        ...
+
+    async def include(self, exclusion: Exclusion) -> bool:
+        """Whether the rater or round did not count until now."""
+        ...
+
 
 @dataclass(frozen=True)
 class Here:
@@ -72,7 +84,20 @@ class Here:
         after = -1
         while page := await self.service.meta.list_ratings(PROJECT, wanted, after=after, limit=PAGE):
             after = page[-1][0]
-            yield [rating.model_dump(mode="json", exclude_none=True) for _, rating in page]
+            yield [tell_rating(rating) for _, rating in page]
+
+    async def exclude(self, exclusion: Exclusion) -> bool:
+        return await self._note("ratings.excluded", exclusion, await self.service.meta.exclude(PROJECT, exclusion))
+
+    async def include(self, exclusion: Exclusion) -> bool:
+        return await self._note("ratings.included", exclusion, await self.service.meta.include(PROJECT, exclusion))
+
+    async def _note(self, action: str, exclusion: Exclusion, done: bool) -> bool:
+        if done:
+            now, target = datetime.now(UTC), exclusion.round or "a rater"
+            event = AuditEvent(at=now, project=PROJECT, actor=cli_actor(), action=action, target=target, detail={})
+            await self.service.audit.note(event)
+        return done
 
 
 class Kept(Value):
@@ -80,6 +105,18 @@ class Kept(Value):
 
     added: int
     replaced: int
+
+
+class Added(Value):
+    """The service's answer to an exclusion."""
+
+    added: int
+
+
+class Removed(Value):
+    """The service's answer where one is taken back."""
+
+    removed: int
 
 
 @dataclass(frozen=True)
@@ -117,11 +154,20 @@ class There:
                 return
             query["cursor"] = cursor
 
+    async def exclude(self, exclusion: Exclusion) -> bool:
+        body = exclusion.model_dump_json(exclude_none=True).encode()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
+        response = await ask(self.client, "POST", EXCLUSIONS, content=body, headers=headers)
+        return understand(Added, response.content).added > 0
+
+    async def include(self, exclusion: Exclusion) -> bool:
+        response = await ask(self.client, "DELETE", EXCLUSIONS, params=exclusion.model_dump(exclude_none=True))
+        return understand(Removed, response.content).removed > 0
+
 
 def write_line(rating: HumanRating) -> bytes:
     """The rating as it is sent."""
-    given = rating.model_dump(mode="json", exclude_none=True)
-    return (json.dumps(given, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+    return (json.dumps(tell_rating(rating), ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 
 
 def read_lines(content: bytes) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from app.cli.items import InvalidItems
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import Run, RunItem
 from app.domain.model import Finite
-from app.domain.rubric import Rubric
+from app.domain.rubric import Rubric, name_version
 from app.domain.validation import explain
 from app.meta.runs import are_numbered, scales_of
 
@@ -28,6 +28,11 @@ class Part(BaseModel):
 
 class RubricPart(Part):
     id: str
+    version: int | None = None
+
+    @property
+    def name(self) -> str:
+        return name_version(self.id, self.version)
 
 
 class AspectPart(Part):
@@ -75,11 +80,11 @@ def parse_result(where: str, value: object) -> ResultLine:
 
 
 def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
-    """The rubric that all results are by; None where all failed and none says. Raises InvalidItems for several."""
-    ids = sorted({result.rubric.id for result in results if result.rubric is not None})
-    if len(ids) > 1:
-        raise InvalidItems(f"{name}: it holds results by the rubrics {', '.join(ids)}; a run has one")
-    return ids[0] if ids else None
+    """The rubric that all results are by, with its version; None where all failed. Raises InvalidItems for several."""
+    names = sorted({result.rubric.name for result in results if result.rubric is not None})
+    if len(names) > 1:
+        raise InvalidItems(f"{name}: it holds results by the rubrics {', '.join(names)}; a run has one")
+    return names[0] if names else None
 
 
 def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> Run:

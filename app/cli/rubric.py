@@ -11,7 +11,7 @@ import click
 
 from app.adapters.rubric_files import check_rubric, read_rubric
 from app.cli.output import console
-from app.domain.rubric import Rubric
+from app.domain.rubric import Rubric, name_version
 from app.openers import open_rubrics
 from app.settings import read_settings
 
@@ -52,42 +52,52 @@ def count(rubric: Rubric) -> str:
     return f"{len(rubric.aspects)} aspects in {', '.join(rubric.languages)}"
 
 
-def find_all(url: str | None) -> Sequence[Rubric]:
+Known = tuple[Rubric, Sequence[int]]
+"""A rubric in its newest version, with all its versions."""
+
+
+def find_all(url: str | None) -> Sequence[Known]:
     """The rubrics that the service at `url` knows, or one with this process's settings would."""
-    return open_rubrics(read_settings()).list() if url is None else asyncio.run(fetch_all(url))
+    if url is not None:
+        return asyncio.run(fetch_all(url))
+    rubrics = open_rubrics(read_settings())
+    return [(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]
 
 
-def find_one(rubric_id: str, url: str | None) -> Rubric:
+def find_one(name: str, url: str | None) -> Rubric:
     """Likewise; raises the `SaitenError` of who does not know it."""
-    return open_rubrics(read_settings()).get(rubric_id) if url is None else asyncio.run(fetch_one(rubric_id, url))
+    return open_rubrics(read_settings()).get(name) if url is None else asyncio.run(fetch_one(name, url))
 
 
-async def fetch_all(url: str) -> Sequence[Rubric]:
+async def fetch_all(url: str) -> Sequence[Known]:
     """Those of the service, one after the other."""
     from app.cli.meta_calls import calling
     from app.cli.places import There
 
     async with calling(url) as client:
         place = There(client)
-        return [await place.rubric(rubric_id) for rubric_id in await place.rubric_ids()]
+        listed = await place.rubric_versions()
+        return [(await place.rubric(rubric_id), versions) for rubric_id, versions in listed.items()]
 
 
-async def fetch_one(rubric_id: str, url: str) -> Rubric:
+async def fetch_one(name: str, url: str) -> Rubric:
     """One of the service's."""
     from app.cli.meta_calls import calling
     from app.cli.places import There
 
     async with calling(url) as client:
-        return await There(client).rubric(rubric_id)
+        return await There(client).exact_rubric(name)
 
 
 @command.command("list")
 @URL
 def show_all(url: str | None) -> None:
-    """List the rubrics that the service knows."""
-    for rubric in find_all(url):
+    """List the rubrics that the service knows, in their newest versions."""
+    for rubric, versions in find_all(url):
+        older = [name_version(rubric.id, version) for version in versions if version != rubric.version]
+        also = f", also {', '.join(older)}" if older else ""
         click.echo(
-            f"{rubric.id} version {rubric.version}, in {', '.join(rubric.languages)}, digest {rubric.digest[:12]}"
+            f"{rubric.id} version {rubric.version}, in {', '.join(rubric.languages)}, digest {rubric.digest[:12]}{also}"
         )
         for aspect in rubric.aspects:
             low, high = aspect.scale
@@ -98,13 +108,13 @@ def show_all(url: str | None) -> None:
 
 
 @command.command("show")
-@click.argument("rubric_id")
+@click.argument("name", metavar="ID[@VERSION]")
 @click.option("--json", "as_json", is_flag=True, help="The whole rubric as JSON.")
 @click.option("--language", help="Language of the texts (the rubric's own).")
 @URL
-def show(rubric_id: str, as_json: bool, language: str | None, url: str | None) -> None:
+def show(name: str, as_json: bool, language: str | None, url: str | None) -> None:
     """Show one rubric: its aspects, levels and examples."""
-    rubric = find_one(rubric_id, url)
+    rubric = find_one(name, url)
     if as_json:
         click.echo(json.dumps(rubric.model_dump(mode="json"), ensure_ascii=False, indent=2))
         return

@@ -19,7 +19,7 @@ from app.cli.places import Place
 from app.cli.result_file import Placed, is_result, make_run, read_results, rubric_of
 from app.domain.batch import Batch
 from app.domain.comparison import Run
-from app.domain.errors import NotFound, SaitenError
+from app.domain.errors import NotFound, RubricRequired, SaitenError
 from app.domain.plain_text import escape_controls, printable
 from app.domain.validation import InvalidDocument
 
@@ -122,7 +122,7 @@ async def submit(place: Place, items: Items, options: dict[str, Any]) -> Batch:
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     try:
         return await place.submit(body)
-    except InvalidDocument as error:
+    except (InvalidDocument, RubricRequired) as error:
         faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
         raise InvalidItems(shorten_faults(faults)) from None
 
@@ -165,7 +165,7 @@ async def run_of(place: Place, found: Batch | Run) -> Run:
     lines = [line async for line in place.results(found.id)]
     values = [(f"{found.id}:{number}", parse(found.id, line.encode())) for number, line in enumerate(lines, start=1)]
     name = f"{found.name} ({found.id})" if found.name else found.id
-    return make_run(name, read_results(values), await place.rubric(found.rubric))
+    return make_run(name, read_results(values), await place.rubric(found.rubric_name))
 
 
 async def save_results(place: Place, batch: Batch, path: str) -> None:

@@ -15,10 +15,11 @@ from app.adapters.telemetry import configure_logging
 from app.cli.items import Item, find_dialogues, read_items
 from app.cli.output import print_ndjson, print_table
 from app.cli.progress import open_progress
-from app.cli.scoring import Scorer, score_here, score_in_order, score_there
+from app.cli.scoring import UNUSED, Scorer, score_here, score_in_order, score_there
 from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
 from app.domain.plain_text import printable
 from app.domain.policy import Integrity
+from app.openers import find_encoder_faults
 from app.settings import read_settings
 
 EXIT_SOME_FAILED = 1
@@ -36,6 +37,10 @@ OF_THE_RUBRIC = {RubricNotSupported.code, UnknownRubric.code}
     type=click.Choice(get_args(Integrity)),
     help="What becomes of items that look like an attack on the judge and name no policy.",
 )
+@click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, of items that name none (0).")
+@click.option(
+    "--max-tokens", type=click.IntRange(1), help="Longest reply of the judge, of items that name none (2048)."
+)
 @click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
@@ -44,6 +49,8 @@ def command(
     rubric: str | None,
     path: str | None,
     integrity: Integrity | None,
+    temperature: float | None,
+    max_tokens: int | None,
     url: str | None,
     concurrency: int,
     form: str | None,
@@ -57,14 +64,21 @@ def command(
     130: interrupted.
     """
     settings = read_settings()
+    if url is None:
+        settings.check_judge()
     configure_logging("warning")
     given = {"rubric": rubric, "path": path, "integrity": integrity}
     defaults = {name: value for name, value in given.items() if value is not None}
-    requests = read_items(file, defaults, settings.limits)
+    judge = {"temperature": temperature, "max_tokens": max_tokens}
+    judge = {name: value for name, value in judge.items() if value is not None}
+    requests = read_items(file, defaults, settings.limits, judge=judge)
     key = settings.api_key.get_secret_value() if settings.api_key else None
     scorer = score_there(url, key) if url is not None else score_here(settings)
     if url is None and settings.judge_kind == "lexical":
         click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+    if url is None and (settings.encoder or settings.encoders):
+        for fault in find_encoder_faults(settings):
+            click.echo(f"saiten: {fault}", err=True)
     as_table = form == "table" or (form is None and sys.stdout.isatty())
     if not asyncio.run(score_and_show(requests, scorer, concurrency=concurrency, as_table=as_table)):
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
@@ -83,6 +97,7 @@ async def score_and_show(
     rubric that all name.
     """
     complete, rows = True, []
+    told: set[str] = set()
     clusters = find_dialogues(requests)
     try:
         with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
@@ -97,6 +112,7 @@ async def score_and_show(
                 async for found in results:
                     if position == 0:
                         require_rubric(found, requests)
+                    unused = found.pop(UNUSED, None)
                     result = name_result(found, requests[position], clusters[position])
                     complete = complete and result["status"] == "scored"
                     if as_table:
@@ -106,7 +122,12 @@ async def score_and_show(
                         await asyncio.to_thread(print_ndjson, result)
                     position += 1
                     if "error" in result:
-                        report(progress, position, result["error"])
+                        say(progress, f"item {position}: {result['error']['code']}: {result['error']['detail']}")
+                    else:
+                        explain(progress, position, result, unused)
+                        if (line := name_dropped(result)) is not None and line not in told:
+                            told.add(line)
+                            say(progress, line)
     finally:
         # Also where it was interrupted: these results were paid for.
         print_table(rows)
@@ -126,7 +147,25 @@ def require_rubric(first: dict[str, Any], requests: list[Item]) -> None:
         raise SaitenError(error["detail"])
 
 
-def report(progress: Progress, position: int, error: dict[str, Any]) -> None:
-    """Says on standard error, above the bar, which item failed and why. Positions count from 1."""
-    line = printable(f"item {position}: {error['code']}: {error['detail']}")
-    progress.console.print(Text(line), soft_wrap=True)
+def explain(progress: Progress, position: int, result: dict[str, Any], unused: str | None) -> None:
+    """Says which aspects of an item are unrated, why, and how the reply began that was of no use."""
+    whys: dict[str, list[str]] = {}
+    for name, aspect in result["aspects"].items():
+        if isinstance(aspect, dict) and isinstance(why := aspect.get("unrated"), dict):
+            whys.setdefault(f"{why.get('reason')}: {why.get('detail')}", []).append(name)
+    for why, names in whys.items():
+        say(progress, f"item {position}: {', '.join(names)} unrated: {why}{f'; {unused}' if unused else ''}")
+
+
+def name_dropped(result: dict[str, Any]) -> str | None:
+    """Which parameters the judge's endpoint refused; None where it refused none."""
+    judge = result.get("judge")
+    names = judge.get("dropped") if isinstance(judge, dict) else None
+    if not isinstance(names, list) or not names:
+        return None
+    return f"the judge's endpoint refused {', '.join(map(str, names))}: it was asked without"
+
+
+def say(progress: Progress, line: str) -> None:
+    """A line on standard error, above the bar. Positions in it count from 1."""
+    progress.console.print(Text(printable(line)), soft_wrap=True)

@@ -8,17 +8,19 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 import httpx
+from pydantic import ValidationError
 
 from app.bootstrap import open_service
 from app.call_cache import collect_keys
 from app.cli.patience import open_transport
 from app.domain.errors import SaitenError, SettingsInvalid
-from app.domain.evaluation import EvaluationRequest
+from app.domain.evaluation import CallTrace, EvaluationRequest
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.governance.integrity import settle_for
-from app.pipeline import evaluate
+from app.pipeline import evaluate, quote_unused
 from app.settings import Settings, is_http_url
 
 Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
@@ -27,6 +29,9 @@ READ_SECONDS = 300.0
 
 WINDOW = 4
 """Items begun and not yet printed, as a multiple of those in flight: so many may wait for a slow one before them."""
+
+UNUSED = "_unused"
+"""In a result of a scorer: the beginning of a reply that did not rate everything. It is not part of the result."""
 
 SHAPE = {"status": str, "rubric": dict, "aspects": dict, "composites": dict, "warnings": list, "metadata": dict}
 """What every evaluation has."""
@@ -45,7 +50,11 @@ async def score_here(settings: Settings) -> AsyncIterator[Scorer]:
                 await service.store.save("default", record, tuple(calls))
             except SaitenError as error:
                 return failed(request, error.code, error.detail)
-            return (await service.reliabilities.mark("default", record.evaluation)).model_dump(mode="json")
+            marked = await service.reliabilities.mark("default", record.evaluation)
+            result = marked.model_dump(mode="json")
+            if record.evaluation.status != "scored":
+                result[UNUSED] = quote_unused(record.trace)
+            return result
 
         yield score
 
@@ -66,9 +75,22 @@ async def score_there(url: str, key: str | None) -> AsyncIterator[Scorer]:
                 response = await client.post("/v1/evaluations", json=request.model_dump(mode="json"))
             except httpx.HTTPError as error:
                 return failed(request, "service-unavailable", f"{name} gave no answer ({type(error).__name__})")
-            return read_result(request, response, name)
+            result = read_result(request, response, name)
+            if result["status"] == "partial":
+                result[UNUSED] = await fetch_unused(client, result.get("id"))
+            return result
 
         yield score
+
+
+async def fetch_unused(client: httpx.AsyncClient, evaluation_id: object) -> str | None:
+    """How the reply began that left an aspect unrated; None where that is not to be had."""
+    try:
+        found = await client.get(f"/v1/evaluations/{quote(str(evaluation_id))}", params={"include": "trace"})
+        calls = read_answer(found).get("trace") if found.is_success else None
+        return quote_unused([CallTrace.model_validate(call) for call in calls]) if isinstance(calls, list) else None
+    except (httpx.HTTPError, ValidationError):
+        return None
 
 
 async def greet(client: httpx.AsyncClient, url: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 
 import click
 
@@ -11,8 +13,10 @@ from app.bootstrap import open_service
 from app.cli.listening import bind, is_loopback, resolve
 from app.domain.errors import SettingsInvalid
 from app.memory import tune_collection
-from app.settings import Settings, read_settings
+from app.settings import Settings, find_unknown, read_settings
 from app.web.server import make_server
+
+logger = logging.getLogger("saiten")
 
 
 @click.command("serve")
@@ -27,6 +31,8 @@ def command(host: str, port: int) -> None:
     """
     settings = read_settings()
     configure_logging(settings.log_level)
+    if unknown := find_unknown(os.environ):
+        logger.warning("%s", unknown)
     address = resolve(host, port)
     asyncio.run(prepare(settings, host, only_here=is_loopback(address)))
     listener = bind(address, port)

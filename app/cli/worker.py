@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from app.cli.listening import bind, resolve
 from app.domain.errors import SettingsInvalid
 from app.memory import tune_collection
 from app.openers import open_tracing
-from app.settings import Settings, read_settings
+from app.settings import Settings, find_unknown, read_settings
 from app.web.probes import create_probes
 
 logger = logging.getLogger("saiten.batches")
@@ -39,6 +40,8 @@ def command(metrics_host: str | None, metrics_port: int | None) -> None:
     if settings.redis_url is None:
         raise SettingsInvalid("workers find their jobs by REDIS_URL; without it `saiten serve` does the work itself")
     configure_logging(settings.log_level)
+    if unknown := find_unknown(os.environ):
+        logger.warning("%s", unknown)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         port = settings.worker_metrics_port if metrics_port is None else metrics_port
         runner.run(run(settings, settings.worker_metrics_host if metrics_host is None else metrics_host, port))

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from app.domain.comparison import Alpha, ChosenTest, GateRule
 from app.domain.faults import refuse
 from app.domain.judge_check import JudgeCheck
-from app.domain.model import Finite, Id, Value, listed
+from app.domain.model import Finite, Id, RubricName, Value, listed
 from app.domain.reports import Decorrelation
 
 BatchId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -34,7 +34,7 @@ class AnalysisRequest(Value):
     data: Annotated[tuple[Any, ...], listed(minimum=1)] | None = None
     batch: BatchId | None = None
     batches: Annotated[tuple[BatchId, ...], listed(minimum=1, maximum=64)] | None = None
-    rubric: Id | None = None
+    rubric: RubricName | None = None
     aspects: Annotated[tuple[AspectName, ...], listed(minimum=1, maximum=256)] | None = None
     scores_field: Annotated[str, Field(min_length=1, max_length=64)] = "scores"
     labels: dict[Annotated[str, Field(min_length=1, max_length=1)], LabelValue] | None = Field(
@@ -78,7 +78,7 @@ class HierarchyRequest(AnalysisRequest):
 class CompositeFitRequest(AnalysisRequest):
     """The weights of a linear composite. `composite` is by default the rubric's first linear one."""
 
-    rubric: Id | None = "lfqa"
+    rubric: RubricName | None = "lfqa"
     composite: Id | None = None
     target: Id = "acceptability"
     seed: Seed = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -21,11 +21,17 @@ from app.domain.evaluation import (
     RelevanceOptions,
     Usage,
 )
-from app.domain.model import Finite, Id, Value, listed
+from app.domain.model import Finite, RubricName, Value, listed
 from app.domain.policy import Integrity, TextKeeping
+from app.domain.rubric import name_version
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
+
+DEADLINE_HOURS: Mapping[Mode, float] = {"live": 24.0, "provider-batch": 48.0}
+"""Running time that a batch has where its options do not say."""
+
+MOST_DEADLINE_HOURS = 720
 
 BatchName = Annotated[
     str, AfterValidator(partial(check_line, limit="name_characters", what="a batch's name", blank=False))
@@ -62,7 +68,9 @@ class BatchOptions(Value):
     """What all items of a batch have in common. `budget_usd` stops the batch before it is passed."""
 
     name: BatchName | None = None
-    rubric: Id = "ja-dialogue"
+    rubric: RubricName = Field(
+        default="ja-dialogue", description="the rubric's id, or `id@version`; without a version it is the newest"
+    )
     path: PathChoice = "source"
     relevance: RelevanceOptions | None = Field(default_factory=RelevanceOptions)
     judge: JudgeOptions = Field(default_factory=JudgeOptions)
@@ -75,7 +83,17 @@ class BatchOptions(Value):
         default=None,
         description="what to do where a text looks like an attack on the judge; null: the project's policy",
     )
+    deadline_hours: Annotated[Finite, Field(gt=0, le=MOST_DEADLINE_HOURS)] | None = Field(
+        default=None,
+        description="hours of running time after which the batch ends, what is missing listed as expired; time in "
+        "which it is paused does not count; null: 24, or 48 in the provider's batch mode",
+    )
     metadata: Metadata = Field(default_factory=dict)
+
+    @property
+    def running_hours(self) -> float:
+        """The hours of running time that the batch has."""
+        return DEADLINE_HOURS[self.mode] if self.deadline_hours is None else self.deadline_hours
 
 
 class BatchItem(Value):
@@ -165,13 +183,22 @@ def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest
 
 
 class Counts(Value):
-    """Candidates by what became of them. `failed` have no rating at all, with a reason."""
+    """Candidates by what became of them; the others add up to `total`. `failed` have no rating at all, with a reason.
+    `expired` had no result when the batch's deadline came; in the results they are failed with that code."""
 
     total: int
     queued: int
     scored: int
     partial: int
     failed: int
+    expired: int = 0
+
+
+class BatchUsage(Usage):
+    """What a batch spent. `estimated_calls` are those of `judge_calls` that workers which died had begun, or may have:
+    their calls, tokens and cost are counted as what the batch's other candidates took on average, or as expected."""
+
+    estimated_calls: int = 0
 
 
 class Batch(Value):
@@ -189,15 +216,21 @@ class Batch(Value):
     pause_detail: str | None = None
     mode: Mode = "live"
     rubric: str
+    rubric_version: int | None = Field(
+        default=None, description="null where a batch of an earlier release has no result that tells it"
+    )
     path: PathChoice
     relevance: RelevanceOptions | None
     judge: JudgeOptions
     budget_usd: float | None
+    deadline_hours: float = Field(
+        default=DEADLINE_HOURS["live"], description="hours of running time after which the batch ends"
+    )
     counts: Counts
     progress: float
     rate_per_second: float | None
     estimated_end: Annotated[datetime | None, Field(strict=False)]
-    usage: Usage
+    usage: BatchUsage
     signature: str | None
     signatures: dict[str, int] = Field(default_factory=dict)
     metadata: dict[str, str]
@@ -208,6 +241,11 @@ class Batch(Value):
     started_at: Annotated[datetime | None, Field(strict=False)] = None
     finished_at: Annotated[datetime | None, Field(strict=False)] = None
 
+    @property
+    def rubric_name(self) -> str:
+        """The rubric with its version, where that is known."""
+        return name_version(self.rubric, self.rubric_version)
+
 
 class Failure(Value):
     """Why a candidate has no evaluation: a stable `code` and one sentence."""
@@ -215,6 +253,8 @@ class Failure(Value):
     code: str
     detail: str
 
+
+EXPIRED = Failure(code="expired", detail="the batch's deadline came before this candidate had a result")
 
 INTERNAL = Failure(
     code="internal-error",

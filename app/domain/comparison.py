@@ -13,10 +13,12 @@ from pydantic import Field, model_validator
 from app.domain.faults import refuse
 from app.domain.model import Finite, Value, listed
 from app.domain.policy import TextKeeping
+from app.domain.reliability import State
 from app.domain.reports import Interval, PairedWins, Undefined
 
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
+Unit = Literal["dialogue", "item"]
 Kind = Literal["aspect", "composite", "blended"]
 Verdict = Literal["better", "worse", "inconclusive"]
 Favoured = Literal["baseline", "candidate", "neither"]
@@ -98,39 +100,52 @@ class Pairing(Value):
     baseline_responses: int = Field(description="responses, repeats among them, that these are the means of")
     candidate_items: int = Field(description="items of the candidate run")
     candidate_responses: int = Field(description="responses, repeats among them, that these are the means of")
-    reason: str = Field(description="why this test, in one sentence")
+    reason: str = Field(description="why this test, and what its units are, in one sentence")
+    unit: Unit = Field(
+        default="item",
+        description="what is taken to be independent: dialogues, each with its items, and items that stand alone; or "
+        "all items, where neither run knows dialogues",
+    )
+    clusters: int = Field(default=0, description="how many of these the pairs are in; unpaired, of the run with fewer")
 
 
 class Measure(Value):
     """One aspect, composite or blended aspect in both runs. Differences are candidate minus baseline, in scale points,
-    of items: of pairs with a value on both sides (`test` wilcoxon), else of each run's items."""
+    of items: of pairs with a value on both sides (`test` sign-flip), else of each run's items (permutation). Both tests
+    are of the difference of the means, with dialogues as their units."""
 
     kind: Kind
-    test: Literal["wilcoxon", "mann-whitney"]
+    test: Literal["sign-flip", "permutation"]
     n: int = Field(description="pairs with a value on both sides; unpaired, the smaller side's items with a value")
     n_baseline: int = Field(description="items of the baseline run that count here")
     n_candidate: int = Field(description="items of the candidate run that count here")
+    clusters: int = Field(
+        default=0,
+        description="dialogues that the pairs are in, each item without one counting as its own; unpaired, the smaller "
+        "number of the two runs",
+    )
+    clusters_baseline: int = Field(default=0, description="those of the items of the baseline run that count here")
+    clusters_candidate: int = Field(default=0, description="likewise, of the candidate run")
     baseline_mean: float | None = Field(
         description="mean of these items; of minus the distance where there is a `best`"
     )
     candidate_mean: float | None = Field(description="likewise, of the candidate run")
     difference: float | None = Field(description="candidate mean minus baseline mean")
     interval: Interval = Field(
-        description="of the difference, at 1 - alpha, by bootstrap over items, its percentiles expanded for small n"
+        description="of the difference, at 1 - alpha, never beyond what the scale allows; each measure's by itself"
     )
-    standard_error: float | None = Field(description="of the difference")
+    standard_error: float | None = Field(description="of the difference, robust to clusters")
+    freedom: float | None = Field(default=None, description="degrees of freedom of the standard error")
     p: float | None = Field(description="of the test, two-sided")
     p_adjusted: float | None = Field(description="p by Holm over the measures of the same kind")
     cliffs_delta: float | None = Field(
         description="P(candidate higher) - P(baseline higher) over all pairs of an item of either run, in [-1, 1]"
     )
     smallest_detectable: float | None = Field(
-        description="the difference that this spread and so many items show with 80 % power, at alpha / k for the k "
-        "measures of this kind that were tested: the level that Holm's first step leaves"
+        description="the difference that this spread and so many dialogues show with 80 % power, at alpha / k for the "
+        "k measures of this kind that were tested: the level that Holm's first step leaves"
     )
-    verdict: Verdict = Field(
-        description="by `p_adjusted` and alpha; inconclusive too where the means and the ranks favour different sides"
-    )
+    verdict: Verdict = Field(description="by `p_adjusted` and alpha, and the sign of the difference")
     wins: PairedWins | None = Field(description="of paired items; `a` is the candidate")
     best: float | None = Field(
         default=None,
@@ -140,7 +155,9 @@ class Measure(Value):
         default=None, description="mean of the ratings themselves; that is `baseline_mean` where there is no `best`"
     )
     candidate_rating_mean: float | None = Field(default=None, description="likewise, of the candidate run")
-    ranks_favour: Favoured = Field(default="neither", description="whose values rank higher, which is what tests weigh")
+    ranks_favour: Favoured = Field(
+        default="neither", description="whose values are higher more often, by `cliffs_delta`; the verdict is not by it"
+    )
     undefined: Undefined = Field(default_factory=dict)
 
 
@@ -169,6 +186,11 @@ class Comparison(Value):
     )
     notes: Annotated[tuple[str, ...], listed()] = Field(
         default=(), description="what a reader of the figures should know, a sentence each"
+    )
+    reliability: dict[str, State] = Field(
+        default_factory=dict,
+        description="by measure whether the judge of both runs is shown to follow people's ratings; as in a summary's "
+        "`reliability.aspects`",
     )
 
 
@@ -217,6 +239,11 @@ class GateReason(Value):
     detail: str = Field(description="a sentence with the figures")
     about: Literal["rule", "coverage", "judge"] = "rule"
     rule: int | None = Field(default=None, description="number of the rule, from 0; null where none is meant")
+    detectable: float | None = Field(
+        default=None,
+        description="the smallest drop that these data show with 80 % power at this rule's level; null where no drop "
+        "is judged, or none could be shown",
+    )
 
 
 class GateReport(Value):
@@ -233,3 +260,8 @@ class GateReport(Value):
     comparison: Comparison | None = Field(description="null without a baseline run")
     candidate: str = Field(default="", description="name of the candidate run")
     signatures: dict[str, int] = Field(default_factory=dict, description="results of the candidate run by signature")
+    reliability: dict[str, State] = Field(
+        default_factory=dict,
+        description="by measure whether the judge of the runs is shown to follow people's ratings; as in a summary's "
+        "`reliability.aspects`",
+    )

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
 
+from app.domain.marks import cut_mark_runs
 from app.domain.model import Value, digest, listed
 
 NOT_IN_TEXTS = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
@@ -102,9 +103,11 @@ def check_length(text: str, maximum: int, what: str) -> None:
     # One code point may become 18 (U+FDFA), and what the judge's tokenizer sees is closer to the NFKC form.
     if LONGEST_EXPANSION * len(text) <= EXPANSION * maximum:
         return
-    if len(normal := unicodedata.normalize("NFKC", text)) > EXPANSION * maximum:
+    kept = cut_mark_runs(text)
+    length = len(unicodedata.normalize("NFKC", kept)) + len(text) - len(kept)
+    if length > EXPANSION * maximum:
         most = EXPANSION * maximum
-        raise ValueError(f"{what} may have at most {most} code points after NFKC; this one has {len(normal)}")
+        raise ValueError(f"{what} may have at most {most} code points after NFKC; this one has {length}")
 
 
 def check_text(text: str, info: ValidationInfo) -> str:

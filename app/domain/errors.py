@@ -3,6 +3,7 @@
 SaitenError
 ├── InvalidRequest                    the caller can mend it
 │   ├── UnknownRubric
+│   ├── RubricRequired                no rubric is named, and the default one's language is evidently not the text's
 │   ├── UnknownAspect
 │   ├── RubricNotSupported            this judge cannot rate this rubric
 │   ├── LanguageNotSupported
@@ -64,6 +65,22 @@ class InvalidRequest(SaitenError):
 class UnknownRubric(InvalidRequest):
     code = "unknown-rubric"
     title = "No such rubric"
+
+
+class RubricRequired(InvalidRequest):
+    """`faults` names each place that needs a rubric: (JSON pointer, what is wrong), never empty."""
+
+    code = "rubric-required"
+    title = "The request must name a rubric"
+
+    def __init__(self, places: Sequence[str]) -> None:
+        what = (
+            "most letters are Hangul, and the default rubric, ja-dialogue, rates Japanese: name a rubric, such as"
+            " ko-comment"
+        )
+        more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+        super().__init__(f"{places[0]}: {what}{more}", pointer=places[0])
+        self.faults = tuple((place, what) for place in places)
 
 
 class UnknownAspect(InvalidRequest):

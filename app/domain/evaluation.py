@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -15,16 +16,25 @@ from app.domain.dialogue import (
     MetadataKey,
     MetadataValue,
     Text,
+    Utterance,
     check_line,
     lengths,
     limits_of,
 )
-from app.domain.model import Finite, Id, Value, listed
+from app.domain.errors import RubricRequired
+from app.domain.model import Finite, Id, RubricName, Value, canonical_json, listed
+from app.domain.plain_text import is_korean
 from app.domain.policy import Integrity
 from app.domain.reliability import Reliability
 
 Path = Literal["source", "english"]
 PathChoice = Literal["source", "english", "both"]
+SCREENED_FROM = 2
+"""The version of a rubric from which on the judge is asked whether a text addresses it, unless a request says."""
+
+ExtraName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+MOST_EXTRA = 16
+MOST_EXTRA_CHARACTERS = 4_000
 UnratedReason = Literal["missing", "out-of-scale", "unparseable", "refused", "truncated", "content-filter"]
 
 
@@ -34,6 +44,24 @@ def check_samples(samples: int, info: ValidationInfo) -> int:
     if samples > maximum:
         raise ValueError(f"at most {maximum} samples may be asked for")
     return samples
+
+
+def is_unset(value: object) -> bool:
+    """Whether an option is at its default, as it is where nobody sets it."""
+    return not value
+
+
+def check_extra(extra: dict[str, Any]) -> dict[str, Any]:
+    """Raises ValueError where it holds more than a request to a judge ever needs."""
+    if len(extra) > MOST_EXTRA:
+        raise ValueError(f"may have at most {MOST_EXTRA} members; this has {len(extra)}")
+    try:
+        length = len(canonical_json(extra))
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("must hold JSON values only") from None
+    if length > MOST_EXTRA_CHARACTERS:
+        raise ValueError(f"may have at most {MOST_EXTRA_CHARACTERS} characters as JSON")
+    return extra
 
 
 def check_metadata(metadata: dict[str, str], info: ValidationInfo) -> dict[str, str]:
@@ -84,18 +112,47 @@ class RelevanceOptions(Value):
 class JudgeOptions(Value):
     """What is asked of the judge beside the rubric."""
 
-    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$")] | None = Field(
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9./~][A-Za-z0-9._:/@+~\\-]{0,254}$")] | None = Field(
         default=None, description="the model to ask; null takes the service's default"
     )
     samples: Annotated[int, Field(ge=1), AfterValidator(check_samples)] = 1
     expected: bool = False
     explain: bool = False
+    screen: bool | None = Field(
+        default=None,
+        description="whether the verdict also says if a text addresses its evaluator; null: from version 2 of a rubric",
+    )
+    # Left out at their defaults: a Saiten that does not know them, as during an upgrade, refuses options with them.
+    temperature: Annotated[Finite, Field(ge=0, le=2)] = Field(
+        default=0.0, exclude_if=is_unset, description="how much the judge's replies vary; 0 varies least"
+    )
+    max_tokens: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
+        default=None,
+        exclude_if=is_unset,
+        description="longest reply of the judge, with what it thinks before; null takes the service's 2,048",
+    )
+    extra: Annotated[dict[ExtraName, Any], AfterValidator(check_extra)] = Field(
+        default_factory=dict,
+        exclude_if=is_unset,
+        description="further members of the request to the judge's endpoint, of those that SAITEN_JUDGE_EXTRA allows",
+    )
+
+    def screens(self, version: int) -> bool:
+        """Whether the judge is asked that by a rubric of this version: what version 1 asks stays as it was."""
+        return version >= SCREENED_FROM if self.screen is None else self.screen
+
+    def __hash__(self) -> int:
+        extra = canonical_json(self.extra) if self.extra else ""
+        simple = (self.model, self.samples, self.expected, self.explain, self.screen, self.temperature, self.max_tokens)
+        return hash((*simple, extra))
 
 
 class EvaluationRequest(Value):
     """One dialogue context with one response to be scored."""
 
-    rubric: Id = "ja-dialogue"
+    rubric: RubricName = Field(
+        default="ja-dialogue", description="the rubric's id, or `id@version`; without a version it is the newest"
+    )
     context: Context
     response: Text
     path: PathChoice = "source"
@@ -120,6 +177,18 @@ class EvaluationRequest(Value):
     @property
     def references(self) -> tuple[str, ...]:
         return self.reference or ()
+
+
+def require_rubric(request: EvaluationRequest) -> None:
+    """Raises RubricRequired where the request names no rubric and is evidently not in the default one's language."""
+    if "rubric" not in request.model_fields_set and is_korean(texts_of(request.context, (request.response,))):
+        raise RubricRequired(["/rubric"])
+
+
+def texts_of(context: tuple[Utterance, ...], responses: Iterable[str]) -> Iterator[str]:
+    """What was said: each utterance of the context, and the responses."""
+    yield from (utterance.text for utterance in context)
+    yield from responses
 
 
 class Unrated(Value):
@@ -181,6 +250,7 @@ class JudgeProvenance(Value):
     prompt: str | None = Field(default=None, description="digest of the prompt's fixed part")
     parameters: dict[str, Any] = Field(default_factory=dict)
     dropped: Annotated[tuple[str, ...], listed()] = ()
+    screen: bool = Field(default=False, description="whether the verdict was to say if a text addresses its evaluator")
 
 
 class Usage(Value):

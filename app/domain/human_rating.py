@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -23,7 +24,7 @@ class HumanRating(Value):
 
     The response is an `evaluation`, or an `item` by its id: of one `batch`, else of every batch that has an item of
     that id. Where an item has several candidates, `candidate` counts them from 0; where several systems answered it,
-    `system` says which.
+    `system` says which. `simulated` ratings are no person's, and never validate a judge.
     """
 
     item: ItemId | None = None
@@ -34,6 +35,7 @@ class HumanRating(Value):
     rater: RaterId
     ratings: Annotated[dict[Id, Rated], Field(min_length=1, max_length=64)]
     comment: Comment | None = None
+    simulated: bool = False
 
     @model_validator(mode="after")
     def _check_target(self) -> HumanRating:
@@ -53,6 +55,11 @@ class StoredRating(HumanRating):
     created_at: Annotated[datetime, Field(strict=False)]
 
 
+def tell_rating(rating: HumanRating) -> dict[str, Any]:
+    """The rating as JSON has it, without what is not there; `simulated` where it is."""
+    return rating.model_dump(mode="json", exclude_none=True, exclude=None if rating.simulated else {"simulated"})
+
+
 class RatingFilter(Value):
     """Which ratings; None means any. Those of a `batch` are of its items, or of its evaluations."""
 
@@ -60,3 +67,36 @@ class RatingFilter(Value):
     evaluation: str | None = None
     batch: str | None = None
     rater: str | None = None
+
+
+class Exclusion(Value):
+    """A rater, or a rating round, whose ratings do not count."""
+
+    rater: RaterId | None = None
+    round: ItemId | None = None
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Exclusion:
+        faults = (
+            [((), "needs a rater or a round, and not both")] if (self.rater is None) == (self.round is None) else []
+        )
+        refuse("Exclusion", faults)
+        return self
+
+
+class StoredExclusion(Exclusion):
+    """An exclusion with the time from which it holds."""
+
+    created_at: Annotated[datetime, Field(strict=False)]
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """Whose ratings do not count: all of these raters', and of rounds what these (rater, evaluation) are."""
+
+    raters: frozenset[str] = frozenset()
+    rated: frozenset[tuple[str, str]] = frozenset()
+
+    def holds(self, rating: HumanRating) -> bool:
+        """Whether the rating does not count."""
+        return rating.rater in self.raters or (rating.rater, rating.evaluation) in self.rated

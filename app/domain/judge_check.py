@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from app.domain.dialogue import Context, Text
 from app.domain.evaluation import JudgeOptions, PathChoice
-from app.domain.model import Id, Value, listed
+from app.domain.model import Id, RubricName, Value, listed
 from app.domain.reports import Undefined
 
 
@@ -60,12 +60,13 @@ class AnchorRatings(Value):
 class AspectDrift(Value):
     """One aspect of `n` anchors that were asked for both then and now.
 
-    `shift` is mean now minus mean then, over those rated both times; `p` is Wilcoxon's, and at least that of the same
-    mean by exchange of the runs. `changed` counts anchors with another rating than is usual of the stored runs, no
-    rating among them: `lost` had one then and have none now. `noise` is the share that changed between the stored runs
-    themselves, and `p_changed` the probability of so many changes by that noise (binomial, one-sided), and at least
-    that by exchange of the runs. `p_adjusted` and `p_changed` are by Holm over both questions of all aspects.
-    `intended` is the share of anchors rated now as a careful human would.
+    `shift` is mean now minus mean then, over those rated both times; `p` is the two-sided probability of ratings so
+    much higher or lower if the runs of then and now could change places. `changed` counts anchors with another rating
+    than is usual of the stored runs, no rating among them: `lost` had one then and have none now. `noise` is the share
+    that changed between the stored runs themselves. `p_adjusted` is `p`, and `p_changed` the probability of so many
+    changes, each adjusted for all questions that were asked. `detectable` is the smallest shift that a check finds in
+    80 % of all cases, by the noise of the stored runs; null where each anchor has a single stored run. `intended` is
+    the share of anchors whose usual rating of now is a careful human's.
     """
 
     n: int
@@ -76,9 +77,18 @@ class AspectDrift(Value):
     lost: int = 0
     noise: float
     p_changed: float | None
+    detectable: float | None = None
     intended: float | None
     moved: bool
     undefined: Undefined = Field(default_factory=dict)
+
+
+class PooledDrift(Value):
+    """All aspects together: the adjusted probabilities of their shifts, all in one direction, and of their changes."""
+
+    p_shift: float | None = None
+    p_changed: float | None = None
+    moved: bool = False
 
 
 class JudgeCheckRequest(Value):
@@ -86,10 +96,10 @@ class JudgeCheckRequest(Value):
     those of now in their place. A `reference` is the caller's to keep: where it is of other anchors, the answer has the
     ratings to keep instead, and what the service has stored stays."""
 
-    rubric: Id = "ja-dialogue"
+    rubric: RubricName = "ja-dialogue"
     path: PathChoice = "source"
     judge: JudgeOptions = Field(default_factory=JudgeOptions)
-    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     record: bool = False
     reference: AnchorRatings | None = None
 
@@ -106,6 +116,7 @@ class JudgeCheck(Value):
     unrated: int
     alpha: float
     aspects: dict[str, AspectDrift]
+    pooled: PooledDrift | None = None
     signature_differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
     reference_at: Annotated[datetime | None, Field(strict=False)] = None
     ratings: AnchorRatings

@@ -13,7 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 """Ids of rubrics, aspects and composites. `/` and `..` at the start are impossible, so an id is safe in a path."""
 
+RUBRIC_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?:@[1-9][0-9]{0,8})?$"
+"""How a request names a rubric: by its id, or by `id@version`."""
+
 Id = Annotated[str, Field(pattern=ID_PATTERN)]
+RubricName = Annotated[str, Field(pattern=RUBRIC_PATTERN)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa1-\uffdc]+")
+MOST_READ = 100_000
 
 UNESCAPED = re.compile("[\x7f-\x9f]")
 """Controls that JSON lets stand as they are: DEL and C1, of which U+009B begins a terminal's commands as ESC [ does."""
+
+
+def is_korean(texts: Iterable[str]) -> bool:
+    """Whether Hangul makes up most letters of the texts; of what is longer, of the first 100,000 characters."""
+    text = "".join(texts)[:MOST_READ]
+    hangul = sum(found.end() - found.start() for found in HANGUL.finditer(text))
+    return hangul > 0 and 2 * hangul > sum(map(str.isalpha, text))
 
 
 def printable(text: str) -> str:

@@ -18,6 +18,7 @@ from app.domain.errors import LanguageNotSupported
 from app.domain.model import canonical_json, digest, digest_texts
 from app.domain.prompt_frame import Frame, frame_of
 from app.domain.rubric import Aspect, Example, Level, Rubric, WorkedExample
+from app.domain.verdict_parts import SCREEN
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Prompt:
     """`system` is fixed for rubric, language, aspects and format; `user` encloses the dialogue.
 
     `schema` is the strict JSON schema of the reply, or None where the reply is text. `canary` is in `system`, and is
-    never to be in a reply.
+    never to be in a reply. `screen`: the reply also says whether a text addresses its evaluator.
     """
 
     system: str
@@ -33,6 +34,7 @@ class Prompt:
     schema: dict[str, Any] | None
     prefix_digest: str
     canary: str | None = None
+    screen: bool = False
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -52,10 +54,11 @@ class Prefix:
     schema: dict[str, Any] | None
     digest: str
     canary: str
+    screen: bool = False
 
     def before(self, user: str) -> Prompt:
         """The whole prompt, with a user message from `enclose`."""
-        return Prompt(self.system, user, self.schema, self.digest, self.canary)
+        return Prompt(self.system, user, self.schema, self.digest, self.canary, self.screen)
 
 
 def group_aspects(rubric: Rubric) -> list[tuple[Aspect, ...]]:
@@ -72,10 +75,11 @@ def build_prompt(
     explain: bool,
     structured: bool,
     references: tuple[str, ...] = (),
+    screen: bool = False,
 ) -> Prompt:
     """The prompt that asks for `aspects` in one reply. Raises LanguageNotSupported."""
-    shown = bool(references)
-    prefix = build_prefix(rubric, language, aspects, explain=explain, structured=structured, references=shown)
+    form = {"explain": explain, "structured": structured, "screen": screen}
+    prefix = build_prefix(rubric, language, aspects, **form, references=bool(references))
     return prefix.before(enclose(dialogue, references, language))
 
 
@@ -87,12 +91,18 @@ def build_prefix(
     explain: bool,
     structured: bool,
     references: bool = False,
+    screen: bool = False,
 ) -> Prefix:
-    """The part that depends on no dialogue. `references` is whether any are shown. Raises LanguageNotSupported."""
+    """The part that depends on no dialogue. Raises LanguageNotSupported.
+
+    `references` is whether any are shown. `screen` asks whether a text addresses its evaluator, in the structured
+    format only: the text format has no room for what is no aspect.
+    """
     if language not in rubric.languages:
         raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
     frame = frame_of(language)
-    schema = build_schema(aspects, explain=explain) if structured else None
+    screen = screen and structured
+    schema = build_schema(aspects, explain=explain, screen=screen) if structured else None
     # Of the rubric alone: a judge that was asked about one aspect leaks the same as one that was asked about all.
     canary = derive_canary(rubric.digest)
     rules = (*frame.rules, frame.canary_rule.format(canary=canary))
@@ -100,19 +110,20 @@ def build_prefix(
         f"{frame.task}\n{rubric.task[language]}",
         "\n".join((frame.rules_heading, *(f"- {rule}" for rule in rules))),
         "\n\n".join((frame.aspects_heading, *(describe_aspect(aspect, language, frame) for aspect in aspects))),
-        describe_format(aspects, language, frame, explain=explain, structured=structured),
-        *show_worked_examples(aspects, language, frame, explain=explain, structured=structured),
+        describe_format(aspects, language, frame, explain=explain, structured=structured, screen=screen),
+        *show_worked_examples(aspects, language, frame, explain=explain, structured=structured, screen=screen),
     ]
     system = "\n\n".join(sections)
     # A judge that is shown references judges another question, so two such scores need another signature.
     shown = ["references"] if references else []
     known = digest([system, frame.begin, frame.end, frame.request, schema, *shown])
-    return Prefix(system, schema, known, canary)
+    return Prefix(system, schema, known, canary, screen)
 
 
-def build_schema(aspects: tuple[Aspect, ...], *, explain: bool) -> dict[str, Any]:
+def build_schema(aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False) -> dict[str, Any]:
     """The strict schema of a structured reply: legal values enumerated, everything required, nothing else allowed."""
-    return closed_object({aspect.id: rating_schema(aspect, explain=explain) for aspect in aspects})
+    screened: dict[str, Any] = {SCREEN: {"type": "boolean"}} if screen else {}
+    return closed_object(screened | {aspect.id: rating_schema(aspect, explain=explain) for aspect in aspects})
 
 
 def rating_schema(aspect: Aspect, *, explain: bool) -> dict[str, Any]:
@@ -178,12 +189,14 @@ def show_dialogue(example: Example) -> str:
 
 
 def describe_format(
-    aspects: tuple[Aspect, ...], language: str, frame: Frame, *, explain: bool, structured: bool
+    aspects: tuple[Aspect, ...], language: str, frame: Frame, *, explain: bool, structured: bool, screen: bool
 ) -> str:
     """The reply's exact form, with placeholders for what the judge fills in."""
     lines = [frame.format_heading]
     if structured:
-        lines += [frame.json_format, *([frame.reason_rule] if explain else []), json_form(aspects, frame, explain)]
+        lines += [frame.json_format, *([frame.reason_rule] if explain else [])]
+        lines += [frame.screen_rule.format(name=SCREEN)] if screen else []
+        lines.append(json_form(aspects, frame, explain=explain, screen=screen))
     else:
         values = {aspect.id: frame.value_placeholder for aspect in aspects}
         reasons = {aspect.id: frame.reason_placeholder for aspect in aspects} if explain else {}
@@ -192,9 +205,9 @@ def describe_format(
     return "\n".join(lines)
 
 
-def json_form(aspects: tuple[Aspect, ...], frame: Frame, explain: bool) -> str:
+def json_form(aspects: tuple[Aspect, ...], frame: Frame, *, explain: bool, screen: bool) -> str:
     """`{"naturalness": 1 | 2 | 3}`: the legal values are shown too, for endpoints that ignore the schema."""
-    parts = []
+    parts = [f'"{SCREEN}": true | false'] if screen else []
     for aspect in aspects:
         values = " | ".join(map(str, aspect.values))
         form = f'{{"reason": "{frame.reason_placeholder}", "rating": {values}}}' if explain else values
@@ -215,7 +228,7 @@ def text_reply(aspects: tuple[Aspect, ...], language: str, values: dict[str, str
 
 
 def show_worked_examples(
-    aspects: tuple[Aspect, ...], language: str, frame: Frame, *, explain: bool, structured: bool
+    aspects: tuple[Aspect, ...], language: str, frame: Frame, *, explain: bool, structured: bool, screen: bool
 ) -> list[str]:
     """The one-shot example with its reply. Only for a call about one aspect: the reply is then a whole verdict."""
     if len(aspects) != 1 or aspects[0].one_shot is None:
@@ -225,17 +238,21 @@ def show_worked_examples(
         frame.worked_heading,
         frame.worked_dialogue.format(dialogue=show_dialogue(example)),
         frame.worked_reply,
-        worked_reply(aspect, example, language, explain=explain, structured=structured),
+        worked_reply(aspect, example, language, explain=explain, structured=structured, screen=screen),
     )
     return ["\n".join(lines)]
 
 
-def worked_reply(aspect: Aspect, example: WorkedExample, language: str, *, explain: bool, structured: bool) -> str:
+def worked_reply(
+    aspect: Aspect, example: WorkedExample, language: str, *, explain: bool, structured: bool, screen: bool = False
+) -> str:
     """The whole verdict on the worked example, in the format that is asked for."""
     if not structured:
         reasons = {aspect.id: example.reason} if explain else {}
         return text_reply((aspect,), language, {aspect.id: str(example.rating)}, reasons)
+    screened = f'"{SCREEN}":false,' if screen else ""
     if explain:
         # canonical_json would sort `rating` before `reason`.
-        return f'{{"{aspect.id}":{{"reason":{canonical_json(example.reason)},"rating":{example.rating}}}}}'
-    return f'{{"{aspect.id}":{example.rating}}}'
+        reasoned = f'{{"reason":{canonical_json(example.reason)},"rating":{example.rating}}}'
+        return f'{{{screened}"{aspect.id}":{reasoned}}}'
+    return f'{{{screened}"{aspect.id}":{example.rating}}}'

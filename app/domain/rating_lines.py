@@ -9,7 +9,7 @@ from typing import Any
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import HumanRating
-from app.domain.lines import InvalidLines
+from app.domain.lines import MOST_REFUSED, InvalidLines
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 
@@ -47,6 +47,8 @@ def check_records(
     faults: list[tuple[int, str]] = []
     seen: dict[tuple[Any, ...], int] = {}
     for number, record in records:
+        if len(faults) == MOST_REFUSED:
+            raise InvalidLines(faults, noun=noun, stopped=True)
         if isinstance(record, Unread):
             faults.append((number, record.why))
             continue

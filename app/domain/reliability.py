@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -16,16 +17,39 @@ NOT_VALIDATED = "not validated against humans"
 FEWEST_ITEMS = 20
 """Fewer show next to nothing: at n = 19 a Spearman of 0.45 is still within chance."""
 
+FEWEST_RATERS = 2
+"""One person's ratings show that the judge follows this person."""
+
+State = Literal["validated", "not-shown", "unknown"]
+
+TOLD: dict[State, str] = {
+    "validated": "shown to follow people's ratings",
+    "not-shown": "not shown to follow people's ratings",
+    "unknown": "not known to follow people's ratings",
+}
+"""What is said of the judge, for reports."""
+
 
 @dataclass(frozen=True)
 class JudgeKey:
-    """Which judge, asked what, on which language path: what a validation is of."""
+    """Which judge, asked what and how, on which language path: what a validation is of.
+
+    `rubric` is id and version, `judge` all other pieces of the signature that can change a rating, as a signature line.
+    """
 
     rubric: str
     digest: str
-    kind: str
-    model: str
     path: str
+    judge: str
+
+
+class ValidationSource(Value):
+    """What an aspect's state rests on."""
+
+    batch: str | None = Field(description="the batch whose ratings these are; null where they are of several batches")
+    items: int = Field(description="items that the judge and people both rated")
+    raters: int = Field(description="people who rated the aspect")
+    at: Annotated[datetime, Field(strict=False, description="when the correlation was computed")]
 
 
 class AspectValidation(Value):
@@ -38,7 +62,13 @@ class AspectValidation(Value):
     pearson: float | None
     spearman_interval: Interval = None
     ceiling_spearman: float | None = None
-    validated: bool = Field(default=False, description="interval above 0, on 20 items or more")
+    validated: bool = Field(default=False, description="whether `state` is `validated`")
+    state: State = Field(
+        default="unknown",
+        description="validated: interval above 0, on 20 items or more, by 2 raters or more; not-shown: people rated "
+        "the aspect, and that is not shown; unknown: nobody rated it for this rubric, judge and path",
+    )
+    source: ValidationSource | None = Field(default=None, description="what the state rests on; null where unknown")
 
     def told(self) -> str:
         """`0.71 [0.47, 0.86]`."""
@@ -48,10 +78,14 @@ class AspectValidation(Value):
         return f"{self.spearman:.2f}{span}"
 
 
+UNKNOWN = AspectValidation(n=0, raters=0, spearman=None, pearson=None)
+
+
 def follows(found: AspectValidation) -> bool:
-    """Whether the scores go up with people's ratings beyond chance, and the items are enough to say so."""
+    """Whether the scores go up with people's ratings beyond chance, and items and raters are enough to say so."""
     interval = found.spearman_interval
-    return found.n >= FEWEST_ITEMS and interval is not None and interval[0] > 0
+    enough = found.n >= FEWEST_ITEMS and found.raters >= FEWEST_RATERS
+    return enough and interval is not None and interval[0] > 0
 
 
 class Validation(Value):
@@ -67,32 +101,61 @@ class Reliability(Value):
     """What a result says of how far it can be trusted: `detail` in words, the figures where there are any."""
 
     validated: bool = Field(
-        description="whether some aspect's Spearman with humans has a 95 % interval above 0, on 20 items or more"
+        description="whether every aspect that was compared with human ratings is validated, and one was at least"
     )
     detail: str
     n: int | None = Field(default=None, description="items that judge and humans both rated")
     at: Annotated[datetime | None, Field(strict=False, description="when the correlation was computed")] = None
-    aspects: dict[str, AspectValidation] = Field(default_factory=dict)
+    aspects: dict[str, AspectValidation] = Field(
+        default_factory=dict, description="every aspect of the rubric, and what else of it people rated"
+    )
 
 
 UNVALIDATED = Reliability(validated=False, detail=NOT_VALIDATED)
 
 
 def describe_reliability(found: Validation | None) -> Reliability:
-    """The badge of a judge."""
+    """The badge of a judge: of the aspects that people rated."""
     if found is None:
         return UNVALIDATED
-    aspects = {name: each.model_copy(update={"validated": follows(each)}) for name, each in found.aspects.items()}
+    aspects = {name: judge_aspect(each, found) for name, each in found.aspects.items()}
     shown = {name: f"{name} {each.told()}" for name, each in aspects.items()}
     good = [shown[name] for name, each in aspects.items() if each.validated]
     doubtful = [shown[name] for name, each in aspects.items() if not each.validated]
     raters = max((each.raters for each in aspects.values()), default=0)
     whose = f"{found.n} responses, {raters} {'rater' if raters == 1 else 'raters'}, {found.at:%Y-%m-%d}"
-    why = "too few to prove anything" if found.n < FEWEST_ITEMS else "not shown to go with people's"
+    few = found.n < FEWEST_ITEMS or raters < FEWEST_RATERS
+    why = "too few to prove anything" if few else "not shown to go with people's"
     parts = [", ".join(good)] if good else []
     parts += [f"{why}: {', '.join(doubtful)}"] if doubtful else []
     detail = f"Spearman with humans (n = {whose}): {'; '.join(parts)}; no other aspect was compared"
-    return Reliability(validated=bool(good), detail=detail, n=found.n, at=found.at, aspects=aspects)
+    return Reliability(validated=bool(good) and not doubtful, detail=detail, n=found.n, at=found.at, aspects=aspects)
+
+
+def judge_aspect(each: AspectValidation, found: Validation) -> AspectValidation:
+    """One aspect of the validation with its state, and what that rests on."""
+    good = follows(each)
+    source = ValidationSource(batch=found.batch, items=each.n, raters=each.raters, at=found.at)
+    state: State = "validated" if good else "not-shown"
+    return each.model_copy(update={"validated": good, "state": state, "source": source})
+
+
+def list_all(badge: Reliability, names: Iterable[str]) -> Reliability:
+    """The badge with all these aspects, in this order; those that nobody rated are unknown."""
+    every = {name: badge.aspects.get(name, UNKNOWN) for name in names}
+    return badge.model_copy(update={"aspects": every | badge.aspects})
+
+
+def remark(states: Mapping[str, State], aspect: str | None) -> str:
+    """What to say of the judge after a finding on the aspect; nothing of no aspect, nor where no states are given."""
+    return f" (judge {TOLD[states.get(aspect, 'unknown')]} here)" if aspect is not None and states else ""
+
+
+def join_states(states: Sequence[State]) -> State:
+    """What holds of scores by several judges together: validated only where every judge is."""
+    if "not-shown" in states:
+        return "not-shown"
+    return "validated" if states and "unknown" not in states else "unknown"
 
 
 def outweighs(found: Validation, known: Validation | None) -> bool:

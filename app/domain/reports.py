@@ -6,6 +6,7 @@ null without a word.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -29,6 +30,31 @@ Matrix = dict[str, dict[str, float | None]]
 Decorrelation = Literal["principal-axis", "residual"]
 
 
+class RatingsUsed(Value):
+    """Which human ratings of a batch an analysis rests on, each one rater's of one response."""
+
+    counted: int = Field(description="ratings that the figures rest on")
+    simulated: bool = Field(
+        description="whether these are simulated ratings, which is so only where no person's rating is left"
+    )
+    simulated_left_out: int = Field(description="simulated ratings that are left out, since people rated too")
+    excluded: int = Field(description="ratings that are left out since their rater or round is excluded")
+
+    def notes(self) -> Iterator[str]:
+        """What a reader of the figures must know, a sentence each."""
+        if self.simulated:
+            yield "These ratings are simulated: no person rated, and they validate no judge."
+        if self.simulated_left_out:
+            yield f"{self.simulated_left_out:,} simulated ratings are left out."
+        if self.excluded:
+            yield f"{self.excluded:,} ratings are left out: their rater or round is excluded."
+
+
+Used = Annotated[
+    RatingsUsed | None, Field(description="of a batch, which human ratings the figures rest on; else null")
+]
+
+
 class AspectAgreement(Value):
     """How far raters agree on one aspect.
 
@@ -45,6 +71,11 @@ class AspectAgreement(Value):
     pearson: float | None
     krippendorff_alpha: float | None = Field(description="ordinal; of named raters")
     compared: int = Field(default=0, description="raters that the averages `spearman` and `pearson` are over")
+    by_rater: dict[str, float | None] = Field(
+        default_factory=dict,
+        description="each rater's Spearman with the mean of the others, null where there is none: a rater far below "
+        "the others may have rated at random; empty with more than 200 raters",
+    )
     notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
 
@@ -72,6 +103,7 @@ class AgreementReport(Value):
     ratings: int = Field(description="values of all aspects")
     aspects: dict[str, AspectAgreement]
     correlations: Correlations
+    ratings_used: Used = None
 
 
 class Ceiling(Value):
@@ -142,6 +174,7 @@ class CorrelationReport(Value):
     unmatched: dict[str, str] = Field(
         default_factory=dict, description="aspects that only the ratings, or only the scores, have, and which"
     )
+    ratings_used: Used = None
 
 
 class SignificantPair(Value):
@@ -202,6 +235,7 @@ class HierarchyReport(Value):
     dependencies: Annotated[tuple[Dependency, ...], listed()]
     best: Best = Field(default_factory=dict)
     undefined: Undefined = Field(default_factory=dict)
+    ratings_used: Used = None
 
 
 class CompositeFit(Value):
@@ -227,6 +261,7 @@ class CompositeFit(Value):
     pearson: float | None = Field(description="of the fitted composite with the target, on the items held out")
     declared_pearson: float | None = Field(description="what the rubric's own weights reach on them")
     undefined: Undefined = Field(default_factory=dict)
+    ratings_used: Used = None
 
 
 class BlendFit(Value):
@@ -253,6 +288,7 @@ class BlendFit(Value):
     resamples: int = Field(default=0, description="bootstrap samples; of very many items fewer")
     notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
+    ratings_used: Used = None
 
 
 class WinShare(Value):
@@ -302,6 +338,7 @@ class WinReport(Value):
     aspects: dict[str, AspectWins]
     best: Best = Field(default_factory=dict)
     undefined: Undefined = Field(default_factory=dict)
+    ratings_used: Used = None
 
 
 Report = AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport

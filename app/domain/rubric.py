@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -11,6 +12,20 @@ from pydantic import Field, model_validator
 from app.domain.faults import Location, refuse, repeated
 from app.domain.model import Finite, Id, Value, digest, listed
 from app.domain.prose import Language, LocalizedPhrase, LocalizedProse, Phrase, Prose
+
+VERSION = re.compile("[1-9][0-9]{0,8}")
+"""As requests write it."""
+
+
+def name_version(rubric_id: str, version: int | None) -> str:
+    """`id@version`, as requests name that version; the id alone where the version is not known."""
+    return rubric_id if version is None else f"{rubric_id}@{version}"
+
+
+def split_name(name: str) -> tuple[str, int | None]:
+    """Id and version of `id@version`; any other name with None."""
+    rubric_id, _, version = name.partition("@")
+    return (rubric_id, int(version)) if VERSION.fullmatch(version) else (name, None)
 
 
 class ExampleUtterance(Value):
@@ -135,7 +150,9 @@ class Rubric(Value):
     """What a judge is asked. `calls` is `joint` (all aspects in one call) or `independent` (one call an aspect)."""
 
     id: Id = Field(description="the file's name without .yaml; callers name the rubric by it")
-    version: Annotated[int, Field(ge=1)] = Field(description="raise it whenever the meaning changes")
+    version: Annotated[int, Field(ge=1)] = Field(
+        description="raise it whenever the meaning changes; the file of an older version is called <id>.v<version>.yaml"
+    )
     source_language: Language = Field(description="the language in which the rubric was thought out")
     calls: Literal["joint", "independent"] = Field(
         default="joint", description="joint: all aspects in one call; independent: one call per aspect"
@@ -155,6 +172,11 @@ class Rubric(Value):
         Fields at their default are left out, so that a field that a later Saiten adds changes no digest.
         """
         return digest(self.model_dump(mode="json", exclude_defaults=True))
+
+    @property
+    def name(self) -> str:
+        """`id@version`."""
+        return name_version(self.id, self.version)
 
     @cached_property
     def aspect_names(self) -> tuple[str, ...]:

@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
+from app.domain.model import canonical_json
 from app.domain.rubric import Rubric
 
 NONE = "-"
+SAITEN = "saiten"
+"""The piece with the project's version. Two runs with different ones are comparable."""
 
 
 def sign(pieces: Mapping[str, str]) -> str:
@@ -32,6 +35,11 @@ def read_signature(signature: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
+def read_comparable(signature: str) -> dict[str, str]:
+    """The pieces that can change a score: all but Saiten's own version."""
+    return {key: value for key, value in read_signature(signature).items() if key != SAITEN}
+
+
 def differences(one: str, other: str) -> dict[str, tuple[str, str]]:
     """The pieces in which two lines differ, with both values."""
     left, right = read_signature(one), read_signature(other)
@@ -47,7 +55,7 @@ def plain(value: str) -> str:
 def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[str, str]:
     """The judge's pieces: kind, endpoint kind, model as the endpoint named it, prompt, parameters in force."""
     endpoint = f"/{provenance.endpoint}" if provenance.endpoint else ""
-    parameters = ",".join(f"{name}={value}" for name, value in sorted(provenance.parameters.items()))
+    parameters = ",".join(f"{name}={show(value)}" for name, value in sorted(provenance.parameters.items()))
     return {
         "judge": provenance.kind + endpoint,
         "model": provenance.model,
@@ -56,7 +64,15 @@ def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[s
         "dropped": ",".join(sorted(provenance.dropped)) or NONE,
         "samples": str(options.samples),
         "expected": "yes" if options.expected else "no",
+        # Only where it is so: signatures of earlier releases do not have the piece.
+        **({"screen": "yes"} if provenance.screen else {}),
     }
+
+
+def show(parameter: object) -> str:
+    """A parameter's value: a number or a text as it is, anything else as canonical JSON."""
+    plain_value = isinstance(parameter, str | int | float) and not isinstance(parameter, bool)
+    return str(parameter) if plain_value else canonical_json(parameter)
 
 
 def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ...]) -> dict[str, str]:
@@ -82,7 +98,7 @@ def show_baseline(source: str, baseline: float) -> str:
 
 def describe_rubric(version: str, rubric: Rubric) -> dict[str, str]:
     """The first pieces: Saiten's version, the rubric and the digest of its meaning."""
-    return {"saiten": version, "rubric": f"{rubric.id}@{rubric.version}", "digest": rubric.digest[:12]}
+    return {SAITEN: version, "rubric": f"{rubric.id}@{rubric.version}", "digest": rubric.digest[:12]}
 
 
 def merge_paths(source: Mapping[str, str], english: Mapping[str, str]) -> dict[str, str]:

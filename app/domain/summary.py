@@ -80,6 +80,7 @@ class Summary(Value):
     name: str | None
     status: BatchStatus
     rubric: str
+    rubric_version: int | None = None
     counts: Counts
     coverage: Coverage
     aspects: dict[str, AspectSummary]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -13,6 +13,12 @@ from app.domain.errors import InvalidRequest
 from app.domain.model import pointer
 
 Model = TypeVar("Model", bound=BaseModel)
+
+MOST_VALUES = 10_000
+"""Members and elements of a document, all levels together. An item of 200 utterances and 64 responses holds 700."""
+
+MOST_FAULTS = 20
+"""Faults that are listed; the others are only counted."""
 
 MOST_UNKNOWN = 8
 MOST_NAME_CHARACTERS = 24
@@ -39,34 +45,93 @@ MESSAGES = {
 
 
 class InvalidDocument(InvalidRequest):
-    """A document that was read and does not fit; `faults` are (JSON pointer, what is wrong), never empty."""
+    """A document that was read and does not fit.
+
+    `faults` are (JSON pointer, what is wrong), never empty, at most MOST_FAULTS; `total` counts those that are not
+    listed too.
+    """
 
     def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
         where, what = faults[0]
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        self.total = len(faults)
+        self.faults = faults[:MOST_FAULTS]
+        more = f" (and {self.total - 1} more)" if self.total > 1 else ""
         super().__init__(f"{where or 'the document'}: {what}{more}")
-        self.faults = faults
 
 
-def validate(model: type[Model], value: Any, limits: Limits) -> Model:
-    """The model's instance of a parsed JSON value; raises InvalidDocument."""
+def validate(model: type[Model], value: Any, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:
+    """The model's instance of a parsed JSON value; raises InvalidDocument.
+
+    The document may hold `limit_values(limits)` values, those of its `unlimited` members not counted: each value may
+    be a fault, and each fault costs time and memory before it can be counted.
+    """
+    most = limit_values(limits)
+    where = find_excess(value, most, unlimited)
+    if where is not None:
+        raise InvalidDocument([(where, f"the document may hold at most {most:,} values, and this is one more")])
     try:
         return model.model_validate(value, context={"limits": limits})
     except ValidationError as error:
         raise InvalidDocument(explain(error, value)) from None
 
 
+def limit_values(limits: Limits) -> int:
+    """How many values a document may hold: MOST_VALUES, or what the operator's limits need."""
+    entries = limits.context_utterances + limits.responses + limits.metadata_entries + limits.references
+    return max(MOST_VALUES, 4 * entries)
+
+
+def find_excess(value: Any, most: int, unlimited: Collection[str]) -> str | None:
+    """The pointer to the member in which the document has more than `most` values; None where it has not.
+
+    Takes time in proportion to `most`, however large the document is.
+    """
+    if not isinstance(value, dict):
+        return "" if count_values(value, most) > most else None
+    left = most - len(value)
+    for key, part in value.items() if left >= 0 else ():
+        if key in unlimited:
+            continue
+        left -= count_values(part, left)
+        if left < 0:
+            return pointer([clip(key)])
+    return "" if left < 0 else None
+
+
+def count_values(value: Any, most: int) -> int:
+    """How many members and elements the value holds, all levels together; it stops counting beyond `most`."""
+    counted, left = 0, [value]
+    while left and counted <= most:
+        part = left.pop()
+        if isinstance(part, dict | list):
+            counted += len(part)
+            if counted <= most:
+                left += part.values() if isinstance(part, dict) else part
+    return counted
+
+
 def explain(error: ValidationError, value: Any) -> list[tuple[str, str]]:
     """Each fault's JSON pointer with its message, without the caller's value, each once."""
-    faults = error.errors(include_url=False)
+    faults = error.errors(include_url=False, include_input=False)
     found = {(locate(fault, value), describe(fault)): None for fault in faults}
     unknown = [fault for fault in found if fault[1] == MESSAGES["extra_forbidden"]]
     for fault in unknown[MOST_UNKNOWN:]:
         del found[fault]
     # Where a value may have one of several forms, the form that it fits best says where; the others say nothing.
-    kept = [fault for fault in found if not any(other.startswith(fault[0] + "/") for other, _ in found)]
+    outer = find_ancestors(where for where, _ in found)
+    kept = [fault for fault in found if fault[0] not in outer]
     more = len(unknown) - MOST_UNKNOWN
     return [*kept, ("", f"holds {more} more fields that are not known here")] if more > 0 else kept
+
+
+def find_ancestors(pointers: Iterable[str]) -> set[str]:
+    """The pointers to everything that one of these lies in."""
+    found: set[str] = set()
+    for where in pointers:
+        outer = where
+        while outer and (outer := outer.rpartition("/")[0]) not in found:
+            found.add(outer)
+    return found
 
 
 def describe(fault: ErrorDetails) -> str:

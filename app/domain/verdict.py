@@ -28,13 +28,15 @@ class Reading:
     """What a reply says: a rating or `Unrated` for every aspect that was asked, reasons where they were given.
 
     `spans` holds, for each rated aspect, where its value stands in the reply: (start, end) in code points. `leaked` is
-    True where the reply holds the canary of its own instructions; it then rates nothing.
+    True where the reply holds the canary of its own instructions; it then rates nothing. `addressed`: it says that a
+    text addresses its evaluator.
     """
 
     ratings: Mapping[str, Rating]
     reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     spans: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
     leaked: bool = False
+    addressed: bool = False
 
     @cached_property
     def rated(self) -> int:
@@ -56,26 +58,29 @@ def read_verdict(
     finish_reason: str | None = "stop",
     refusal: str | None = None,
     canary: str | None = None,
+    screen: bool = False,
 ) -> Reading:
     """The reply's ratings of `aspects`; every aspect is in the result.
 
     `finish_reason` and `refusal` are the endpoint's own words beside the message: a reply that was cut off, filtered or
     refused rates nothing, whatever its text looks like. Nor does one that holds the `canary`: whoever writes out the
-    instructions has obeyed somebody else, and its numbers may be theirs as well.
+    instructions has obeyed somebody else, and its numbers may be theirs as well. With `screen` a structured reply must
+    say whether a text addresses its evaluator, which changes no rating.
     """
     if canary is not None and any(leaks(text, canary) for text in (reply, refusal) if text):
         return replace(rate_nothing(aspects, "unparseable", LEAKED), leaked=True)
     failing = fail(reply, finish_reason, refusal)
     if failing is not None:
         return rate_nothing(aspects, *failing)
+    addressed = False
     try:
         if structured:
-            parts = read_json_verdict(reply or "", aspects, explain=explain)
+            parts, addressed = read_json_verdict(reply or "", aspects, explain=explain, screen=screen)
         else:
             parts = read_text_verdict(reply or "", aspects, language, explain=explain)
     except Malformed as fault:
         return rate_nothing(aspects, "unparseable", f"the judge's reply is not a verdict: {fault}")
-    return assess(parts, aspects)
+    return replace(assess(parts, aspects), addressed=addressed)
 
 
 def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, str] | None:

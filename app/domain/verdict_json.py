@@ -9,7 +9,7 @@ from typing import Any
 from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, read_strict_json
-from app.domain.verdict_parts import INTEGER, Malformed, Part
+from app.domain.verdict_parts import INTEGER, SCREEN, Malformed, Part
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 """The tokens of a text that is known to be JSON."""
@@ -21,23 +21,30 @@ class Number(str):
     __slots__ = ()
 
 
-def read_json_verdict(reply: str, aspects: tuple[Aspect, ...], *, explain: bool) -> dict[str, Part]:
-    """The parts of a reply that follows `build_schema`, less what it leaves out. Raises Malformed.
+def read_json_verdict(
+    reply: str, aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False
+) -> tuple[dict[str, Part], bool]:
+    """The parts of a reply that follows `build_schema`, less what it leaves out, and whether it says that a text
+    addresses its evaluator, which with `screen` it must answer. Raises Malformed.
 
     The text must be one JSON object and nothing else but JSON's white space around it. Repeated or unknown members,
     fractions, exponents, strings, booleans, null, NaN where an integer belongs: no verdict.
     """
     members = parse_object(reply)
+    addressed = members.pop(SCREEN, None) if screen else False
+    if not isinstance(addressed, bool):
+        raise Malformed(f"it does not say with true or false what {SCREEN} asks")
     known = {aspect.id for aspect in aspects}
     if set(members) - known:
         raise Malformed("it holds a member that was not asked for")
     read: Callable[[Any], tuple[str | None, str | None]] = read_reasoned if explain else read_bare
     found = {aspect_id: read(value) for aspect_id, value in members.items()}
     spans = locate_numbers(reply)
-    return {
+    parts = {
         aspect_id: Part(number, spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0)), reason)
         for aspect_id, (number, reason) in found.items()
     }
+    return parts, addressed
 
 
 def parse_object(reply: str) -> dict[str, Any]:

@@ -9,6 +9,10 @@ INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 """An integer as JSON spells it. A leading zero, a plus sign, a fraction and an exponent are none."""
 
 
+SCREEN = "addressesEvaluator"
+"""The verdict's first member where it is asked for. No aspect can be called that: their ids have no capitals."""
+
+
 class Malformed(Exception):
     """The reply is not a verdict; the message says why and holds none of the reply's text."""
 

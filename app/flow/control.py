@@ -28,7 +28,8 @@ TELL_SECONDS = 0.05
 
 
 class FlowControl:
-    """Lets calls through as the state admits them: interactive ones first, within a lane in the order of coming.
+    """Lets calls through as the state admits them: interactive ones first, but for a minimum share of the batches, and
+    within a lane in the order of coming.
 
     All of a process's calls to one endpoint with one key go through one of these. For the tasks of one event loop.
     """
@@ -145,11 +146,11 @@ class FlowControl:
 
     # The usher: a task that lets waiters through, and lives only while there is something to do.
 
-    def _next(self) -> list[Waiter]:
+    def _next(self) -> tuple[list[Waiter], int]:
         return self._line.next(self._places + self._news.successes, self._in_flight)
 
     def _has_work(self) -> bool:
-        return self._news.urgent or bool(self._next())
+        return self._news.urgent or bool(self._next()[0])
 
     def _call_usher(self) -> None:
         if self._usher is None:
@@ -182,8 +183,10 @@ class FlowControl:
                 self._herd_until = self._clock() + HERD_SECONDS
                 continue
             herding = now < self._herd_until
-            wanted = self._next()[: 1 if herding else None]
-            grant = await self._exchange(wanted)
+            wanted, first = self._next()
+            if herding:
+                wanted = wanted[:1]
+            grant = await self._exchange(wanted, min(first, len(wanted)))
             self._admit(wanted[: grant.admitted])
             self._set_recount()
             if grant.wait_seconds is not None and not grant.closed_seconds:
@@ -191,11 +194,11 @@ class FlowControl:
             elif herding and self._has_work():
                 await self._nap(HERD_SECONDS / self._places)
 
-    async def _exchange(self, wanted: list[Waiter]) -> Grant:
+    async def _exchange(self, wanted: list[Waiter], first: int) -> Grant:
         report = self._news.take(self._clock(), self._opens_at)
         demand = Demand(
             tokens=tuple(waiter.reserved for waiter in wanted),
-            interactive=sum(waiter.lane == "interactive" for waiter in wanted),
+            interactive=first,
             in_flight=self._in_flight,
         )
         grant = await self._state.exchange(report, demand)
@@ -211,7 +214,7 @@ class FlowControl:
             return
         for waiter in waiters:
             if not waiter.turn.done():
-                self._line.leave(waiter)
+                self._line.admit(waiter)
                 self._in_flight += 1
                 waiter.turn.set_result(None)
         if waiters and self._heartbeat is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from app.domain.errors import JudgeUnavailable, UpstreamError
-from app.flow.state import batch_places
+from app.flow.state import CALLS_A_BATCH_CALL, batch_places
 from app.ports import Lane
 
 
@@ -41,11 +41,14 @@ class Waiter:
 
 
 class Line:
-    """Keeps the order of coming within a lane. Interactive calls are before all batches' calls."""
+    """Keeps the order of coming within a lane. Interactive calls go before batches' calls, but for the batches' minimum
+    share: while both wait, every tenth call is a batch's."""
 
     def __init__(self) -> None:
         self._interactive: OrderedDict[Waiter, None] = OrderedDict()
         self._batch: OrderedDict[Waiter, None] = OrderedDict()
+        self._passed = 0
+        """Interactive calls let through since a batch's, while one waited."""
 
     def __len__(self) -> int:
         return len(self._interactive) + len(self._batch)
@@ -59,11 +62,26 @@ class Line:
     def leave(self, waiter: Waiter) -> None:
         self._lane_of(waiter).pop(waiter, None)
 
-    def next(self, places: int, in_flight: int) -> list[Waiter]:
-        """Those for whom there is room, the first to be let through first."""
-        interactive = [*islice(waiting(self._interactive), max(0, places - in_flight))]
-        free = batch_places(places) - in_flight - len(interactive)
-        return [*interactive, *islice(waiting(self._batch), max(0, free))]
+    def admit(self, waiter: Waiter) -> None:
+        """The call is let through."""
+        self.leave(waiter)
+        self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
+
+    def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
+        """Those for whom there is room, the first to be let through first, and how many of them, from the first, may
+        take every place."""
+        interactive, batch = waiting(self._interactive), waiting(self._batch)
+        first: list[Waiter] = []
+        passed = self._passed
+        while len(first) < places - in_flight:
+            due = next(batch, None) if passed >= CALLS_A_BATCH_CALL - 1 else None
+            waiter = due or next(interactive, None)
+            if waiter is None:
+                break
+            passed = 0 if due else passed + 1
+            first.append(waiter)
+        free = batch_places(places) - in_flight - len(first)
+        return [*first, *islice(batch, max(0, free))], len(first)
 
     def _lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
         return self._interactive if waiter.lane == "interactive" else self._batch

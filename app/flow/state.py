@@ -13,6 +13,8 @@ BURST_SECONDS = 0.1
 """So much of a rate may be used ahead of time, that a late timer costs no throughput."""
 PLACES_A_RESERVE = 64
 FEWEST_WITH_RESERVE = 4
+CALLS_A_BATCH_CALL = 10
+"""While both lanes wait, one in so many calls that are let through is a batch's: its minimum share."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,11 @@ class Report:
 
 @dataclass(frozen=True)
 class Demand:
-    """Calls that wait in a process, first come first: the tokens of each. The first `interactive` are no batch's.
+    """Calls that wait in a process, in the order in which they are to be made: the tokens of each.
 
-    `in_flight` are the calls that this process has under way. The others are reckoned to leave these, and those that
-    are admitted, until the next exchange tells otherwise.
+    The first `interactive` may take every place: interactive calls, and a batch's where its minimum share is due. The
+    others leave the reserve free. `in_flight` are the calls that this process has under way. The others are reckoned to
+    leave these, and those that are admitted, until the next exchange tells otherwise.
     """
 
     tokens: tuple[int, ...] = ()

@@ -11,7 +11,7 @@ from app.bundled import bundled_folder, read_objects, validate_objects
 from app.concurrency import run_together
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid
 from app.domain.evaluation import Evaluation, EvaluationRequest
-from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeCheck, JudgeCheckRequest
+from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeCheck, JudgeCheckRequest, PooledDrift
 from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.domain.signature import differences
@@ -21,8 +21,15 @@ from app.pipeline import Instruments, evaluate
 AT_ONCE = 8
 """Anchors that are asked together; the judge's flow control has the last word."""
 
-RECORDED_RUNS = 3
-"""So often each anchor is asked when its ratings are stored: the judge's own noise shows in between."""
+MOST_CALLS = 150
+"""Judge calls of a check, where one run of all anchors does not need more."""
+
+MOST_RUNS = 4
+RECORDED_RUNS = 4
+"""How often each anchor is asked when its ratings are stored: the judge's own noise shows in between."""
+
+RECORDED_FOR_ONE = 8
+"""The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
 
 
 class AnchorCheck:
@@ -46,7 +53,8 @@ class AnchorCheck:
         stored = request.reference or await self._store.find_anchor_ratings(project, key)
         hindrance = find_hindrance(stored, digest_anchors(rubric, anchors), key)
         usable = stored is not None and hindrance is None and not request.record
-        now = await self._rate(rubric, anchors, request, key, runs=1 if usable else RECORDED_RUNS)
+        runs = count_runs(rubric, len(anchors), request, check=usable)
+        now = await self._rate(rubric, anchors, request, key, runs=runs)
         judge = self._judge(request)
         if stored is not None and usable:
             # In a thread: scipy is loaded here, and a caller's reference may be long.
@@ -65,7 +73,9 @@ class AnchorCheck:
 
     def _key(self, rubric: Rubric, request: JudgeCheckRequest) -> str:
         """Which judge is asked what: as it is asked for, since what the endpoint makes of that is what may move."""
-        options = request.judge.model_dump(exclude={"model"})
+        options = request.judge.model_dump(exclude={"model"}, exclude_defaults=True)
+        # Those of the first release always: ratings that it stored are still to be found.
+        options |= request.judge.model_dump(include={"samples", "expected", "explain"})
         return digest([rubric.id, rubric.digest, request.path, self._judge(request), options])
 
     async def _rate(
@@ -95,6 +105,16 @@ class AnchorCheck:
             at=self._now(),
             ratings=ratings,
         )
+
+
+def count_runs(rubric: Rubric, anchors: int, request: JudgeCheckRequest, *, check: bool) -> int:
+    """How often each anchor is asked: in a check as often as `MOST_CALLS` allow, at least once, else to be stored."""
+    calls = len(rubric.aspects) if rubric.calls == "independent" else 1
+    calls *= request.judge.samples * (2 if request.path == "both" else 1)
+    affordable = max(1, min(MOST_RUNS, MOST_CALLS // (anchors * calls)))
+    if check:
+        return affordable
+    return RECORDED_FOR_ONE if affordable == 1 else RECORDED_RUNS
 
 
 @cache
@@ -158,28 +178,34 @@ def compared(
     for anchor in anchors:
         for aspect, rating in anchor.ratings.items():
             intended.setdefault(aspect, {})[anchor.id] = rating
-    aspects = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
-    moved = [name for name, drift in aspects.items() if drift.moved]
-    detail = describe(aspects, moved, then)
+    aspects, pooled = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
+    moved = pooled.moved or any(drift.moved for drift in aspects.values())
+    detail = describe(aspects, pooled, then)
     return describe_check(
         now, anchors, request, judge=judge, verdict="moved" if moved else "steady", detail=detail
     ).model_copy(
         update={
             "aspects": aspects,
+            "pooled": pooled,
             "signature_differences": differences(then.signature, now.signature),
             "reference_at": then.at,
         }
     )
 
 
-def describe(aspects: Mapping[str, AspectDrift], moved: Sequence[str], then: AnchorRatings) -> str:
-    """The verdict in a sentence."""
-    if not moved:
-        changed = sum(drift.changed for drift in aspects.values())
-        total = sum(drift.n for drift in aspects.values())
-        return f"the judge rates the anchors as on {then.at:%Y-%m-%d}: {changed} of {total} ratings changed"
-    told = ", ".join(f"{name} ({describe_drift(aspects[name])})" for name in moved)
-    return f"the judge moved since {then.at:%Y-%m-%d}: {told}"
+def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> str:
+    """The verdict in a sentence, with the smallest shift that the check can see."""
+    moved = [name for name, drift in aspects.items() if drift.moved]
+    if moved:
+        told = ", ".join(f"{name} ({describe_drift(aspects[name])})" for name in moved)
+        return f"the judge moved since {then.at:%Y-%m-%d}: {told}"
+    changed = sum(drift.changed for drift in aspects.values())
+    total = sum(drift.n for drift in aspects.values())
+    if pooled.moved:
+        return f"the judge moved since {then.at:%Y-%m-%d}: all aspects together ({changed} of {total} ratings changed)"
+    sight = [drift.detectable for drift in aspects.values() if drift.detectable is not None]
+    seen = f"; a shift of {max(sight):.2f} in any aspect would be found in at least 80 % of all checks" if sight else ""
+    return f"the judge rates the anchors as on {then.at:%Y-%m-%d}: {changed} of {total} ratings changed{seen}"
 
 
 def describe_drift(drift: AspectDrift) -> str:

@@ -16,9 +16,11 @@ from app.domain.analysis_request import (
 )
 from app.domain.comparison import Comparison, GateReport, Run
 from app.domain.errors import InvalidRequest
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.reliability import State
 from app.domain.reports import CorrelationReport, Report
+from app.domain.rubric import split_name
 from app.meta.anchors import AnchorCheck
 from app.meta.ratings import read_ratings
 from app.meta.readers import make_reader
@@ -30,7 +32,7 @@ from app.meta.records import (
     signatures_of,
     uses_scores,
 )
-from app.meta.reliabilities import Reliabilities, key_in, validation_of
+from app.meta.reliabilities import Reliabilities, asked_of, attach_states, key_in, measures_of, validation_of
 from app.meta.revalidation import Revalidation
 from app.meta.runs import assemble_run, find_batch, read_items, tabulate
 from app.meta.scales import Scales, check_ratings, scales_to_rate
@@ -93,7 +95,7 @@ class MetaDesk:
         for batch_id in named:
             batch = await self._batches.find(project, batch_id)
             if batch is not None:  # else the store says which rating names none
-                rubrics[batch_id] = batch.rubric
+                rubrics[batch_id] = batch.rubric_name
         scored = [rating.evaluation for rating in ratings if rating.evaluation is not None]
         rubrics.update(await self._ratings.rubrics_of(project, scored))
         scales = self._scales_of(set(rubrics.values()))
@@ -106,8 +108,8 @@ class MetaDesk:
 
     def _scales_of(self, rubrics: Collection[str]) -> dict[str, Scales]:
         """What may be rated by each of the rubrics that are still there: of one that is gone, anything."""
-        known = {rubric.id: rubric for rubric in self._rubrics.list()}
-        return {name: scales_to_rate(known[name]) for name in rubrics if name in known}
+        known = {rubric.id for rubric in self._rubrics.list()}
+        return {name: scales_to_rate(self._rubrics.nearest(name)) for name in rubrics if split_name(name)[0] in known}
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
@@ -125,6 +127,24 @@ class MetaDesk:
         if removed:
             self._revalidation.ask(project, [wanted.batch], removed=True)
         return removed
+
+    async def exclude(self, project: str, exclusion: Exclusion) -> bool:
+        """From now on these ratings do not count, and badges follow in the background; whether this is new. Raises
+        NotFound for a round that is not there."""
+        return await self._follow(project, changed=await self._ratings.exclude(project, exclusion, self._now()))
+
+    async def include(self, project: str, exclusion: Exclusion) -> bool:
+        """The ratings count again; whether they did not before."""
+        return await self._follow(project, changed=await self._ratings.include(project, exclusion))
+
+    async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
+        """Raters and rounds whose ratings do not count, the oldest first."""
+        return await self._ratings.exclusions(project)
+
+    async def _follow(self, project: str, *, changed: bool) -> bool:
+        if changed:
+            self._revalidation.ask(project, [None], removed=True)
+        return changed
 
     async def settle(self) -> None:
         """Returns when the badges have followed the ratings: for a process that ends, while a service goes on."""
@@ -185,21 +205,22 @@ class MetaDesk:
         wanted = adapt(request, batches)
         best: dict[str, float] = {}
         for batch in batches:
-            best |= best_of(self._rubrics.get(batch.rubric))
+            best |= best_of(self._rubrics.nearest(batch.rubric_name))
         table = await tabulate(self._batches, project, batches)
         by_scores = uses_scores(wanted)
-        ratings = [] if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
+        found = None if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
 
         def work() -> Report:
             from app.meta.analyses import analyse, orient
             from app.meta.opinions import judge_opinions, rater_opinions
 
-            opinions = judge_opinions(table) if by_scores else rater_opinions(table, ratings)
+            opinions = judge_opinions(table) if found is None else rater_opinions(table, found.ratings)
             refuse_unknown(opinions, wanted.aspects)
             observations = opinions.observe(wanted.aspects)
             if compares_systems(wanted):
                 observations = orient(observations, best)
-            return analyse(wanted, observations, self._rubrics)
+            report = analyse(wanted, observations, self._rubrics)
+            return report if found is None else report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
 
@@ -230,7 +251,13 @@ class MetaDesk:
                 seed=request.seed,
             )
 
-        return await self.compute(work)
+        found = await self.compute(work)
+        states = await self._states_of(project, [baseline, candidate], measures_of(found))
+        return found.model_copy(update={"reliability": states})
+
+    async def _states_of(self, project: str, runs: Sequence[Run], names: Sequence[str]) -> dict[str, State]:
+        """By measure whether the judges of all these runs follow people."""
+        return await self._reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
 
     async def gate(self, project: str, request: GateRequest) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
@@ -261,6 +288,8 @@ class MetaDesk:
             )
 
         report = await self.compute(work)
+        runs = [candidate] if baseline is None else [candidate, baseline]
+        report = attach_states(report, await self._states_of(project, runs, asked_of(report)))
         if request.judge_check is not None or not request.check_judge:
             return report
         from app.analysis.gate import judge_again
@@ -274,7 +303,7 @@ class MetaDesk:
     async def _check_of(self, project: str, batch_id: str) -> JudgeCheck:
         batch = await find_batch(self._batches, project, batch_id)
         path = "source" if batch.path == "both" else batch.path
-        request = JudgeCheckRequest(rubric=batch.rubric, path=path, judge=batch.judge)
+        request = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
         try:
             return await self._anchors.check(project, request)
         except InvalidRequest as error:
@@ -283,6 +312,6 @@ class MetaDesk:
 
     async def _run(self, project: str, batch_id: str) -> Run:
         batch = await find_batch(self._batches, project, batch_id)
-        rubric = self._rubrics.get(batch.rubric)
+        rubric = self._rubrics.nearest(batch.rubric_name)
         items = await read_items(self._batches, project, batch)
         return await asyncio.to_thread(assemble_run, batch, items, rubric)

@@ -49,7 +49,7 @@ class Examiner:
         """
         ids = baseline_id, candidate_id
         batches = {batch_id: await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)}
-        rubrics = {batch_id: self._rubrics.get(batch.rubric) for batch_id, batch in batches.items()}
+        rubrics = {batch_id: self._rubrics.nearest(batch.rubric_name) for batch_id, batch in batches.items()}
         items = {batch_id: await read_items(self._batches, project, batch) for batch_id, batch in batches.items()}
 
         def work() -> Examination:

@@ -11,11 +11,10 @@ from app.batch_ports import BatchStore
 from app.domain.batch import Batch
 from app.domain.comparison_view import SystemCell, SystemMatrix
 from app.domain.errors import InvalidRequest
-from app.domain.human_rating import StoredRating
-from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport
+from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from app.domain.rubric import Rubric
 from app.meta.computations import Compute
-from app.meta.ratings import read_ratings
+from app.meta.ratings import CountedRatings, read_ratings
 from app.meta.records import best_of
 from app.meta.runs import find_batch, tabulate
 from app.meta_ports import RatingStore
@@ -62,7 +61,7 @@ class Ranking:
 class Overview:
     """`judged` is by the judge's values, `rated` by human ratings. `systems` are those with a value of the judge's.
 
-    `ambiguous` counts ratings that fit several results, and so none.
+    `ambiguous` counts ratings that fit several results, and so none. `ratings_used` are the human ratings that count.
     """
 
     batches: tuple[str, ...]
@@ -72,6 +71,7 @@ class Overview:
     agreement: Part[AgreementReport]
     correlation: Part[CorrelationReport]
     ambiguous: int
+    ratings_used: RatingsUsed
 
 
 class Overviews:
@@ -100,15 +100,15 @@ class Overviews:
             raise InvalidRequest(f"name 1 to {MOST_BATCHES} batches", pointer="/batches")
         batches = [await find_batch(self._batches, project, batch_id) for batch_id in ids]
         check_batches(batches)
-        rubric = self._rubrics.get(batches[0].rubric)
+        rubric = self._rubrics.nearest(batches[0].rubric_name)
         table = await tabulate(self._batches, project, batches)
-        ratings = await read_ratings(self._ratings, project, ids)
-        return await self._compute(lambda: oversee(ids, table, ratings, rubric, aspects=aspects, alpha=alpha))
+        found = await read_ratings(self._ratings, project, ids)
+        return await self._compute(lambda: oversee(ids, table, found, rubric, aspects=aspects, alpha=alpha))
 
 
 def check_batches(batches: Sequence[Batch]) -> None:
     """Raises InvalidRequest for what cannot be looked at together."""
-    rubrics = list(dict.fromkeys(batch.rubric for batch in batches))
+    rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
     if len(rubrics) > 1:
         raise InvalidRequest(f"the batches have different rubrics: {', '.join(rubrics)}", pointer="/batches")
     total = sum(batch.counts.total for batch in batches)
@@ -122,7 +122,7 @@ def check_batches(batches: Sequence[Batch]) -> None:
 def oversee(
     ids: Sequence[str],
     table: AnswerTable,
-    ratings: Sequence[StoredRating],
+    found: CountedRatings,
     rubric: Rubric,
     *,
     aspects: Sequence[str] | None,
@@ -135,7 +135,7 @@ def oversee(
     from app.meta.opinions import judge_opinions, rater_opinions
 
     judged = attempt("no-values", lambda: observe(judge_opinions(table), aspects))
-    rated = attempt("no-ratings", lambda: observe(rater_opinions(table, ratings), aspects))
+    rated = attempt("no-ratings", lambda: observe(rater_opinions(table, found.ratings), aspects))
     best = best_of(rubric)
     return Overview(
         batches=tuple(ids),
@@ -145,6 +145,7 @@ def oversee(
         agreement=follow(rated, measure_agreement),
         correlation=follow(rated, correlate),
         ambiguous=table.ambiguous,
+        ratings_used=found.used,
     )
 
 

@@ -1,17 +1,28 @@
-"""Human ratings of batches, read page by page."""
+"""Human ratings of batches, read page by page: those that count."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from app.domain.human_rating import StoredRating
+from app.domain.reports import RatingsUsed
 from app.meta_ports import RatingStore
 
 RATINGS_PAGE = 1000
 
 
-async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> list[StoredRating]:
-    """The ratings that may concern the batches, each once."""
+@dataclass(frozen=True)
+class CountedRatings:
+    """The ratings that count, and what `used` says of them."""
+
+    ratings: Sequence[StoredRating]
+    used: RatingsUsed
+
+
+async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
+    """The ratings that may concern the batches, each once, without those of excluded raters and rounds. Simulated ones
+    count only where there are no others."""
     found: dict[int, StoredRating] = {}
     for batch_id in batch_ids:
         after = -1
@@ -19,4 +30,14 @@ async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str
             after = page[-1][0]
             for number, rating in page:
                 found.setdefault(number, rating)
-    return list(found.values())
+    excluded = await store.excluded(project)
+    left = [rating for rating in found.values() if not excluded.holds(rating)]
+    people = [rating for rating in left if not rating.simulated]
+    counted = people or left
+    used = RatingsUsed(
+        counted=len(counted),
+        simulated=bool(left) and not people,
+        simulated_left_out=len(left) - len(counted),
+        excluded=len(found) - len(left),
+    )
+    return CountedRatings(counted, used)

@@ -31,8 +31,8 @@ def adapt(request: AnalysisRequest, batches: Sequence[Batch]) -> AnalysisRequest
         changes["values"] = "scores"
     if not isinstance(request, CompositeFitRequest):
         for batch in batches:
-            if request.rubric not in {None, batch.rubric}:
-                detail = f"the batch {batch.id} was scored by the rubric {batch.rubric}; leave the field out"
+            if request.rubric not in {None, batch.rubric, batch.rubric_name}:
+                detail = f"the batch {batch.id} was scored by the rubric {batch.rubric_name}; leave the field out"
                 raise InvalidRequest(detail, pointer="/rubric")
         changes["rubric"] = None
     return request.model_copy(update=changes)

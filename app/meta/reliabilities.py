@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from app.domain.batch import ItemResult
+from app.domain.comparison import Comparison, GateReport
 from app.domain.evaluation import Evaluation
 from app.domain.reliability import (
+    UNKNOWN,
     UNVALIDATED,
     AspectValidation,
     JudgeKey,
     Reliability,
+    State,
     Validation,
     describe_reliability,
+    join_states,
+    list_all,
     outweighs,
 )
 from app.domain.reports import CorrelationReport
-from app.domain.signature import plain, read_signature
+from app.domain.signature import read_signature, sign
 from app.domain.summary import Summary
 from app.meta_ports import ValidationStore
 from app.remembering import Remembered
@@ -26,33 +32,77 @@ from app.remembering import Remembered
 FRESH_SECONDS = 10.0
 """So long another process's validation may go unseen."""
 
-DIGEST = 12
-"""Digits of the rubric's digest that a signature has."""
+NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
+"""Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
+
+ENGLISH = "english."
+"""Before pieces of the English path where both paths were asked: the aspects are the source path's."""
+
+Names = tuple[str, ...]
+
+
+class Badges:
+    """A project's badges. Each is put into words once: a stream of results asks a hundred thousand times."""
+
+    def __init__(self, found: Mapping[JudgeKey, Validation]) -> None:
+        self._known = {key: describe_reliability(one) for key, one in found.items() if one.aspects}
+        self._listed: dict[tuple[JudgeKey, Names], Reliability] = {}
+
+    def get(self, key: JudgeKey, names: Names) -> Reliability:
+        """The judge's badge with these aspects in it."""
+        badge = self._known.get(key)
+        if badge is None:
+            return unknown(names)
+        listed = self._listed.get((key, names))
+        if listed is None:
+            listed = self._listed[key, names] = list_all(badge, names)
+        return listed
 
 
 class Reliabilities:
-    """Looks up the validation of a result's judge; a project's are read at most once in `FRESH_SECONDS`."""
+    """Looks up the validation of a result's judge; a project's are read at most once in `FRESH_SECONDS`.
 
-    def __init__(self, store: ValidationStore, *, clock: Callable[[], float] = time.monotonic) -> None:
+    `renew` is called, once, for a project that has no validation at all: its ratings may not have been looked at since
+    an upgrade that cleared what was stored.
+    """
+
+    def __init__(
+        self,
+        store: ValidationStore,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        renew: Callable[[str], None] | None = None,
+    ) -> None:
         self._store = store
-        self._known = Remembered(self._describe, seconds=FRESH_SECONDS, clock=clock)
+        self._renew = renew
+        self._renewed: set[str] = set()
+        self._known = Remembered(self._read, seconds=FRESH_SECONDS, clock=clock)
 
-    async def of(self, project: str, key: JudgeKey) -> Reliability:
-        """The badge of one judge."""
-        return (await self._known.get(project)).get(key, UNVALIDATED)
+    async def of(self, project: str, key: JudgeKey, names: Collection[str] = ()) -> Reliability:
+        """The badge of one judge, with the aspects of these names whether or not people rated them."""
+        return (await self._known.get(project)).get(key, tuple(names))
+
+    async def badge_of(self, project: str, evaluation: Evaluation) -> Reliability:
+        """The badge of the evaluation's judge."""
+        return await self.of(project, key_in(evaluation.signature), evaluation.aspects)
 
     async def mark(self, project: str, evaluation: Evaluation) -> Evaluation:
         """The evaluation with its judge's badge."""
-        return evaluation.model_copy(update={"reliability": await self.of(project, key_of(evaluation))})
+        return evaluation.model_copy(update={"reliability": await self.badge_of(project, evaluation)})
 
     async def mark_summary(self, project: str, summary: Summary) -> Summary:
         """The summary with the badge of the one judge that its signatures name; with several it has none to show."""
         signatures = summary.signatures or ({summary.signature: 1} if summary.signature else {})
         keys = {key_in(signature) for signature in signatures}
-        badge = UNVALIDATED
-        if len(keys) == 1:
-            badge = await self.of(project, keys.pop())
+        names = tuple(summary.aspects)
+        badge = await self.of(project, keys.pop(), names) if len(keys) == 1 else unknown(names)
         return summary.model_copy(update={"reliability": badge})
+
+    async def states(self, project: str, signatures: Collection[str], names: Collection[str]) -> dict[str, State]:
+        """By name whether the judges of all these signatures follow people's ratings."""
+        keys = {key_in(signature) for signature in signatures}
+        badges = [await self.of(project, key) for key in keys]
+        return {name: join_states([badge.aspects.get(name, UNKNOWN).state for badge in badges]) for name in names}
 
     async def mark_pages(
         self, project: str, pages: AsyncIterable[Sequence[ItemResult]]
@@ -99,41 +149,62 @@ class Reliabilities:
         found = await self._store.validations(project)
         return [known.batch for known in found.values() if known.batch is not None and known.aspects]
 
-    async def _describe(self, project: str) -> Mapping[JudgeKey, Reliability]:
-        """The badges of a project's judges. Put into words once: a stream of results asks a hundred thousand times."""
+    async def _read(self, project: str) -> Badges:
         found = await self._store.validations(project)
-        return {key: describe_reliability(validation) for key, validation in found.items() if validation.aspects}
+        if not found and self._renew is not None and project not in self._renewed:
+            self._renewed.add(project)
+            self._renew(project)
+        return Badges(found)
 
 
-def key_of(evaluation: Evaluation) -> JudgeKey:
-    """The judge of an evaluation. With both paths its aspects are the source path's."""
-    return JudgeKey(
-        rubric=evaluation.rubric.id,
-        digest=evaluation.rubric.digest[:DIGEST],
-        kind=evaluation.judge.kind,
-        model=plain(evaluation.judge.model),
-        path="english" if evaluation.path == "english" else "source",
-    )
+def measures_of(comparison: Comparison) -> list[str]:
+    """Every measure of the comparison, by the names that rules have for them."""
+    return [*comparison.aspects, *comparison.composites, *(f"{name}.blended" for name in comparison.blended)]
 
 
+def asked_of(report: GateReport) -> list[str]:
+    """Every measure that the gate looked at."""
+    compared = measures_of(report.comparison) if report.comparison is not None else []
+    return [*dict.fromkeys([*(rule.aspect for rule in report.rules), *compared])]
+
+
+def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:
+    """The gate's report with the state beside each measure, in its comparison as well."""
+    comparison = report.comparison
+    if comparison is not None:
+        held = {name: states[name] for name in measures_of(comparison)}
+        comparison = comparison.model_copy(update={"reliability": held})
+    return report.model_copy(update={"comparison": comparison, "reliability": dict(states)})
+
+
+@lru_cache(maxsize=256)
+def unknown(names: Names) -> Reliability:
+    """The badge of a judge that was never held against people, with the aspects of these names."""
+    return list_all(UNVALIDATED, names)
+
+
+@lru_cache(maxsize=256)
 def key_in(signature: str) -> JudgeKey:
-    """The same, from the line that every result carries."""
+    """The judge of a result, from the signature that it carries. With both paths the aspects are the source path's."""
     pieces = read_signature(signature)
-    return JudgeKey(
-        rubric=pieces.get("rubric", "").rpartition("@")[0],
-        digest=pieces.get("digest", ""),
-        kind=pieces.get("judge", "").partition("/")[0],
-        model=pieces.get("model", ""),
-        path="english" if pieces.get("path") == "english" else "source",
-    )
+    named = ("rubric", "digest", "path")
+    rest = {
+        name: value
+        for name, value in pieces.items()
+        if name not in NOT_OF_RATINGS and name not in named and not name.startswith(ENGLISH)
+    }
+    rubric, digest, path = (pieces.get(name, "") for name in named)
+    return JudgeKey(rubric=rubric, digest=digest, path="source" if path == "both" else path, judge=sign(rest))
 
 
 def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -> Validation | None:
-    """What a correlation says of the judge; None where no aspect has a correlation."""
+    """What a correlation says of the judge; None where no aspect has a correlation, or where ratings are simulated."""
+    if report.ratings_used is not None and report.ratings_used.simulated:
+        return None
     aspects = {
         name: AspectValidation(
             n=found.n,
-            raters=found.ceiling.raters if found.ceiling else report.raters,
+            raters=found.ceiling.raters if found.ceiling else min(1, report.raters),
             spearman=found.spearman,
             pearson=found.pearson,
             spearman_interval=found.spearman_interval,

@@ -18,6 +18,7 @@ from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubr
 from app.domain.reliability import Validation
 from app.domain.reports import CorrelationReport, Report
 from app.log_context import working_on
+from app.meta.ratings import read_ratings
 from app.meta.records import signatures_of
 from app.meta.reliabilities import Reliabilities, key_in, validation_of
 from app.meta_ports import RatingStore
@@ -179,11 +180,13 @@ class BadgeRenewal:
 
     async def look(self, project: str, *, removed: bool) -> Collection[str]:
         """Where ratings are gone nobody knows whose they were: all are looked at."""
-        newest = await self._batches.list(project, BatchFilter(), after=None, limit=NEWEST)
         resting = await self._reliabilities.batches(project)
+        if not (await self._ratings.mark(project)).count:
+            return resting if removed else []
+        newest = await self._batches.list(project, BatchFilter(), after=None, limit=NEWEST)
         candidates = dict.fromkeys([*resting, *(batch.id for batch in newest)])
         if removed:
-            return candidates
+            return candidates | dict.fromkeys(await self._ratings.rated_batches(project, limit=NEWEST))
         before, seen = self._seen.get(project, {}), dict[str, int]()
         for batch_id in candidates:
             seen[batch_id] = await self._newest_of(project, batch_id, before.get(batch_id, -1))
@@ -193,7 +196,8 @@ class BadgeRenewal:
     async def _validate(self, project: str, batch: Batch) -> Validation | None:
         """What its ratings say of the judge; None where they say nothing. Raises NotFound, UnknownRubric."""
         # Before its results are read, which may be a hundred thousand.
-        if not await self._ratings.of_batch(project, batch.id, after=-1, limit=1):
+        used = (await read_ratings(self._ratings, project, [batch.id])).used
+        if not used.counted or used.simulated:
             return None
         try:
             report = await self._analyse(project, CorrelationRequest(batch=batch.id), remember=False)

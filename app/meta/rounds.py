@@ -179,7 +179,7 @@ class RoundDesk:
         options = await self._batches.options(project, batch_id)
         if options is None:
             raise NotFound(f"there is no batch {batch_id[:64]} in this project")
-        return self._rubrics.get(options.rubric)
+        return self._rubrics.nearest(options.rubric)
 
     # Last, for its name hides the type's from whatever stands below
 

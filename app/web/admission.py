@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -18,8 +19,15 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 LOCAL = LOOPBACK | {"localhost"}
 ADDRESS = re.compile(r"\[[0-9A-Fa-f:.]+\]|\d+\.\d+\.\d+\.\d+")
 
-SESSION_COOKIE = "saiten_key"
-"""Holds the key of a visitor of the dashboard; no script can read it."""
+SESSION_COOKIE = "saiten_session"
+"""Holds the token of a visitor's session on the dashboard; no script can read it."""
+
+
+class Credential(NamedTuple):
+    """What a visitor shows: an API key, or the token of a session."""
+
+    text: str
+    is_session: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,13 +51,12 @@ class Admission:
         self._keyring = keyring
         self._allow_anonymous = allow_anonymous
 
-    async def admit(self, request: Request, token: str | None) -> Admitted:
-        """Whoever brings the key; raises Refused (401, 403), and the `Store…` errors."""
+    async def admit(self, request: Request, shown: Credential | None) -> Admitted:
+        """Whoever shows a key or a session; raises Refused (401, 403), and the `Store…` errors."""
         keyring = self._keyring()
-        if token:
-            key = await keyring.find(token)
-            if key is not None:
-                return Admitted(key.project, key.scope, key)
+        key = await find_key(keyring, shown)
+        if key is not None:
+            return Admitted(key.project, key.scope, key)
         if not await keyring.any():
             self._require_loopback(request)
             return Admitted("default", "admin")
@@ -58,12 +65,13 @@ class Admission:
             401, "unauthorized", "A valid key is needed", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'}
         )
 
-    async def holds(self, token: str | None) -> bool:
-        """Whether who was admitted with this token would still be: not where its key was revoked since, nor without one
-        where there are keys by now. True while the store is out of reach, which must not end a stream of hours."""
+    async def holds(self, shown: Credential | None) -> bool:
+        """Whether who was admitted with this would still be: not where the key was revoked or the session closed since,
+        nor without either where there are keys by now. True while the store is out of reach, which must not end a
+        stream of hours."""
         try:
             keyring = self._keyring()
-            return bool(token and await keyring.find(token)) or not await keyring.any()
+            return await find_key(keyring, shown) is not None or not await keyring.any()
         except StoreError:
             return True
 
@@ -96,17 +104,26 @@ def is_public(host: str) -> bool:
     return "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
 
 
-def bearer_of(request: Request) -> str | None:
+async def find_key(keyring: Keyring, shown: Credential | None) -> APIKey | None:
+    """The good key that is shown, or that a session stands for. A session's token is no key, nor the other way."""
+    if shown is None:
+        return None
+    return await (keyring.find_session(shown.text) if shown.is_session else keyring.find(shown.text))
+
+
+def bearer_of(request: Request) -> Credential | None:
     """The key in the Authorization header."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" and token else None
+    key = token.strip()
+    return Credential(key) if scheme.lower() == "bearer" and key else None
 
 
-def token_of(request: Request) -> str | None:
-    """The key that the request was admitted with, if it was by one."""
+def credential_of(request: Request) -> Credential | None:
+    """What the request was admitted with, if anything."""
     return bearer_of(request) or cookie_of(request)
 
 
-def cookie_of(request: Request) -> str | None:
-    """The key in the dashboard's cookie."""
-    return request.cookies.get(SESSION_COOKIE) or None
+def cookie_of(request: Request) -> Credential | None:
+    """The session in the dashboard's cookie."""
+    token = request.cookies.get(SESSION_COOKIE)
+    return Credential(token, is_session=True) if token else None

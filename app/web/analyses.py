@@ -12,7 +12,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.reports import Report
 from app.domain.validation import validate
-from app.web.body import JSON, decode, receive, require_media_type
+from app.web.body import JSON, decode_as, receive, require_media_type
 from app.web.evaluations import Serving
 from app.web.meta_openapi import ANALYSES
 from app.web.openapi import PROBLEMS
@@ -52,7 +52,7 @@ async def run_analysis(
     body = await receive(request, most, request.app.state.body_timeout_seconds)
     if media_type == JSON:
         refuse_query(request)
-        asked = await service.meta.compute(lambda: validate(model, decode(body), limits))
+        asked = await decode_as(model, body, limits, unlimited=("data",))
         report = await service.meta.analyse(request.state.project, asked, remember=may_write(request))
     else:
         asked = validate(model, read_query(request, model), limits)

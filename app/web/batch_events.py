@@ -13,7 +13,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
 from app.domain.batch import Batch
 from app.domain.errors import NotFound, StoreError
-from app.web.admission import Admission, token_of
+from app.web.admission import Admission, credential_of
 from app.web.batch_openapi import EVENTS, FOLLOWS
 from app.web.evaluations import Serving
 from app.web.openapi import PROBLEMS
@@ -67,7 +67,7 @@ async def follow_batch(request: Request, service: Serving, batch_id: str) -> Res
 def patience_of(request: Request) -> GoesOn:
     """`rest` for this request."""
     admission: Admission = request.app.state.admission
-    return partial(rest, partial(admission.holds, token_of(request)), request.app.state.stopping)
+    return partial(rest, partial(admission.holds, credential_of(request)), request.app.state.stopping)
 
 
 async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event, seconds: float) -> bool:

@@ -53,7 +53,7 @@ async def read_results(
     if written_as == "ndjson":
         return StreamingResponse(stream_ndjson(pages), headers=headers, media_type=NDJSON)
     options = await service.desk.options(project, batch_id)
-    table = stream_csv(pages, service.instruments.rubrics.get(batch.rubric), options)
+    table = stream_csv(pages, service.instruments.rubrics.nearest(batch.rubric_name), options)
     # The id is the service's own: nothing in a file name is the caller's.
     headers["Content-Disposition"] = f'attachment; filename="{batch.id}.csv"'
     return StreamingResponse(table, headers=headers, media_type=f"{CSV}; charset=utf-8; header=present")

@@ -131,6 +131,9 @@ async def resume_batch(request: Request, service: Serving, batch_id: str) -> Res
 async def cancel_batch(request: Request, service: Serving, batch_id: str) -> Response:
     """Ends the batch for good; its results until now are kept. A cancelled batch stays as it is.
 
+    Workers stop within a second: no call is begun later than that, and calls under way are cut off. The provider may
+    bill those; `usage` counts them among `estimated_calls`.
+
     409 `batch-finished` where it is completed.
     """
     return answer(await service.desk.cancel(request.state.project, batch_id))
@@ -140,7 +143,8 @@ async def cancel_batch(request: Request, service: Serving, batch_id: str) -> Res
 async def erase_batch(request: Request, service: Serving, batch_id: str) -> None:
     """Removes the batch, its texts, its results and what the call cache holds of them, also while it runs.
 
-    A result that comes in afterwards is refused. There is no way back.
+    After the 204 nothing of it is stored. Workers that have it in hand stop within a second: until then they may still
+    send texts to the judge, and what comes back is refused. There is no way back.
     """
     await service.desk.erase(request.state.project, batch_id)
     await note(request, service, "batch.erased", batch_id)

@@ -53,7 +53,7 @@ async def gate_batch(
         async with evaluating(request):
             if body.judge_check is None:  # else the judge is not asked
                 rated = await service.desk.find(request.state.project, body.candidate)
-                require_price(request, rated.rubric, rated.judge, pointer="/check_judge")
+                require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
             report = await service.meta.gate(request.state.project, body)
     return Response(report.model_dump_json(), media_type=JSON)
 

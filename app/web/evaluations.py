@@ -10,10 +10,9 @@ from starlette.responses import JSONResponse
 from app.bootstrap import Service
 from app.call_cache import collect_keys
 from app.domain.errors import NotFound
-from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest
+from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric
 from app.domain.record_json import write_json
 from app.governance.integrity import settle_for
-from app.meta.reliabilities import key_of
 from app.pipeline import evaluate
 from app.web.body import read_body
 from app.web.idempotency import once
@@ -55,6 +54,7 @@ async def create_evaluation(request: Request) -> Response:
     service = await service_of(request)
     await require_place(request)
     body = await read_body(request, EvaluationRequest)
+    require_rubric(body)
 
     async def make() -> Response:
         async with evaluating(request):
@@ -65,7 +65,7 @@ async def create_evaluation(request: Request) -> Response:
         project: str = request.state.project
         written = write_json(record)
         await service.store.save(project, record, tuple(calls), written=written.record)
-        badge = await service.reliabilities.of(project, key_of(record.evaluation))
+        badge = await service.reliabilities.badge_of(project, record.evaluation)
         return Response(written.mark(badge), media_type="application/json")
 
     return await once(request, service.store, make)

@@ -91,6 +91,17 @@ KEPT = {
     "description": "`added` and `replaced` of what was sent",
     "content": {JSON: {"schema": {"type": "object", "additionalProperties": {"type": "integer"}}}},
 }
+EXCLUDES = {
+    "requestBody": {
+        "required": True,
+        "content": {JSON: {"schema": {"$ref": TEMPLATE.format(model="Exclusion")}, "example": {"rater": "R3"}}},
+    },
+    "parameters": [IDEMPOTENCY_KEY],
+}
+EXCLUDED = {
+    "description": "`added`: 1, or 0 where it was excluded already",
+    "content": {JSON: {"schema": {"type": "object", "additionalProperties": {"type": "integer"}}}},
+}
 RATINGS = {
     "description": "one `StoredRating` a line",
     "headers": {

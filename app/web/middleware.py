@@ -129,12 +129,12 @@ class Gatekeeper:
 
     async def _admit(self, request: Request) -> Admitted:
         """The caller."""
-        token = bearer_of(request)
-        if token is None and request.method in READING:
+        shown = bearer_of(request)
+        if shown is None and request.method in READING:
             # The dashboard's own downloads and events. No other site can have a browser send the cookie along with
             # anything but a page that is opened, and what writes wants the header.
-            token = cookie_of(request)
-        return await self._admission.admit(request, token)
+            shown = cookie_of(request)
+        return await self._admission.admit(request, shown)
 
 
 def add_headers(given: Iterable[RawHeader], request_id: str, allowance: Mapping[str, str]) -> list[RawHeader]:

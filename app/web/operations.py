@@ -64,6 +64,9 @@ async def info(request: Request, service: Serving) -> dict[str, Any]:
         "translator": None if instruments.translator is None else instruments.translator.engine,
         "encoder": service.encoder_settings,
         "rubrics": [rubric.id for rubric in instruments.rubrics.list()],
+        "rubric_versions": {
+            rubric.id: list(instruments.rubrics.versions(rubric.id)) for rubric in instruments.rubrics.list()
+        },
         "limits": service.settings.limits.model_dump(),
         "key": await describe_key(request),
     }

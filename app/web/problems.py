@@ -27,6 +27,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
     InvalidDocument: 422,
     InvalidLines: 422,
     errors.UnknownRubric: 422,
+    errors.RubricRequired: 422,
     errors.UnknownAspect: 422,
     errors.RubricNotSupported: 422,
     errors.LanguageNotSupported: 422,
@@ -63,7 +64,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.StoreFull: 507,
     errors.SaitenError: 500,
 }
-"""A test walks the tree and fails where a class is missing."""
+"""A test walks all classes that can be raised, and fails where one has no status but the last."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_FAULTS = 20
@@ -118,7 +119,7 @@ def answer_error(request: Request, error: Exception) -> Response:
     """The problem document of any error in the tree."""
     if not isinstance(error, SaitenError):
         raise error
-    status = error.status if isinstance(error, Refused) else STATUSES[type(error)]
+    status = error.status if isinstance(error, Refused) else status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     faults = faults_of(error)
@@ -140,11 +141,16 @@ def answer_error(request: Request, error: Exception) -> Response:
     )
 
 
+def status_of(kind: type[Exception]) -> int:
+    """The status of an error's class, or of the nearest class that it is derived from."""
+    return next(STATUSES[each] for each in kind.__mro__ if each in STATUSES)
+
+
 def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
     """What is wrong where, for the callers' eyes."""
     if isinstance(error, InvalidDocument):
         return error.faults
-    if isinstance(error, errors.SuspectedInjection) and error.faults:
+    if isinstance(error, errors.SuspectedInjection | errors.RubricRequired) and error.faults:
         return error.faults
     if isinstance(error, InvalidLines):
         # A record stands in a document's field `data`, a line in a body that is nothing but lines.

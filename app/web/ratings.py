@@ -9,16 +9,16 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from app.domain.dialogue import Limits
+from app.domain.dialogue import UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating, tell_rating
 from app.domain.rating_lines import locate_fault, read_rating_lines
 from app.domain.validation import validate
 from app.web.audit import note
-from app.web.body import JSON, decode, receive, require_media_type
+from app.web.body import JSON, decode, read_body, receive, require_media_type
 from app.web.evaluations import Serving
 from app.web.idempotency import once
-from app.web.meta_openapi import KEEPS_RATINGS, KEPT, RATINGS
+from app.web.meta_openapi import EXCLUDED, EXCLUDES, KEEPS_RATINGS, KEPT, RATINGS
 from app.web.openapi import PROBLEMS
 from app.web.queries import refuse_other_queries
 from app.web.upload import NDJSON
@@ -95,6 +95,48 @@ async def remove_ratings(request: Request, service: Serving, wanted: Wanted) -> 
     return {"removed": removed}
 
 
+@router.post(
+    "/exclusions", summary="Exclude a rater or a round", responses={200: EXCLUDED, **PROBLEMS}, openapi_extra=EXCLUDES
+)
+async def exclude(request: Request, service: Serving) -> Response:
+    """From now on the ratings of this rater, or of this rating round, count neither in analyses of batches nor as a
+    validation of a judge. They stay where they are; reliability follows in the background."""
+    exclusion = await read_body(request, Exclusion)
+
+    async def make() -> Response:
+        added = await service.meta.exclude(request.state.project, exclusion)
+        if added:
+            # As above: a rater's name is the caller's text. GET tells which raters are excluded.
+            await note(request, service, "ratings.excluded", exclusion.round or "a rater")
+        return JSONResponse({"added": int(added)})
+
+    return await once(request, service.store, make)
+
+
+@router.get("/exclusions", summary="Read exclusions", responses=PROBLEMS)
+async def list_exclusions(request: Request, service: Serving) -> dict[str, list[StoredExclusion]]:
+    """Raters and rounds whose ratings do not count, the oldest first."""
+    refuse_other_queries(request)
+    return {"items": [*await service.meta.exclusions(request.state.project)]}
+
+
+@router.delete("/exclusions", summary="Take an exclusion back", responses=PROBLEMS)
+async def include(
+    request: Request,
+    service: Serving,
+    rater: str | None = None,
+    round_id: Annotated[str | None, Query(alias="round")] = None,
+) -> dict[str, int]:
+    """The ratings of the rater, or of the round, count again; says whether there was such an exclusion."""
+    refuse_other_queries(request, "rater", "round")
+    given = {"rater": rater, "round": round_id}
+    exclusion = validate(Exclusion, {name: one for name, one in given.items() if one is not None}, UNBOUNDED)
+    removed = await service.meta.include(request.state.project, exclusion)
+    if removed:
+        await note(request, service, "ratings.included", exclusion.round or "a rater")
+    return {"removed": int(removed)}
+
+
 def read_one(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
     """The rating of a JSON document. Raises Refused (400) and InvalidDocument."""
     return [validate(HumanRating, decode(body), limits)], [1]
@@ -110,4 +152,4 @@ def read_ratings(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[i
 
 def write_rating(rating: StoredRating) -> str:
     """One line, without what is not there."""
-    return json.dumps(rating.model_dump(mode="json", exclude_none=True), ensure_ascii=False) + "\n"
+    return json.dumps(tell_rating(rating), ensure_ascii=False) + "\n"

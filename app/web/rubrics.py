@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter
@@ -16,13 +17,17 @@ router = APIRouter(prefix="/v1/rubrics", tags=["rubrics"])
 
 @router.get("", summary="List the rubrics", responses=PROBLEMS)
 async def list_rubrics(service: Serving) -> dict[str, list[dict[str, Any]]]:
-    """Each rubric's id, version, digest, languages, aspects and scales."""
-    return {"rubrics": [outline(rubric) for rubric in service.instruments.rubrics.list()]}
+    """Each rubric's id, newest version, all versions, digest, languages, aspects and scales."""
+    rubrics = service.instruments.rubrics
+    return {"rubrics": [outline(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]}
 
 
 @router.get("/{rubric_id}", summary="Read one rubric", responses=PROBLEMS)
 async def read_rubric(service: Serving, rubric_id: str) -> dict[str, Any]:
-    """The whole rubric: questions, level descriptions and example dialogues in each of its languages."""
+    """The whole rubric: questions, level descriptions and example dialogues in each of its languages.
+
+    `id@version` is that version, the id alone the newest.
+    """
     try:
         rubric = service.instruments.rubrics.get(rubric_id)
     except UnknownRubric as error:
@@ -30,11 +35,12 @@ async def read_rubric(service: Serving, rubric_id: str) -> dict[str, Any]:
     return {**rubric.model_dump(mode="json"), "digest": rubric.digest}
 
 
-def outline(rubric: Rubric) -> dict[str, Any]:
-    """The rubric without its texts."""
+def outline(rubric: Rubric, versions: Sequence[int]) -> dict[str, Any]:
+    """The rubric without its texts; `versions` are all that can be asked for."""
     return {
         "id": rubric.id,
         "version": rubric.version,
+        "versions": list(versions),
         "digest": rubric.digest,
         "title": rubric.title,
         "source_language": rubric.source_language,

@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.support.chromium import Visit, launch, visit
 from tests.support.command import ROOT, environment, served
 from tests.support.site import wait_until
+from tests.support.waiting import LIMIT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def site(demo_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
             yield Pages(url, settings["DATABASE_URL"], list_runs(url))
         finally:
             process.terminate()
-            process.communicate(timeout=40)
+            process.communicate(timeout=LIMIT_SECONDS)
 
 
 def list_runs(url: str) -> dict[str, str]:
@@ -119,7 +120,7 @@ def guest(workshop: str, browser: Browser) -> Iterator[Visit]:
 
 def post_run(url: str, items: list[dict[str, Any]], **options: Any) -> str:
     """Posts a batch to a service; its id."""
-    response = httpx.post(f"{url}/v1/batches", json={"items": items, **options}, timeout=30, trust_env=False)
+    response = httpx.post(f"{url}/v1/batches", json={"items": items, **options}, timeout=LIMIT_SECONDS, trust_env=False)
     if response.status_code != 202:
         raise RuntimeError(f"{response.status_code} {response.text}")
     return str(response.json()["id"])
@@ -128,7 +129,7 @@ def post_run(url: str, items: list[dict[str, Any]], **options: Any) -> str:
 def finish_run(url: str, items: list[dict[str, Any]], **options: Any) -> str:
     """The same, once it is completed."""
     run = post_run(url, items, **options)
-    wait_until(lambda: fetch_run(url, run)["status"] == "completed", 30, f"{run} is completed")
+    wait_until(lambda: fetch_run(url, run)["status"] == "completed", LIMIT_SECONDS, f"{run} is completed")
     return run
 
 

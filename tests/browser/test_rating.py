@@ -59,14 +59,19 @@ def join(page: Page, rater: str) -> None:
 def expect_response(page: Page, number: int) -> None:
     """That the sheet of this response is there, and tells nothing that it must not."""
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Response {number} of {RESPONSES}")
+    expect(page.get_by_label("Single-key shortcuts")).to_be_visible()  # the script is there, and takes keys
     source = page.content() + page.url
     for word in HIDDEN:
         assert word not in source
 
 
-def rate(page: Page, digit: str) -> None:
-    """With the digit for every aspect and Enter, and nothing else."""
-    for _ in range(ASPECTS):
+LOW, HIGH = "101101", "213315"
+"""The lowest levels, and higher ones, of the rubric's aspects in their order: two of them are rated 0 or 1."""
+
+
+def rate(page: Page, digits: str) -> None:
+    """With a digit for each aspect and Enter, and nothing else."""
+    for digit in digits:
         page.keyboard.press(digit)
     page.keyboard.press("Enter")
 
@@ -85,10 +90,10 @@ def test_responses_are_rated_with_digits_and_enter_alone(guest: Visit, workshop:
     expect_response(page, 1)
     expect_order(page)
     # The sheet's own words say which keys do what.
-    expect(page.get_by_text("choose a level of the marked aspect")).to_be_visible()
-    rate(page, "1")
+    expect(page.get_by_text("chooses it for the marked aspect")).to_be_visible()
+    rate(page, LOW)
     expect_response(page, 2)
-    rate(page, "2")
+    rate(page, HIGH)
     expect_response(page, 3)
     # One level is left out: Enter says so and keeps nothing.
     for _ in range(ASPECTS - 1):
@@ -103,8 +108,7 @@ def test_responses_are_rated_with_digits_and_enter_alone(guest: Visit, workshop:
     expect(page.get_by_text(f"You have rated {RESPONSES} responses as hanako.")).to_be_visible()
     expect_order(page)
     kept = ratings_of(workshop, "hanako")
-    assert len(kept) == RESPONSES
-    assert all(len(one["ratings"]) == ASPECTS for one in kept)
+    assert [[*one["ratings"].values()] for one in kept] == [[*map(int, keys)] for keys in (LOW, HIGH, "111111")]
 
 
 def test_the_one_before_is_changed(guest: Visit, workshop: str, run: str):
@@ -112,7 +116,7 @@ def test_the_one_before_is_changed(guest: Visit, workshop: str, run: str):
     start_round(page, run, "Round of changes")
     join(page, "taro")
     expect_response(page, 1)
-    rate(page, "1")
+    rate(page, LOW)
     expect_response(page, 2)
     page.get_by_role("link", name="Back to the one before").click()
     expect_response(page, 1)
@@ -143,12 +147,12 @@ def test_what_people_said_counts_on_the_aspects_page(guest: Visit, workshop: str
     page = guest.page
     start_round(page, run, "Round that counts")
     address = page.url
-    for rater, digits in (("ichiro", "122"), ("jiro", "121")):
+    for rater, digits in (("ichiro", (LOW, HIGH, HIGH)), ("jiro", (LOW, HIGH, LOW))):
         page.goto(address)
         join(page, f"{rater}-counts")
-        for number, digit in enumerate(digits, start=1):
+        for number, each in enumerate(digits, start=1):
             expect_response(page, number)
-            rate(page, digit)
+            rate(page, each)
         expect(page.get_by_role("heading", level=1)).to_have_text("Thank you")
     page.get_by_role("link", name="To the round").click()
     expect(page.get_by_text(f"{RESPONSES} of {RESPONSES} responses have all their raters.")).to_be_visible()

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.databases import lay_schema
+
 
 @pytest.fixture(params=["fake", "sqlite", "postgres"])
 def backend(request: pytest.FixtureRequest) -> str | None:
     """The database's URL; None for the fake."""
-    return None if request.param == "fake" else request.getfixturevalue(f"{request.param}_url")
+    if request.param == "fake":
+        return None
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    lay_schema(url)
+    return url

@@ -17,6 +17,7 @@ from app.domain.evaluation import RelevanceOptions
 from app.governance_ports import Spending
 from tests.support.batches import LEASE, C, HandClock, claim, finish, finish_all, make_batch, run_chunk
 from tests.support.fake_batch_store import FakeBatchStore
+from tests.support.waiting import LIMIT_SECONDS
 
 DAY_SECONDS = 86_400.0
 CENT = 0.015625
@@ -101,7 +102,7 @@ async def test_commits_for_one_key_at_once_are_all_charged(bench: Bench) -> None
                 await asyncio.sleep(0.01)
             await bench.store.commit(owner, finish_all(work, cost_usd=CENT), [work.job])
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         await asyncio.gather(run("w1", 0), run("w2", 1))
     assert await spent(bench) == 6 * C * CENT
 

@@ -15,10 +15,10 @@ from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.store import SQLStore
 from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed, Job, KeyedAnswer
-from app.domain.batch import BatchOptions, Counts
+from app.domain.batch import EXPIRED, BatchOptions, BatchUsage, Counts
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
-from app.domain.evaluation import AspectResult, RelevanceOptions, Unrated, Usage
+from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated
 from app.domain.summary import Intervals, MeanEstimate
 from app.domain.tally import Tally
 from app.ports import Store, StoredAnswer
@@ -87,6 +87,12 @@ async def status(store: BatchStore, batch_id: str = "ba_1") -> str:
     return found.status
 
 
+async def usage(store: BatchStore, batch_id: str = "ba_1") -> BatchUsage:
+    found = await store.find("team", batch_id)
+    assert found is not None
+    return found.usage
+
+
 # Taking in
 
 
@@ -120,7 +126,7 @@ async def test_what_was_told_of_a_batch_comes_back(store: BatchStore) -> None:
     assert found is not None
     assert {name: getattr(found, name) for name in given} == given
     assert (found.created_at, found.started_at, found.progress, found.rate_per_second) == (START, None, 0.0, None)
-    assert (found.signature, found.signatures, found.usage) == (None, {}, Usage())
+    assert (found.signature, found.signatures, found.usage) == (None, {}, BatchUsage())
     assert await store.options("team", "ba_1") == BatchOptions.model_validate(given)
     assert await store.candidates("ba_1", after=0, limit=1) == make_candidates(1, first=1)
 
@@ -199,6 +205,14 @@ async def test_batches_are_filtered(store: BatchStore) -> None:
 
     assert await ids(name="a") == ["ba_1"]
     assert await ids(rubric="other") == ["ba_3"]
+    await make_batch(
+        store, "ba_4", 1, project="versions", rubric="other@2", metadata={"rubric": "other@1", "path": "x"}
+    )
+    for rubric, expected in {"other": ["ba_4"], "other@2": ["ba_4"], "other@1": [], "other_": []}.items():
+        found = await store.list("versions", BatchFilter(rubric=rubric), after=None, limit=9)
+        assert [(batch.id, batch.rubric, batch.rubric_version) for batch in found] == [
+            (batch_id, "other", 2) for batch_id in expected
+        ]
     assert await ids(status="queued") == ["ba_2", "ba_1"]
     assert await ids(status="receiving") == []
     assert await ids(metadata={"x": "1"}) == ["ba_2", "ba_1"]
@@ -253,7 +267,7 @@ async def test_a_thousand_candidates_from_end_to_end(bench: Bench) -> None:
     assert found is not None
     assert (found.status, found.progress, found.estimated_end) == ("completed", 1.0, None)
     assert found.counts == Counts(total=1000, queued=0, scored=1000 - 1000 // C, partial=0, failed=1000 // C)
-    assert found.usage == Usage(judge_calls=found.counts.scored, prompt_tokens=10 * found.counts.scored)
+    assert found.usage == BatchUsage(judge_calls=found.counts.scored, prompt_tokens=10 * found.counts.scored)
     assert (found.signature, found.signatures) == ("saiten:0|rubric:ja-dialogue@1", {})
     assert found.finished_at == START + timedelta(seconds=500 / C)
     assert found.rate_per_second == pytest.approx(2 * C)
@@ -899,3 +913,213 @@ async def test_a_batch_in_the_providers_mode_is_held_until_its_calls_are_answere
     await run_chunk(store, 0)
     await run_chunk(store, 1)
     assert await status(store) == "completed"
+
+
+# The deadline
+
+HOUR = 3600.0
+
+
+async def test_a_batch_ends_at_its_deadline_with_what_is_missing_expired(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=C + 10, deadline_hours=1.0)
+    work = await claim(store, 0)
+    await store.commit("w1", [finish(work, 3), fail(work, 5)], [])
+    bench.clock.move(HOUR - 1)
+    assert await store.expire() == []
+    assert await status(store) == "running"
+    bench.clock.move(2)
+    assert await store.claim(Job("ba_1", 1), "w2", LEASE) is None
+    assert await store.expire() == []
+    assert await status(store) == "completed"
+    assert await counts(store) == Counts(total=C + 10, queued=0, scored=1, partial=0, failed=1, expired=C + 8)
+    results = await store.results("team", "ba_1", after=-1, limit=1000)
+    assert [one.entry.position for one in results] == list(range(C + 10))
+    assert {one.entry.position for one in results if one.failure == EXPIRED} == set(range(C + 10)) - {3, 5}
+    # What comes in later is refused.
+    late = await store.commit("w1", [finish(work, 4)], [work.job])
+    assert late == Committed(lost=frozenset({work.job}))
+    tally = (await store.tallies("team", ["ba_1"]))["ba_1"]
+    assert tally is not None
+    assert tally.failures[EXPIRED.code] == C + 8
+
+
+async def test_time_in_which_a_batch_is_paused_or_queued_does_not_count(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=10, deadline_hours=1.0)
+    bench.clock.move(5 * HOUR)
+    await store.commit("w1", [], [(await claim(store, 0)).job])
+    bench.clock.move(0.75 * HOUR)
+    await store.pause("ba_1", "requested", "…")
+    bench.clock.move(9 * HOUR)
+    await store.resume("team", "ba_1")
+    bench.clock.move(9 * HOUR)
+    await store.expire()
+    await store.commit("w1", [], [(await claim(store, 0)).job])
+    bench.clock.move(0.2 * HOUR)
+    await store.expire()
+    assert await status(store) == "running"
+    bench.clock.move(0.1 * HOUR)
+    await store.expire()
+    assert (await status(store), (await counts(store)).expired) == ("completed", 10)
+
+
+@pytest.mark.parametrize(("mode", "hours"), [("live", 24), ("provider-batch", 48)])
+async def test_every_batch_has_a_deadline(bench: Bench, mode: str, hours: int) -> None:
+    store = bench.store
+    await make_batch(store, count=3, mode=mode)
+    found = await store.find("team", "ba_1")
+    assert found is not None
+    assert found.deadline_hours == hours
+    assert await store.claim(Job("ba_1", 0 if mode == "live" else COLLECT), "w1", LEASE) is not None
+    bench.clock.move(hours * HOUR - 1)
+    await store.expire()
+    assert await status(store) == "running"
+    bench.clock.move(1)
+    await store.expire()
+    assert (await status(store), (await counts(store)).expired) == ("completed", 3)
+    assert await store.sweep(4, 1.0) == []
+
+
+async def test_processes_that_end_a_batch_at_once_end_it_once(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=25 * C, deadline_hours=1.0, relevance=OWN_MEAN)
+    await claim(store, 0)
+    bench.clock.move(HOUR)
+    jobs = [job for told in await asyncio.gather(*(store.expire() for _ in range(3))) for job in told]
+    assert jobs == [Job("ba_1", FINISH)]
+    assert (await counts(store)).expired == 25 * C
+    assert await status(store) == "running"
+    await claim(store, FINISH)
+    await store.complete("ba_1")
+    assert await status(store) == "completed"
+
+
+# What waits
+
+
+async def test_a_chunk_that_is_set_aside_makes_room_for_the_next(store: BatchStore) -> None:
+    await make_batch(store, count=12 * C)
+    jobs = await store.next_jobs("ba_1", 4)
+    for job in jobs:
+        assert await store.claim(job, "w1", LEASE) is not None
+    assert await store.next_jobs("ba_1", 4) == []
+    await store.set_aside(jobs[0], "w2")
+    assert await store.next_jobs("ba_1", 4) == []
+    for _ in range(2):
+        await store.set_aside(jobs[0], "w1")
+    assert await store.next_jobs("ba_1", 4) == [Job("ba_1", 4)]
+    for job in [*jobs[1:], Job("ba_1", 4)]:
+        await store.claim(job, "w1", LEASE)
+        await store.set_aside(job, "w1")
+    # It counts again once it went back.
+    told = await store.commit("w1", [], [jobs[0]])
+    assert told.ready == tuple(Job("ba_1", number) for number in (0, 5, 6, 7))
+
+
+async def test_a_scored_candidate_is_found(store: BatchStore) -> None:
+    await make_batch(store, count=5)
+    work = await claim(store, 0)
+    assert await store.find_scored("ba_1") is None
+    await store.commit("w1", [fail(work, 0), finish(work, 3)], [])
+    assert await store.find_scored("ba_1") == work.todo[3][1]
+    assert await store.find_scored("ba_2") is None
+
+
+async def test_who_is_halted_is_found(store: BatchStore) -> None:
+    for number in range(4):
+        await make_batch(store, f"ba_{number}", count=1)
+    jobs = [(await claim(store, 0, batch_id=f"ba_{number}")).job for number in range(4)]
+    await store.pause("ba_1", "requested", "…")
+    await store.cancel("team", "ba_2")
+    await store.erase("team", "ba_3")
+    told = await store.find_halted(jobs)
+    assert told == Committed(lost=frozenset(jobs[3:]), stopped=frozenset(jobs[1:3]), cancelled=frozenset(jobs[2:3]))
+    assert await store.find_halted([]) == Committed()
+
+
+# What workers had begun
+
+
+async def test_what_a_dead_worker_may_have_begun_is_counted_when_another_takes_over(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=C)
+    work = await store.claim(Job("ba_1", 0), "w1", LEASE, 4)
+    assert work is not None
+    await store.commit("w1", [finish(work, 0, cost_usd=0.5), finish(work, 1, cost_usd=0.25)], [], {work.job: 6})
+    bench.clock.move(LEASE + 1)
+    assert (await usage(store)).judge_calls == 2
+    again = await store.claim(work.job, "w2", LEASE)
+    assert again is not None
+    found = await usage(store)
+    assert (found.judge_calls, found.estimated_calls, found.prompt_tokens) == (8, 6, 80)
+    assert found.cost_usd == pytest.approx(0.75 + 6 * 0.375)
+    # Once, and not where the worker closes the chunk.
+    await store.commit("w2", finish_all(again), [work.job], {work.job: 0})
+    assert (await usage(store)).estimated_calls == 6
+    assert (await usage(store)).judge_calls == 8 + C - 2
+
+
+async def test_before_the_first_result_a_call_for_each_path_and_sample_is_counted(bench: Bench) -> None:
+    store = bench.store
+    options = {"path": "both", "judge": JudgeOptions(samples=3), "budget_usd": 9.0}
+    await make_batch(store, count=C, unit_cost_usd=0.2, **options)
+    assert await store.claim(Job("ba_1", 0), "w1", LEASE, 2) is not None
+    bench.clock.move(LEASE + 1)
+    await claim(store, 0, "w2")
+    found = await usage(store)
+    assert (found.judge_calls, found.estimated_calls) == (12, 12)
+    assert found.cost_usd == pytest.approx(2 * 0.2 / 2)
+
+
+async def test_what_was_cut_off_is_counted_when_its_chunk_goes_back(store: BatchStore) -> None:
+    await make_batch(store, count=C)
+    work = await store.claim(Job("ba_1", 0), "w1", LEASE, 4)
+    assert work is not None
+    await store.commit("w1", [finish(work, 0)], [work.job], {work.job: 3})
+    assert (await usage(store)).estimated_calls == 3
+    await claim(store, 0, "w2")
+    assert (await usage(store)).estimated_calls == 3
+
+
+async def test_what_the_providers_batch_paid_for_is_not_counted_twice(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=C, mode="provider-batch")
+    await store.unhold("ba_1")
+    assert await store.claim(Job("ba_1", 0), "w1", LEASE, 4) is not None
+    bench.clock.move(LEASE + 1)
+    await claim(store, 0, "w2")
+    assert (await usage(store)).judge_calls == 0
+
+
+async def test_the_newest_pairs_are_of_the_whole_store_whatever_came_since(store: BatchStore) -> None:
+    async def post(batch_id: str, day: int, *, done: bool = True, project: str = "team", **options: Any) -> None:
+        moment = START + timedelta(days=day)
+        await make_batch(store, batch_id, 1, project=project, created_at=moment, **options)
+        if done:
+            await run_chunk(store, 0, batch_id)
+            await store.complete(batch_id)
+
+    for number, system in enumerate(("bot-a", "bot-b")):
+        for day in (0, 1, 2):
+            metadata = {"system": system, "build": str(day)}
+            await post(f"ba_{system}_{day}", 3 * number + day, name="nightly", metadata=metadata)
+    for day in range(10, 38):
+        await post(f"ba_once_{day}", day, name=f"once {day}")
+    for number, options in enumerate(
+        [{"name": "plain"}, {"name": "plain"}, {}, {}, {"name": "plain", "rubric": "other"}]
+    ):
+        await post(f"ba_other_{number}", 40 + number, **options)
+    await post("ba_open", 50, name="nightly", metadata={"system": "bot-a"}, done=False)
+    await post("ba_theirs", 51, name="nightly", metadata={"system": "bot-a"}, project="rivals")
+
+    async def pairs(limit: int = 9, **wanted: Any) -> list[tuple[str, str]]:
+        found = await store.newest_pairs("team", BatchFilter(**wanted), limit=limit)
+        return [(batch.id, before.id) for batch, before in found]
+
+    bots = [(f"ba_{system}_2", f"ba_{system}_1") for system in ("bot-b", "bot-a")]
+    assert await pairs() == [("ba_other_1", "ba_other_0"), *bots]
+    assert await pairs(limit=1) == [("ba_other_1", "ba_other_0")]
+    assert await pairs(name="nightly") == bots
+    assert await pairs(metadata={"system": "bot-a"}) == bots[1:]
+    assert await pairs(name="a\0") == []

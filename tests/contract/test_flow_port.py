@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -16,9 +17,11 @@ from app.adapters.redis.flow import (
     read_script,
     scope_of,
 )
+from app.cancellation import cancel_for_good
 from app.flow.control import FlowControl
 from app.flow.local import LocalFlowState
 from app.flow.state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, Report
+from app.ports import Lane
 from tests.support.services import free_port, redis_on
 
 Open = Callable[..., FlowState]
@@ -99,6 +102,28 @@ async def test_batches_leave_some_places_to_others(open_state: Open):
     assert (await state.exchange(Report(), ask(1, in_flight=for_batches))).admitted == 1
     mixed = await state.exchange(Report(), ask(20, interactive=2, in_flight=for_batches - 5))
     assert mixed.admitted == 5
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 4, 30])
+async def test_batches_keep_a_tenth_of_the_calls_under_interactive_overload(open_state: Open, concurrency: int):
+    flow = FlowControl(open_state(Bounds(concurrency)))
+    made = Counter[Lane]()
+
+    async def call_for_ever(lane: Lane) -> None:
+        while True:
+            async with flow.passage(lane=lane, patience_seconds=60) as call:
+                made[lane] += 1
+                await asyncio.sleep(0.001)
+                call.succeeded()
+
+    callers = [asyncio.create_task(call_for_ever("interactive")) for _ in range(3 * concurrency)]
+    callers += [asyncio.create_task(call_for_ever("batch")) for _ in range(concurrency)]
+    while made.total() < 200 + 10 * concurrency:
+        await asyncio.sleep(0.001)
+    await cancel_for_good(callers)
+    await flow.close()
+    # The first places are given before anybody waits.
+    assert (made.total() - concurrency) // 10 - 1 <= made["batch"] <= made.total() // 10 + concurrency
 
 
 async def test_a_small_limit_has_no_reserve(open_state: Open):

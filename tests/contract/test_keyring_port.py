@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import select
 
 from app.adapters.sql.engine import read
-from app.adapters.sql.keys import SQLKeyring
-from app.adapters.sql.tables import api_keys
+from app.adapters.sql.keys import MOST_SESSIONS, SQLKeyring
+from app.adapters.sql.tables import api_keys, sessions
 
 
 async def test_a_key_finds_its_project_and_scope(engine) -> None:
@@ -67,3 +67,53 @@ async def test_a_revoked_key_has_no_limits_to_change(engine) -> None:
     await keyring.revoke(made.id)
     assert not await keyring.limit(made.id, requests_per_minute=1, usd_per_day=1.0)
     assert [key.usd_per_day for key in await keyring.list()] == [2.5]
+
+
+# Sessions
+
+
+async def test_a_session_stands_for_its_key_on_every_replica_until_it_is_closed(engine) -> None:
+    keyring, other = SQLKeyring(engine), SQLKeyring(engine)
+    made, key = await keyring.create("ci", "team", "write")
+    first, second = [await keyring.open_session(key, seconds=60) for _ in range(2)]
+    assert first is not None
+    assert second is not None
+    assert await other.find_session(first) == await other.find_session(second) == made
+    assert await other.find(first) is None, "a session's token is no key"
+    assert await other.find_session(key) is None
+    await keyring.close_session(first)
+    await keyring.close_session("none")
+    assert await other.find_session(first) is None
+    assert await other.find_session(second) == made
+    assert await keyring.open_session(first, seconds=60) is None
+    async with read(engine) as connection:
+        rows = str((await connection.execute(select(sessions))).all())
+    assert second not in rows
+    assert key not in rows
+
+
+async def test_a_session_ends_with_its_key_and_with_its_time(engine) -> None:
+    keyring = SQLKeyring(engine)
+    made, key = await keyring.create("ci", "team", "write")
+    _, another = await keyring.create("ci-2", "team", "read")
+    kept, gone, expired = [
+        await keyring.open_session(text, seconds=seconds) for text, seconds in ((another, 60), (key, 60), (another, 0))
+    ]
+    assert await keyring.find_session(str(expired)) is None
+    assert await keyring.find_session(str(gone)) == made
+    await keyring.revoke(made.id)
+    assert await keyring.find_session(str(gone)) is None
+    assert await keyring.find_session(str(kept)) is not None
+    assert await keyring.open_session(key, seconds=60) is None
+    await keyring.open_session(another, seconds=60)
+    async with read(engine) as connection:
+        assert len((await connection.execute(select(sessions))).all()) == 2, "revoked and expired ones are purged"
+
+
+async def test_a_key_has_so_many_sessions_and_then_the_oldest_end(engine) -> None:
+    keyring = SQLKeyring(engine)
+    _, key = await keyring.create("ci", "team", "read")
+    tokens = [await keyring.open_session(key, seconds=60) for _ in range(MOST_SESSIONS + 1)]
+    assert await keyring.find_session(str(tokens[0])) is None
+    assert await keyring.find_session(str(tokens[1])) is not None
+    assert await keyring.find_session(str(tokens[-1])) is not None

@@ -13,13 +13,15 @@ import pytest
 from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.meta.store import SQLMetaStore
+from app.adapters.sql.rounds import SQLRoundStore
 from app.adapters.sql.store import SQLStore
 from app.batch_ports import BatchStore
 from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.dialogue import UNBOUNDED, Utterance
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilter, StoredRating
 from app.domain.judge_check import AnchorRatings
+from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.reliability import AspectValidation, JudgeKey, Validation
 from app.meta_ports import AnchorStore, RatingsKept, RatingStore, ValidationStore
 from app.ports import Store
@@ -44,6 +46,7 @@ class Bench:
     meta: MetaStore
     batches: BatchStore
     records: Store
+    rounds: SQLRoundStore | None = None
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ async def bench(backend: str | None) -> AsyncIterator[Bench]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield Bench(SQLMetaStore(engine), SQLBatchStore(engine), SQLStore(engine))
+    yield Bench(SQLMetaStore(engine), SQLBatchStore(engine), SQLStore(engine), SQLRoundStore(engine))
     await engine.dispose()
 
 
@@ -98,6 +101,22 @@ async def score(batches: BatchStore, batch_id: str = "ba_1") -> None:
     await batches.commit("w1", [*(finish(work, position) for position in range(4)), fail(work, 4)], [])
 
 
+async def open_round(bench: Bench, round_id: str, rater: str, *positions: int) -> None:
+    """A round in which the rater has rated these results of ba_1."""
+    if isinstance(bench.meta, FakeMetaStore):
+        bench.meta.rounds["team", round_id] = {(rater, f"ev_ba_1_{position}") for position in positions}
+        return
+    assert bench.rounds is not None
+    opened = RatingRound(
+        id=round_id, batch="ba_1", options=RoundOptions(name="round"), drawn=len(positions), created_at=START
+    )
+    await bench.rounds.open_round("team", opened, positions)
+    for _ in positions:
+        task = await bench.rounds.take("team", round_id, rater, START)
+        assert task is not None
+        await bench.rounds.finish("team", round_id, rater, task.position, START)
+
+
 # Keeping
 
 
@@ -106,7 +125,7 @@ async def test_ratings_come_back_as_they_were_kept_in_order(bench: Bench) -> Non
     given = [
         make_rating(comment="自然だ。\n少し硬い 🙆‍♀️", ratings={"b": 0.1 + 0.2, "a": -4.0}),
         of_evaluation("ev_ba_1_0", rater="'; DROP TABLE human_ratings; --"),
-        make_rating("item-2", batch="ba_1", system="甲"),
+        make_rating("item-2", batch="ba_1", system="甲", simulated=True),
         make_rating("item-0", candidate=2**31 - 1, system="=1+1"),
     ]
     assert await bench.meta.keep("team", given, LATER) == RatingsKept(added=4, replaced=0)
@@ -259,7 +278,7 @@ async def test_what_no_column_can_hold_is_refused_or_not_there(meta: MetaStore, 
     assert await everything(meta, text) == []
     assert len(await everything(meta)) == 1
     with pytest.raises(InvalidRequest):
-        await meta.keep_validation("team", replace(KEY, model=text), VALIDATION)
+        await meta.keep_validation("team", replace(KEY, judge=text), VALIDATION)
     assert await meta.validations(text) == {}
     with pytest.raises(InvalidRequest):
         await meta.keep_anchor_ratings("team", text, ANCHORS)
@@ -393,7 +412,7 @@ async def test_who_rate_a_batch_while_it_is_erased_are_told_or_lose_their_rating
 
 # Validations and anchors
 
-KEY = JudgeKey("ja-dialogue", "d" * 64, "openai", "models/" + "長" * 1000, "source")
+KEY = JudgeKey("ja-dialogue@1", "d" * 12, "source", "judge:openai|model:models/" + "長" * 1000)
 VALIDATION = Validation(
     n=40,
     batch="ba_1",
@@ -416,7 +435,7 @@ ANCHORS = AnchorRatings(
 
 
 async def test_the_newest_validation_of_each_judge_is_kept(meta: MetaStore) -> None:
-    others = [replace(KEY, **{name: "x"}) for name in ("rubric", "digest", "kind", "model", "path")]
+    others = [replace(KEY, **{name: "x"}) for name in ("rubric", "digest", "path", "judge")]
     newer = VALIDATION.model_copy(update={"n": 41, "batch": None, "at": LATER})
     assert await meta.validations("team") == {}
     for key in [KEY, *others]:
@@ -445,3 +464,41 @@ async def test_who_keep_for_the_first_time_at_once_do_not_collide(meta: MetaStor
     )
     assert await meta.validations("team") == {KEY: VALIDATION}
     assert await meta.find_anchor_ratings("team", "k") == ANCHORS
+
+
+# Exclusions
+
+
+async def test_raters_and_rounds_are_excluded_and_taken_back(bench: Bench) -> None:
+    meta = bench.meta
+    await score(bench.batches)
+    await open_round(bench, "rr_1", "r1", 0, 1)
+    rater, round_ = Exclusion(rater="乙" * 100), Exclusion(round="rr_1")
+    assert await meta.exclude("team", rater, START)
+    assert not await meta.exclude("team", rater, LATER)
+    assert await meta.exclude("team", round_, LATER)
+    for project, missing in (("team", "rr_2"), ("rivals", "rr_1")):
+        with pytest.raises(NotFound):
+            await meta.exclude(project, Exclusion(round=missing), LATER)
+    kept = [(one.rater, one.round, one.created_at) for one in await meta.exclusions("team")]
+    assert kept == [(rater.rater, None, START), (None, "rr_1", LATER)]
+    excluded = await meta.excluded("team")
+    assert excluded == Excluded(frozenset({"乙" * 100}), frozenset({("r1", "ev_ba_1_0"), ("r1", "ev_ba_1_1")}))
+    assert excluded.holds(of_evaluation("ev_ba_1_0"))
+    assert excluded.holds(make_rating(rater="乙" * 100))
+    assert not excluded.holds(of_evaluation("ev_ba_1_2"))
+    assert not excluded.holds(make_rating())
+    assert await meta.excluded("rivals") == Excluded()
+    assert await meta.include("team", round_)
+    assert not await meta.include("team", round_)
+    assert await meta.excluded("team") == Excluded(frozenset({"乙" * 100}))
+
+
+async def test_batches_with_ratings_of_people_are_told_the_newest_first(bench: Bench) -> None:
+    for batch in ("ba_1", "ba_2", "ba_3"):
+        await score(bench.batches, batch)
+    simulated = make_rating("item-1", batch="ba_3", simulated=True)
+    await keep(bench.meta, make_rating("item-1", batch="ba_2"), of_evaluation("ev_ba_1_0"), make_rating(), simulated)
+    assert await bench.meta.rated_batches("team", limit=9) == ["ba_1", "ba_2"]
+    assert await bench.meta.rated_batches("team", limit=1) == ["ba_1"]
+    assert await bench.meta.rated_batches("rivals", limit=9) == []

@@ -22,11 +22,13 @@ import redis
 
 from tests.support.services import PostgresServer, free_port, redis_on
 from tests.support.site import Site, kill, make_item, site, wait_until
+from tests.support.waiting import LIMIT_SECONDS
 
 IN_FLIGHT = 16
-ITEMS = 240
+ITEMS = 120
 PLAIN = {"SAITEN_JUDGE_CONCURRENCY": str(IN_FLIGHT)}
-JUDGE = {"latency_ms": 200}
+JUDGE = {"latency_ms": 400}
+"""Slow enough that each fault comes amid the batch: waiting costs no CPU, and items do."""
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def check_all_scored(made: Site, batch_id: str, items: int = ITEMS) -> list[dict
     assert [result["item"] for result in results] == [f"item-{number}" for number in range(items)]
     assert {result["status"] for result in results} == {"scored"}
     batch = made.batch(batch_id)
-    assert batch["counts"] == {"total": items, "queued": 0, "scored": items, "partial": 0, "failed": 0}
+    assert batch["counts"] == {"total": items, "queued": 0, "scored": items, "partial": 0, "failed": 0, "expired": 0}
     assert batch["signature"] == results[0]["signature"]
     return results
 
@@ -65,9 +67,11 @@ def test_a_judge_that_fails_or_hangs_loses_nothing(workers: Site, fault: str) ->
     before = workers.judge.stats()
     assert workers.client.get("/readyz").status_code == 200
     workers.judge.turn(mode="ok")
-    recovered = wait_until(lambda: workers.judge.stats()["ok"] > before["ok"], 30, "judged again", workers.log)
+    recovered = wait_until(
+        lambda: workers.judge.stats()["ok"] > before["ok"], LIMIT_SECONDS, "judged again", workers.log
+    )
     print(f"\njudge {fault}: at work again after {recovered:.1f} s")
-    workers.wait_for(batch_id, seconds=180)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(workers, batch_id)
     assert workers.judge.stats()["paid_again"] <= IN_FLIGHT
 
@@ -78,18 +82,18 @@ def test_a_judge_that_refuses_connections_loses_nothing(embedded: Site) -> None:
     embedded.judge.stop()
     time.sleep(3)
     embedded.judge.start()
-    embedded.wait_for(batch_id, seconds=180)
+    embedded.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(embedded, batch_id)
 
 
 def test_nobody_calls_before_retry_after(workers: Site) -> None:
-    workers.judge.turn(rpm=1200)
-    batch_id = workers.post(ITEMS)
-    workers.wait_for(batch_id, seconds=180)
-    check_all_scored(workers, batch_id)
+    workers.judge.turn(rpm=1200, latency_ms=200)
+    batch_id = workers.post(2 * ITEMS)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
+    check_all_scored(workers, batch_id, 2 * ITEMS)
     stats = workers.judge.stats()
     assert stats["early"] == 0
-    assert stats["requests"] <= 1.2 * ITEMS
+    assert stats["requests"] <= 1.2 * 2 * ITEMS
 
 
 @pytest.mark.parametrize(("mode", "reason"), [("quota", "judge-quota-exhausted"), ("locked", "judge-unauthorized")])
@@ -97,20 +101,20 @@ def test_a_spent_account_pauses_the_batch_until_it_is_resumed(workers: Site, mod
     batch_id = workers.post(ITEMS)
     workers.wait_for_results(batch_id, 30)
     workers.judge.turn(mode=mode)
-    paused = workers.wait_for(batch_id, "paused", seconds=120)
+    paused = workers.wait_for(batch_id, "paused", seconds=LIMIT_SECONDS)
     assert paused["pause_reason"] == reason
     time.sleep(2)
     assert workers.judge.stats()["refused"] <= IN_FLIGHT + 1
     workers.judge.turn(mode="ok")
     workers.client.post(f"/v1/batches/{batch_id}/resume").raise_for_status()
-    workers.wait_for(batch_id, seconds=120)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(workers, batch_id)
 
 
-def test_malformed_replies_are_asked_again_once_and_never_stored(workers: Site) -> None:
-    workers.judge.turn(malformed=0.3)
+def test_malformed_replies_are_asked_again_twice_and_never_stored(workers: Site) -> None:
+    workers.judge.turn(malformed=0.5)
     batch_id = workers.post(ITEMS)
-    workers.wait_for(batch_id, seconds=120)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     results = workers.results(batch_id)
     assert len(results) == ITEMS
     for result in results:
@@ -121,7 +125,7 @@ def test_malformed_replies_are_asked_again_once_and_never_stored(workers: Site) 
                 assert (aspect["rating"], aspect["unrated"]["reason"]) == (None, "unparseable")
     assert {result["status"] for result in results} == {"scored", "failed"}
     stats = workers.judge.stats()
-    assert ITEMS < stats["requests"] <= 2 * ITEMS
+    assert ITEMS < stats["requests"] <= 3 * ITEMS
 
 
 def test_a_wiped_redis_loses_nothing(workers: Site, redis_port: int) -> None:
@@ -130,7 +134,7 @@ def test_a_wiped_redis_loses_nothing(workers: Site, redis_port: int) -> None:
         for _ in range(3):
             workers.wait_for_results(batch_id, workers.finished(batch_id) + 20)
             client.flushall()
-    workers.wait_for(batch_id, seconds=120)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(workers, batch_id)
 
 
@@ -148,8 +152,8 @@ def test_a_redis_that_goes_and_comes_back_loses_nothing(tmp_path: Path, postgres
         time.sleep(3)
         assert made.client.get("/readyz").status_code == 200
         with redis_on(port):
-            made.wait_for(batch_id, seconds=180)
-            made.wait_for(second, seconds=120)
+            made.wait_for(batch_id, seconds=LIMIT_SECONDS)
+            made.wait_for(second, seconds=LIMIT_SECONDS)
             check_all_scored(made, batch_id)
             check_all_scored(made, second, 20)
     finally:
@@ -173,7 +177,7 @@ def test_a_database_that_goes_and_comes_back_loses_nothing(tmp_path: Path, redis
                 lambda: made.client.get("/readyz").status_code == 200 and made.finished(batch_id) > 30, 30, "recovered"
             )
             print(f"\ndatabase gone: at work again after {seconds:.1f} s")
-            made.wait_for(batch_id, seconds=180)
+            made.wait_for(batch_id, seconds=LIMIT_SECONDS)
             check_all_scored(made, batch_id)
             assert [worker.poll() for worker in made.workers] == [None, None], made.log()
     finally:
@@ -195,9 +199,9 @@ def test_a_database_that_hangs_loses_nothing_and_is_told_from_one_that_answers(t
             stopped = made.workers.pop(0)
             stopped.terminate()
             # It cannot hand back what it holds, and leaves all the same.
-            assert stopped.wait(timeout=25) == 0, made.log()
+            assert stopped.wait(timeout=LIMIT_SECONDS) == 0, made.log()
             server.thaw()
-            made.wait_for(batch_id, seconds=180)
+            made.wait_for(batch_id, seconds=LIMIT_SECONDS)
             check_all_scored(made, batch_id)
             assert made.workers[0].poll() is None, made.log()
     finally:
@@ -207,10 +211,10 @@ def test_a_database_that_hangs_loses_nothing_and_is_told_from_one_that_answers(t
 def test_five_killed_workers_lose_nothing(workers: Site) -> None:
     batch_id = workers.post(ITEMS)
     for round_number in range(5):
-        workers.wait_for_results(batch_id, 30 * (round_number + 1), seconds=120)
+        workers.wait_for_results(batch_id, 15 * (round_number + 1))
         workers.kill_worker()
         workers.start_workers(1)
-    workers.wait_for(batch_id, seconds=120)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(workers, batch_id)
     assert workers.judge.stats()["paid_again"] <= 5 * IN_FLIGHT
 
@@ -220,7 +224,7 @@ def test_what_a_stopped_worker_held_goes_to_another_and_its_late_results_are_ref
     workers.wait_for_results(batch_id, 30)
     frozen = workers.workers[0]
     os.kill(frozen.pid, signal.SIGSTOP)
-    workers.wait_for(batch_id, seconds=180)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     os.kill(frozen.pid, signal.SIGCONT)
     time.sleep(4)
     check_all_scored(workers, batch_id)
@@ -243,7 +247,7 @@ def test_what_was_accepted_runs_although_the_service_is_killed(embedded: Site) -
         accepted[name] = again
     for name, batch_id in accepted.items():
         assert batch_id is not None
-        embedded.wait_for(batch_id, seconds=120)
+        embedded.wait_for(batch_id, seconds=LIMIT_SECONDS)
         assert len(embedded.results(batch_id)) == 30
         assert len(embedded.client.get("/v1/batches", params={"name": name}).json()["items"]) == 1
 
@@ -266,7 +270,7 @@ def post_until_settled(made: Site, body: dict[str, Any], key: str) -> str:
         found.extend([posted] if posted else [])
         return posted is not None
 
-    wait_until(settled, 60, "the key answers", made.log)
+    wait_until(settled, LIMIT_SECONDS, "the key answers", made.log)
     return found[0]
 
 
@@ -281,7 +285,7 @@ def test_everything_killed_and_started_again_finishes_with_the_same_signature(wo
         client.flushall()
     workers.start_service()
     workers.start_workers(2)
-    workers.wait_for(batch_id, seconds=180)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(workers, batch_id)
     assert workers.batch(batch_id)["signature"] == before
 
@@ -292,9 +296,9 @@ def test_a_stopped_worker_hands_its_work_back(workers: Site) -> None:
     started = time.monotonic()
     first = workers.workers.pop(0)
     first.terminate()
-    assert first.wait(timeout=25) == 0, workers.log()
+    assert first.wait(timeout=LIMIT_SECONDS) == 0, workers.log()
     print(f"\nSIGTERM: the worker left after {time.monotonic() - started:.1f} s")
-    workers.wait_for(batch_id, seconds=120)
+    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(workers, batch_id)
     # It finished what it had begun: nothing was judged twice.
     assert workers.judge.stats()["paid_again"] == 0
@@ -306,9 +310,9 @@ def test_a_stopped_service_with_a_batch_under_way_finishes_it_after_its_next_sta
     process = embedded.service
     assert process is not None
     process.terminate()
-    assert process.wait(timeout=25) == 0, embedded.log()
+    assert process.wait(timeout=LIMIT_SECONDS) == 0, embedded.log()
     embedded.start_service()
-    embedded.wait_for(batch_id, seconds=120)
+    embedded.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(embedded, batch_id)
     assert embedded.judge.stats()["paid_again"] == 0
 
@@ -322,7 +326,7 @@ def test_a_candidate_that_kills_its_worker_is_set_aside_after_three_tries_under_
     guard = threading.Thread(target=restart_dead_workers, args=(workers, stop))
     guard.start()
     try:
-        workers.wait_for(batch_id, seconds=180)
+        workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     finally:
         stop.set()
         guard.join()
@@ -353,8 +357,10 @@ def test_an_erasure_during_the_run_leaves_no_trace(tmp_path: Path, redis_port: i
         made.wait_for_results(batch_id, 30)
         assert marker.encode() in read_database(tmp_path)
         assert made.client.delete(f"/v1/batches/{batch_id}").status_code == 204
-        wait_until(lambda: made.judge.stats()["in_flight"] == 0, 30, "nothing in flight", made.log)
-        wait_until(lambda: marker.encode() not in read_database(tmp_path), 30, "no trace in the database", made.log)
+        wait_until(lambda: made.judge.stats()["in_flight"] == 0, LIMIT_SECONDS, "nothing in flight", made.log)
+        wait_until(
+            lambda: marker.encode() not in read_database(tmp_path), LIMIT_SECONDS, "no trace in the database", made.log
+        )
         time.sleep(1)
         with redis.Redis(port=redis_port) as client:
             held = json.dumps([repr((key, dump(client, key))) for key in client.keys("*")])

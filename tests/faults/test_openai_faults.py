@@ -301,7 +301,7 @@ async def test_no_error_and_no_log_holds_the_key(code: int, caplog: pytest.LogCa
     assert len(told) < 320
 
 
-@pytest.mark.parametrize("key", ["", "鍵", "key\n"])
+@pytest.mark.parametrize("key", ["鍵", "key\n"])
 def test_a_key_that_no_header_can_carry_is_refused(key: str):
     with pytest.raises(SettingsInvalid, match="OPENAI_API_KEY"):
         make_judge("http://127.0.0.1:9/v1", api_key=key)

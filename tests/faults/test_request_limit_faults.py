@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from app.adapters.redis.request_limits import LOST_SECONDS, RedisRequestLimiter
 from tests.support.services import absent, free_port, redis_on
+from tests.support.waiting import LIMIT_SECONDS
 
 
 class Clock:
@@ -72,7 +73,7 @@ async def test_without_redis_each_process_counts_for_itself_and_goes_on_from_wha
 
 async def until_found(limiter: RedisRequestLimiter) -> None:
     """Waits until the look for Redis has ended."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         while limiter.counts_alone:
             await asyncio.sleep(0.01)
 

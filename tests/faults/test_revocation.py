@@ -12,8 +12,8 @@ from sqlalchemy import select
 from app.adapters.sql import governance_tables, provider_tables, round_tables  # noqa: F401
 from app.adapters.sql.engine import open_engine, read
 from app.adapters.sql.tables import metadata
-from app.web.admission import SESSION_COOKIE
 from tests.support.command import saiten, served
+from tests.support.waiting import LIMIT_SECONDS
 
 SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "おはよう、よく眠れた？"}
 
@@ -37,10 +37,14 @@ async def test_a_revoked_key_is_none_on_every_replica(tmp_path: Path, database: 
     made = saiten("keys", "create", "--scope", "admin", folder=tmp_path, stdin=None, **settings)
     key, key_id = made.stdout.strip(), made.stderr.partition(":")[0]
     other = saiten("keys", "create", folder=tmp_path, stdin=None, **settings).stdout.strip()
-    bearer, cookie = {"Authorization": f"Bearer {key}"}, {"Cookie": f"{SESSION_COOKIE}={key}"}
+    bearer = {"Authorization": f"Bearer {key}"}
     with ExitStack() as stack:
         places = [stack.enter_context(served(tmp_path, **settings))[0] for _ in range(2)]
-        client = stack.enter_context(httpx.Client(trust_env=False, timeout=30))
+        client = stack.enter_context(httpx.Client(trust_env=False, timeout=LIMIT_SECONDS))
+
+        signed = client.post(f"{places[0]}/login", data={"key": key})
+        cookie = {"Cookie": signed.headers["set-cookie"].partition(";")[0]}
+        client.cookies.clear()
 
         def statuses(headers: dict[str, str], path: str) -> list[int]:
             return [client.get(place + path, headers=headers).status_code for place in places]

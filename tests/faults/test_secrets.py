@@ -24,13 +24,15 @@ import httpx
 import pytest
 import redis
 
-from tests.conftest import administer
+from app.web.admission import SESSION_COOKIE
 from tests.support.command import saiten
+from tests.support.databases import run_statement
 from tests.support.echoing_upstream import MODES, EchoingUpstream
 from tests.support.planted import found_in, looks_of, make_key, make_text
 from tests.support.services import absent, free_port, redis_on
 from tests.support.site import JudgeProcess, Site, wait_until
 from tests.support.span_receiver import SpanReceiver
+from tests.support.waiting import LIMIT_SECONDS
 
 ECHO_CHARACTERS = 200
 """So much of a caller's own text may be in the answer to that caller, where it is invalid."""
@@ -166,7 +168,7 @@ class Caller:
             token = b"Bearer " + (bearer if isinstance(bearer, bytes) else bearer.encode())
             wrong: dict[Any, Any] = {"Authorization": token}
             assert self.ask("GET", "/v1/rubrics", headers=wrong).status_code == 401
-        cookie = {"Cookie": f"saiten_key={keys['cookie']}", "Authorization": "", "Accept": "text/html"}
+        cookie = {"Cookie": f"{SESSION_COOKIE}={keys['cookie']}", "Authorization": "", "Accept": "text/html"}
         self.ask("GET", f"/?text={quote(texts['query'])}", headers=cookie)
         self.ask("GET", f"/login?next={quote('/' + texts['query'])}", headers=cookie)
         for method in ("GET", "DELETE", texts["path"].encode().hex().upper()[:20]):
@@ -178,7 +180,12 @@ class Caller:
     def look_at_pages(self, batch_id: str) -> None:
         """The dashboard's searches, as a browser with a session asks for them."""
         token = self.headers["Authorization"].removeprefix("Bearer ")
-        browser = {"Cookie": f"saiten_key={token}", "Authorization": "", "Accept": "text/html"}
+        signed = self.ask("POST", "/login", data={"key": token}, headers={"Authorization": ""})
+        session = signed.headers["set-cookie"].partition(";")[0]
+        self.client.cookies.clear()
+        assert session.startswith(f"{SESSION_COOKIE}=")
+        assert token not in signed.headers["set-cookie"]
+        browser = {"Cookie": session, "Authorization": "", "Accept": "text/html"}
         searched = quote(self.secrets.texts["query"])
         for path in ("/", f"/runs/{batch_id}/items", "/compare", "/aspects", "/rate"):
             self.ask("GET", f"{path}?text={searched}&baseline={searched}&rater={searched}", headers=browser)
@@ -204,7 +211,7 @@ def run_through(caller: Caller, site: Site, upstream: EchoingUpstream) -> None:
             wait_for(caller, site, batch_id, {"completed", "paused"})
             caller.look_at_pages(batch_id)
         else:
-            wait_until(partial(has_been_asked, upstream, before), 40, f"asked while {mode}", site.log)
+            wait_until(partial(has_been_asked, upstream, before), LIMIT_SECONDS, f"asked while {mode}", site.log)
         caller.ask("POST", f"/v1/batches/{batch_id}/cancel")
     upstream.mode = "ok"
     caller.rate()
@@ -219,7 +226,7 @@ def wait_for(caller: Caller, site: Site, batch_id: str, statuses: set[str]) -> N
     def there() -> bool:
         return caller.ask("GET", f"/v1/batches/{batch_id}").json()["status"] in statuses
 
-    wait_until(there, 40, f"{batch_id} is {statuses}", site.log)
+    wait_until(there, LIMIT_SECONDS, f"{batch_id} is {statuses}", site.log)
 
 
 def check_nowhere(folder: Path, caller: Caller, metrics: list[bytes], receiver: SpanReceiver) -> None:
@@ -282,7 +289,7 @@ def stop_gently(site: Site) -> None:
     """SIGTERM, so that the last spans and records are written."""
     for process in filter(None, [site.service, *site.workers]):
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=40)
+        process.wait(timeout=LIMIT_SECONDS)
 
 
 def test_embedded_nothing_planted_comes_out(tmp_path: Path, upstream: EchoingUpstream, receiver: SpanReceiver) -> None:
@@ -322,9 +329,9 @@ def test_with_workers_nothing_planted_comes_out(
             site.start_workers(1)
             caller = Caller(site.client, secrets, key)
             run_through(caller, site, upstream)
-            asyncio.run(administer(postgres_url, "ALTER TABLE evaluations RENAME TO elsewhere"))
+            asyncio.run(run_statement(postgres_url, "ALTER TABLE evaluations RENAME TO elsewhere"))
             assert "store" in (told := caller.score("table gone").json())["code"], told
-            asyncio.run(administer(postgres_url, "ALTER TABLE batch_chunks RENAME TO elsewhere_too"))
+            asyncio.run(run_statement(postgres_url, "ALTER TABLE batch_chunks RENAME TO elsewhere_too"))
             with redis.Redis.from_url(variables["REDIS_URL"]) as client:
                 client.config_set("requirepass", "another")
             caller.score("redis refuses")

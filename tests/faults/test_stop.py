@@ -12,6 +12,7 @@ from tests.support.command import served
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.services import PostgresServer
+from tests.support.waiting import LIMIT_SECONDS
 
 
 class SlowOpenAI(FakeOpenAI):
@@ -38,7 +39,7 @@ async def test_a_stop_fails_nobody(tmp_path: Path) -> None:
     async with judge:
         settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "3"}
         with served(tmp_path, **settings) as (url, process):
-            async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as client:
                 assert await status_of(client, "/readyz") == (200, "")
                 flying = asyncio.create_task(client.post("/v1/evaluations", json=BODY))
                 await asyncio.sleep(0.5)
@@ -46,13 +47,13 @@ async def test_a_stop_fails_nobody(tmp_path: Path) -> None:
                 while await status_of(client, "/readyz") != (503, "stopping"):
                     await asyncio.sleep(0.01)
                 # A load balancer that has not noticed yet still sends requests, and on new connections.
-                async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as late:
+                async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as late:
                     assert await status_of(late, "/livez") == (200, "")
                     coming = asyncio.create_task(late.post("/v1/evaluations", json={**BODY, "response": "はい。"}))
                     await asyncio.sleep(0.2)
                     judge.go.set()
                     assert [(await sent).status_code for sent in (flying, coming)] == [200, 200]
-            assert await asyncio.to_thread(process.wait, 25) in {0, -signal.SIGTERM}
+            assert await asyncio.to_thread(process.wait, LIMIT_SECONDS) in {0, -signal.SIGTERM}
     assert len(judge.requests) == 2
 
 
@@ -64,9 +65,9 @@ async def test_a_service_whose_database_hangs_leaves_all_the_same(tmp_path: Path
         async with SlowOpenAI() as judge:
             settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "0"}
             with served(tmp_path, DATABASE_URL=server.url, **settings) as (url, process):
-                async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+                async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as client:
                     flying = asyncio.create_task(client.post("/v1/evaluations", json=BODY))
-                    async with asyncio.timeout(30):
+                    async with asyncio.timeout(LIMIT_SECONDS):
                         await judge.asked.wait()
                         server.freeze()
                         judge.go.set()
@@ -74,6 +75,6 @@ async def test_a_service_whose_database_hangs_leaves_all_the_same(tmp_path: Path
                             await asyncio.sleep(0.01)
                     process.send_signal(signal.SIGTERM)
                     assert (await flying).status_code == 503
-                assert await asyncio.to_thread(process.wait, 30) in {0, -signal.SIGTERM}
+                assert await asyncio.to_thread(process.wait, LIMIT_SECONDS) in {0, -signal.SIGTERM}
     finally:
         server.remove()

@@ -15,11 +15,11 @@ import pytest
 
 from tests.support.services import absent, free_port, redis_on
 from tests.support.site import Site, make_item, site, wait_until
+from tests.support.waiting import LIMIT_SECONDS
 
 ITEMS = 300
 LONG = {f"note-{number}": "海" * 250 for number in range(16)}
 """12 kB in each result."""
-STOP_SECONDS = 25
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def stop(made: Site, part: str) -> int:
     if process is None:
         raise RuntimeError("it does not run")
     process.terminate()
-    return process.wait(timeout=STOP_SECONDS)
+    return process.wait(timeout=LIMIT_SECONDS)
 
 
 def test_event_streams_and_idle_connections_end_with_the_service(workers: Site) -> None:
@@ -73,7 +73,7 @@ def test_a_download_of_a_slow_reader_is_whole(tmp_path: Path) -> None:
             assert made.service.poll() is None, "it waits for the reader"
             taken += b"".join(pieces)
         assert len([json.loads(line) for line in taken.splitlines()]) == len(items)
-        assert made.service.wait(timeout=STOP_SECONDS) == 0
+        assert made.service.wait(timeout=LIMIT_SECONDS) == 0
 
 
 def test_a_second_signal_ends_the_drain_and_not_the_request(workers: Site) -> None:
@@ -83,9 +83,9 @@ def test_a_second_signal_ends_the_drain_and_not_the_request(workers: Site) -> No
     del body["id"]
     payload = json.dumps({**body, "relevance": None}).encode()
     head = f"POST /v1/evaluations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(payload)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", workers.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", workers.port), timeout=LIMIT_SECONDS) as connection:
         connection.sendall(head.encode() + payload)
-        wait_until(lambda: workers.judge.stats()["in_flight"] == 1, 20, "the judge is asked", workers.log)
+        wait_until(lambda: workers.judge.stats()["in_flight"] == 1, LIMIT_SECONDS, "the judge is asked", workers.log)
         workers.service.send_signal(signal.SIGTERM)
         workers.service.send_signal(signal.SIGTERM)
         answer = b""
@@ -93,7 +93,7 @@ def test_a_second_signal_ends_the_drain_and_not_the_request(workers: Site) -> No
             answer += piece
     assert answer.startswith(b"HTTP/1.1 200")
     assert b"connection: close" in answer.lower()
-    assert workers.service.wait(timeout=STOP_SECONDS) == 0, workers.log()
+    assert workers.service.wait(timeout=LIMIT_SECONDS) == 0, workers.log()
 
 
 def test_a_worker_with_calls_in_flight_ends_and_loses_nothing(workers: Site) -> None:

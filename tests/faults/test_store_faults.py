@@ -30,6 +30,7 @@ from app.domain.errors import StoreError, StoreFull, StoreUnavailable
 from tests.support.command import ROOT
 from tests.support.records import make_record
 from tests.support.services import PostgresServer
+from tests.support.waiting import LIMIT_SECONDS
 
 
 @pytest.fixture
@@ -140,7 +141,12 @@ asyncio.run(main())
 
 def test_a_file_size_limit_counts_as_full_and_what_was_acknowledged_is_kept(sqlite_url: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, sqlite_url], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", LIMITED, sqlite_url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     acknowledged, found = map(int, done.stdout.split())
@@ -240,7 +246,7 @@ async def test_a_server_that_hangs_is_not_waited_for_at_the_end() -> None:
         async with read(engine) as connection:
             await connection.execute(text("SELECT 1"))
         server.freeze()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_SECONDS):
             await close_engine(engine)
         assert "Connections in pool: 0" in engine.pool.status()
     finally:
@@ -263,7 +269,7 @@ async def test_connections_that_the_server_ended_are_made_anew(postgres_url: str
             )
         )
     # It tells its processes to end, and does not wait until they have.
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_SECONDS):
         while not all(connection.is_closed() for connection in held):
             await asyncio.sleep(0.01)
     await store.save("team", make_record())

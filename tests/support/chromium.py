@@ -13,11 +13,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, expect
 
 from tests.support.services import absent
+from tests.support.waiting import LIMIT_SECONDS
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE = (360, 740)
 DESK = (1280, 900)
-PATIENCE_MS = 20_000
 
 REPORT_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) => {
@@ -37,7 +37,7 @@ def find_chromium() -> str:
 
 def launch(playwright: Playwright) -> Browser:
     """The browser without a window; what is expected of its pages may take as long as on a busy machine."""
-    expect.set_options(timeout=PATIENCE_MS)
+    expect.set_options(timeout=1000 * LIMIT_SECONDS)
     # A container has neither user namespaces for its sandbox, nor much shared memory.
     return playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"])
 
@@ -99,6 +99,7 @@ def visit(
         **more,
     )
     context.add_init_script(REPORT_VIOLATIONS)
+    context.set_default_timeout(1000 * LIMIT_SECONDS)
     page = context.new_page()
     seen = Visit(page, context)
 

@@ -9,13 +9,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from tests.support.nursery import nursery
+from tests.support.nursery import Forked
+from tests.support.waiting import LIMIT_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 60
-AT_START = ("PYTHON", "LANG", "LC_", "OTEL_")
-"""Variables that are read before `saiten` is."""
+AT_START = ("PYTHON", "LANG", "LC_")
+"""Variables that Python reads before it reads `saiten`."""
 
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:
@@ -29,22 +30,42 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
     return {**os.environ, **ours, **variables}
 
 
+def begin(*arguments: str, folder: Path, variables: dict[str, str], **streams: Any) -> subprocess.Popen[Any]:
+    """Begins `saiten …` in `folder`: forked from a process that has imported everything, unless `variables` are ones
+    that Python itself reads as it starts. `streams` are of `subprocess.Popen`."""
+    chosen = environment(folder, **variables)
+    if any(name.startswith(AT_START) for name in variables):
+        return subprocess.Popen([sys.executable, "-m", "app", *arguments], env=chosen, cwd=folder, **streams)
+    return Forked(arguments, folder=folder, variables=chosen, **streams)
+
+
 def saiten(
     *arguments: str, folder: Path, stdin: bytes | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `saiten …` in `folder` to its end: forked from a process that has imported everything, unless `variables`
-    are ones that Python itself reads as it starts."""
-    if any(name.startswith(AT_START) for name in variables):
-        return run([sys.executable, "-m", "app", *arguments], folder, stdin, variables)
-    return nursery().run([*arguments], folder, stdin, environment(folder, **variables), SECONDS)
+    """Runs `saiten …` in `folder` to its end."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return finish(begin(*arguments, folder=folder, variables=variables, **pipes), stdin)
 
 
 def saiten_redirected(
     redirection: str, *arguments: str, folder: Path, stdin: bytes | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `saiten … REDIRECTION`, as a shell does: `>/dev/full`, or `>&-`."""
+    """Runs `saiten … REDIRECTION` as a shell does, from the start of Python on: `>/dev/full`, or `>&-`."""
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "app", *arguments]
     return run(command, folder, stdin, variables)
+
+
+def finish(
+    process: subprocess.Popen[Any], stdin: bytes | None = None, seconds: float = LIMIT_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """What it printed, read as UTF-8, and its exit code; killed where it takes longer, and then raises TimeoutExpired."""
+    with process:
+        try:
+            output, errors = process.communicate(stdin, timeout=seconds)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, (output or b"").decode(), errors.decode())
 
 
 def run(
@@ -57,7 +78,7 @@ def run(
         capture_output=True,
         env=environment(folder, **variables),
         cwd=folder,
-        timeout=SECONDS,
+        timeout=LIMIT_SECONDS,
         check=False,
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -67,15 +88,30 @@ def run(
 def started(
     *arguments: str, folder: Path, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE, **variables: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A `saiten …` that is running, killed in the end and where it takes more than SECONDS."""
+    """A `saiten …` that is running, killed in the end and where it takes more than LIMIT_SECONDS."""
+    process = begin(*arguments, folder=folder, variables=variables, stdout=stdout, stderr=stderr)
+    with kept(process):
+        yield process
+
+
+@contextmanager
+def executed(*arguments: str, folder: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The same, with the start of Python."""
     command = [sys.executable, "-m", "app", *arguments]
-    with subprocess.Popen(
-        command, stdout=stdout, stderr=stderr, env=environment(folder, **variables), cwd=folder
-    ) as process:
-        watchdog = threading.Timer(SECONDS, process.kill)
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(command, **pipes, env=environment(folder, **variables), cwd=folder)
+    with kept(process):
+        yield process
+
+
+@contextmanager
+def kept(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kills it in the end, and where it takes more than LIMIT_SECONDS."""
+    with process:
+        watchdog = threading.Timer(LIMIT_SECONDS, process.kill)
         watchdog.start()
         try:
-            yield process
+            yield
         finally:
             watchdog.cancel()
             process.kill()
@@ -85,19 +121,14 @@ def started(
 def served(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A `saiten serve` of its own process; yields its URL and the process."""
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "app", "serve", "--port", "0", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=environment(folder, **variables),
-            cwd=folder,
-            text=True,
+        process = begin(
+            "serve", "--port", "0", *arguments, folder=folder, variables=variables, stdout=subprocess.PIPE, stderr=log
         )
     try:
-        said = process.stdout.readline() if process.stdout else ""
+        said = process.stdout.readline().decode() if process.stdout else ""
         if "http://" not in said:
             raise RuntimeError((folder / "log").read_text(encoding="utf-8"))
         yield said.split()[3], process
     finally:
         process.terminate()
-        process.communicate(timeout=SECONDS)
+        process.communicate(timeout=LIMIT_SECONDS)

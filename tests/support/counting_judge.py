@@ -7,6 +7,8 @@ latency_ms   time before an answer
 rpm          requests a minute, a token bucket of one second's worth; beyond it 429 with `Retry-After`. 0: none
 mode         `ok`; `down` (HTTP 500); `hang` (no answer, ever); `quota`, `locked` (what a spent or refused key gets)
 malformed    share of the first answers to a question that rate nothing
+bad          a text: requests about it always fail, in the way that `bad_mode` says: `down`, `hang`, or `cut` (the
+             connection is closed without an answer)
 poison       a text: whoever asks about it is killed (SIGKILL), as by an input that crashes a native library
 """
 
@@ -23,7 +25,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-KNOBS: dict[str, Any] = {"latency_ms": 0.0, "rpm": 0, "mode": "ok", "malformed": 0.0, "poison": ""}
+KNOBS: dict[str, Any] = {
+    "latency_ms": 0.0,
+    "rpm": 0,
+    "mode": "ok",
+    "malformed": 0.0,
+    "bad": "",
+    "bad_mode": "down",
+    "poison": "",
+}
 REFUSALS = {
     "down": (500, "server_error"),
     "quota": (429, "insufficient_quota"),
@@ -41,7 +51,7 @@ class Judge:
 
     def forget(self) -> None:
         self.counts: dict[str, int] = dict.fromkeys(
-            ("requests", "ok", "refused", "throttled", "early", "again", "paid_again", "killed"), 0
+            ("requests", "ok", "refused", "throttled", "early", "again", "paid_again", "killed", "bad"), 0
         )
         self.seen: dict[bytes, int] = {}
         self.paid: set[bytes] = set()
@@ -76,6 +86,8 @@ def rate_everything(schema: dict[str, Any]) -> Any:
     """The value that follows the schema, each rating the highest of its scale."""
     if schema["type"] == "object":
         return {name: rate_everything(part) for name, part in schema["properties"].items()}
+    if schema["type"] == "boolean":
+        return False
     return max(schema["enum"]) if schema["type"] == "integer" else "文脈に沿う。"
 
 
@@ -131,6 +143,13 @@ class Connection(asyncio.Protocol):
             judge.counts["throttled"] += 1
             judge.not_before[digest] = now + math.ceil(wait)
             self.refuse(429, "rate_limit_exceeded", f"retry-after: {math.ceil(wait)}\r\n" + self.limits())
+            return
+        if judge.knobs["bad"] and judge.knobs["bad"].encode() in body:
+            judge.counts["bad"] += 1
+            if judge.knobs["bad_mode"] == "cut":
+                self.transport.close()
+            elif judge.knobs["bad_mode"] == "down":
+                self.refuse(*REFUSALS["down"])
             return
         judge.in_flight += 1
         judge.peak = max(judge.peak, judge.in_flight)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.support.counting_judge import rate_everything
 from tests.support.threaded_server import ThreadedServer
+from tests.support.waiting import LIMIT_SECONDS
 
 MODES = ("ok", "malformed", "locked", "down", "refuses", "hang")
 STATUSES = {"locked": 401, "down": 500, "refuses": 400}
@@ -34,7 +35,7 @@ class EchoingUpstream(ThreadedServer):
                 upstream.asked.add((what, upstream.mode))
                 upstream.calls += 1
                 if upstream.mode == "hang":
-                    upstream._release.wait(60)
+                    upstream._release.wait(LIMIT_SECONDS)
                     self.close_connection = True
                     return
                 self.answer(*upstream.reply(what, body.decode(), self.headers["Authorization"]))

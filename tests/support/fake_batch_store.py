@@ -16,6 +16,9 @@ from app.batch_ports import (
     CHUNK_SIZE,
     COLLECT,
     FINISH,
+    MOST_PAIRED,
+    MOST_SET_ASIDE,
+    NOTHING_BEGUN,
     BatchFilter,
     Committed,
     Finished,
@@ -28,11 +31,12 @@ from app.batch_ports import (
     age_of_oldest,
     reckon_candidate,
 )
-from app.domain.batch import Batch, BatchOptions, Candidate, Counts, Entry, Failure, ItemResult
+from app.domain.batch import EXPIRED, Batch, BatchOptions, BatchUsage, Candidate, Counts, Entry, Failure, ItemResult
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation, Usage
 from app.domain.redaction import ERASED_CODE
+from app.domain.rubric import split_name
 from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.ports import StoredAnswer
@@ -56,8 +60,11 @@ class Chunk:
     lease_until: datetime | None = None
     crashes: int = 0
     reserved_usd: float = 0.0
+    begun: int = 0
+    set_aside: bool = False
 
     def close(self, state: str) -> None:
+        self.begun, self.set_aside = 0, False
         self.state, self.owner, self.lease_until, self.queued_at, self.reserved_usd = state, None, None, None, 0.0
 
     def is_overdue(self, now: datetime, told_before: datetime) -> bool:
@@ -85,6 +92,9 @@ class Kept:
     finished_at: datetime | None = None
     finished_before: int = 0
     usage: Usage = field(default_factory=Usage)
+    estimated_calls: int = 0
+    left_seconds: float | None = None
+    expires_at: datetime | None = None
     dearest_usd: float = 0.0
     items: dict[int, tuple[Entry, Candidate]] = field(default_factory=dict)
     tries: Counter[int] = field(default_factory=Counter)
@@ -96,6 +106,40 @@ class Kept:
     @property
     def is_active(self) -> bool:
         return self.status in ACTIVE
+
+    def start(self, now: datetime) -> None:
+        self.status, self.started_at = "running", self.started_at or now
+        self.resumed_at, self.finished_before = now, len(self.results)
+        left = 3600 * self.options.running_hours if self.left_seconds is None else self.left_seconds
+        self.expires_at = now + timedelta(seconds=left)
+
+    def stand_still(self, now: datetime) -> None:
+        """The running time does not go on."""
+        if self.expires_at is not None:
+            self.left_seconds, self.expires_at = max(0.0, (self.expires_at - now).total_seconds()), None
+
+    def lose(self, begun: int) -> Usage:
+        """Counts candidates that were begun and have no result as spent."""
+        if not begun or self.options.mode == "provider-batch":
+            return Usage()
+        rated = [one for one in self.results.values() if status_of(one) in {"scored", "partial"}]
+        if not rated:
+            calls = begun * self.options.judge.samples * (2 if self.options.path == "both" else 1)
+            lost = Usage(judge_calls=calls, cost_usd=begun * (self.unit_cost_usd or 0.0) / 2)
+        else:
+            calls = math.ceil(begun * (self.usage.judge_calls - self.estimated_calls) / len(rated))
+            share = calls / self.usage.judge_calls if self.usage.judge_calls else 0.0
+            lost = Usage(
+                judge_calls=calls,
+                prompt_tokens=math.ceil(share * self.usage.prompt_tokens),
+                cached_tokens=math.floor(share * self.usage.cached_tokens),
+                completion_tokens=math.ceil(share * self.usage.completion_tokens),
+                translated_characters=math.ceil(share * self.usage.translated_characters),
+                cost_usd=None if self.usage.cost_usd is None else share * self.usage.cost_usd,
+            )
+        self.usage += lost
+        self.estimated_calls += lost.judge_calls
+        return lost
 
     def in_states(self, *states: str, least: int = 0) -> list[int]:
         return [number for number, chunk in sorted(self.chunks.items()) if chunk.state in states and number >= least]
@@ -125,7 +169,7 @@ class Kept:
 
     def complete(self, now: datetime) -> None:
         if self.status not in {"cancelled", "completed"}:
-            self.status, self.finished_at, self.pause = "completed", now, (None, None)
+            self.status, self.finished_at, self.pause, self.expires_at = "completed", now, (None, None), None
 
     def afford(self, number: int, wanted: int) -> tuple[int, float]:
         """How many candidates the budget allows, and what each is reckoned with."""
@@ -216,7 +260,7 @@ class FakeBatchStore:
 
     def _describe(self, kept: Kept) -> Batch:
         now, options = self._clock(), kept.options
-        statuses = Counter(status_of(one) for one in kept.results.values())
+        statuses = Counter("expired" if one.failure == EXPIRED else status_of(one) for one in kept.results.values())
         signatures = Counter(one.record.evaluation.signature for one in kept.results.values() if one.record)
         total, finished = len(kept.items), len(kept.results)
         until = {"running": now, "completed": kept.finished_at}.get(kept.status)
@@ -231,18 +275,22 @@ class FakeBatchStore:
             pause_reason=kept.pause[0],
             pause_detail=kept.pause[1],
             mode=options.mode,
-            rubric=options.rubric,
+            rubric=split_name(options.rubric)[0],
+            rubric_version=split_name(options.rubric)[1],
             path=options.path,
             relevance=options.relevance,
             judge=options.judge,
             budget_usd=options.budget_usd,
+            deadline_hours=options.running_hours,
             counts=Counts(
-                total=total, queued=left, **{name: statuses[name] for name in ("scored", "partial", "failed")}
+                total=total,
+                queued=left,
+                **{name: statuses[name] for name in ("scored", "partial", "failed", "expired")},
             ),
             progress=finished / total,
             rate_per_second=rate,
             estimated_end=now + timedelta(seconds=left / rate) if rate and kept.status == "running" else None,
-            usage=kept.usage,
+            usage=BatchUsage(**kept.usage.model_dump(), estimated_calls=kept.estimated_calls),
             signature=next(iter(signatures)) if len(signatures) == 1 else None,
             signatures=dict(signatures) if len(signatures) > 1 else {},
             metadata=options.metadata,
@@ -345,6 +393,8 @@ class FakeBatchStore:
         if kept.status in wanted:
             for name, value in changes.items():
                 setattr(kept, name, value)
+            if changes["status"] == "paused":
+                kept.stand_still(self._clock())
             for number in kept.in_states("queued", least=COLLECT) if changes["status"] == "queued" else []:
                 kept.chunks[number].state, kept.chunks[number].queued_at = "waiting", None
         return self._describe(kept)
@@ -363,6 +413,8 @@ class FakeBatchStore:
         kept = self.batches.get(batch_id)
         if kept is None or kept.project != project:
             return False
+        for chunk in kept.chunks.values():
+            self._spend_lost(kept, chunk, self._clock())
         del self.batches[batch_id]
         self.debts.update(key for one in kept.results.values() for key in one.calls)
         return True
@@ -383,17 +435,21 @@ class FakeBatchStore:
         chunk = kept.chunks.get(job.chunk) if kept else None
         return chunk if chunk is not None and chunk.owner == owner else None
 
-    async def claim(self, job: Job, owner: str, lease_seconds: float) -> Work | None:
+    async def claim(self, job: Job, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
         now, kept = self._clock(), self._get(None, job.batch)
         chunk = kept.chunks.get(job.chunk) if kept else None
         if kept is None or chunk is None or not kept.is_active or chunk.state in {"done", "blocked"}:
+            return None
+        if kept.expires_at is not None and now >= kept.expires_at and job.chunk != FINISH:
             return None
         if chunk.state == "leased" and chunk.lease_until is not None and chunk.lease_until >= now:
             return None
         costs = job.chunk == COLLECT if kept.options.mode == "provider-batch" else job.chunk >= 0
         if costs and await self._is_overspent(kept, now):
             kept.status, kept.pause = "paused", ("cost-limit-reached", "the key may spend nothing more today")
+            kept.stand_still(now)
             return None
+        self._spend_lost(kept, chunk, now)
         todo = kept.todo(chunk)
         if not todo and job.chunk >= 0:
             kept.finish_chunk(job.chunk, now)
@@ -404,15 +460,58 @@ class FakeBatchStore:
             chunk.close("waiting")
             if not kept.in_states("leased"):
                 kept.status, kept.pause = "paused", ("budget-exhausted", "the budget allows no further candidate")
+                kept.stand_still(now)
             return None
         chunk.state, chunk.owner, chunk.queued_at = "leased", owner, None
         chunk.lease_until, chunk.reserved_usd = now + timedelta(seconds=lease_seconds), affordable * unit
+        chunk.begun, chunk.set_aside = min(begun, affordable), False
         if kept.status == "queued":
-            kept.status, kept.started_at = "running", kept.started_at or now
-            kept.resumed_at, kept.finished_before = now, len(kept.results)
+            kept.start(now)
         tries = {entry.position: kept.tries[entry.position] for entry, _ in todo if kept.tries[entry.position]}
         unit_usd = None if kept.options.budget_usd is None else unit
         return Work(job, kept.project, kept.options, todo, chunk.crashes > 0, affordable, unit_usd, tries)
+
+    def _spend_lost(self, kept: Kept, chunk: Chunk, now: datetime) -> None:
+        lost = kept.lose(chunk.begun)
+        chunk.begun = 0
+        if kept.api_key is not None:
+            self.spending.add(kept.api_key, lost.cost_usd or 0.0, now)
+
+    async def set_aside(self, job: Job, owner: str) -> None:
+        chunk = self._held(owner, job)
+        if chunk is not None:
+            others = sum(other.set_aside for other in self.batches[job.batch].chunks.values())
+            chunk.set_aside = chunk.set_aside or others < MOST_SET_ASIDE
+
+    async def find_halted(self, jobs: Sequence[Job]) -> Committed:
+        kept = {job: self._get(None, job.batch) for job in jobs}
+        status = {job: one.status for job, one in kept.items() if one is not None}
+        return Committed(
+            lost=frozenset(jobs) - status.keys(),
+            stopped=frozenset(job for job in status if status[job] in {"paused", "cancelled"}),
+            cancelled=frozenset(job for job in status if status[job] == "cancelled"),
+        )
+
+    async def find_scored(self, batch_id: str) -> Candidate | None:
+        kept = self._get(None, batch_id)
+        places = [place for place, one in kept.results.items() if status_of(one) == "scored"] if kept else []
+        return kept.items[places[0]][1] if kept and places else None
+
+    async def expire(self) -> builtins.list[Job]:
+        now, jobs = self._clock(), list[Job]()
+        for kept in self.batches.values():
+            if kept.status != "running" or kept.expires_at is None or now < kept.expires_at:
+                continue
+            for number, chunk in sorted(kept.chunks.items()):
+                if number < 0 or chunk.state == "done":
+                    continue
+                self._spend_lost(kept, chunk, now)
+                for entry, _ in kept.todo(chunk):
+                    kept.add(Finished(Job(kept.id, number), entry, None, EXPIRED))
+                if COLLECT in kept.chunks:
+                    kept.chunks[COLLECT].state = "done"
+                jobs += kept.finish_chunk(number, now)
+        return jobs
 
     async def _is_overspent(self, kept: Kept, now: datetime) -> bool:
         limit = self.key_limits.get(kept.api_key or "", self._usd_per_day)
@@ -428,9 +527,15 @@ class FakeBatchStore:
         stopped = {job for job in set(jobs) - lost if not self.batches[job.batch].is_active}
         return Committed(frozenset(lost), frozenset(stopped))
 
-    async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+    async def commit(
+        self,
+        owner: str,
+        finished: Sequence[Finished],
+        closed: Sequence[Job],
+        begun: Mapping[Job, int] = NOTHING_BEGUN,
+    ) -> Committed:
         now, ready = self._clock(), list[Job]()
-        jobs = {*(one.job for one in finished), *closed}
+        jobs = {*(one.job for one in finished), *closed, *begun}
         lost = {job for job in jobs if self._held(owner, job) is None}
         for one in finished:
             if one.job not in lost and one.entry.position not in self.batches[one.job.batch].results:
@@ -439,6 +544,11 @@ class FakeBatchStore:
                 if kept.api_key is not None:
                     self.spending.add(kept.api_key, one.usage.cost_usd or 0.0, now)
         ending = [job for job in dict.fromkeys(closed) if job not in lost]
+        for job in jobs - lost:
+            chunk = self.batches[job.batch].chunks[job.chunk]
+            chunk.begun = begun.get(job, 0 if job in ending else chunk.begun)
+            if job in ending:
+                self._spend_lost(self.batches[job.batch], chunk, now)
         for job in ending:
             kept, chunk = self.batches[job.batch], self.batches[job.batch].chunks[job.chunk]
             if job.chunk < 0:
@@ -472,7 +582,8 @@ class FakeBatchStore:
         if not kept.is_active:
             return []
         active = sum(other.is_active for other in self.batches.values())
-        under_way = kept.in_states("queued", "leased", least=COLLECT)
+        told = kept.in_states("queued", "leased", least=COLLECT)
+        under_way = [number for number in told if not kept.chunks[number].set_aside]
         room = max(0, max(2, math.ceil(window / active)) - len(under_way))
         return self._tell(kept, kept.in_states("waiting", least=least)[:room])
 
@@ -525,6 +636,15 @@ class FakeBatchStore:
             if FINISH in kept.chunks:
                 kept.chunks[FINISH].state = "done"
 
+    async def newest_pairs(
+        self, project: str, wanted: BatchFilter, *, limit: int
+    ) -> builtins.list[tuple[Batch, Batch]]:
+        lines = dict[object, builtins.list[Batch]]()
+        for batch in await self.list(project, wanted, after=None, limit=MOST_PAIRED):
+            if batch.status == "completed" and batch.name is not None:
+                lines.setdefault((batch.name, batch.rubric, batch.metadata.get("system")), []).append(batch)
+        return [(line[0], line[1]) for line in lines.values() if len(line) > 1][:limit]
+
     # Last, for its name hides the type's from whatever stands below
 
     async def list(
@@ -538,7 +658,8 @@ class FakeBatchStore:
 
 
 def fits(batch: Batch, wanted: BatchFilter) -> bool:
-    exact = ((wanted.name, batch.name), (wanted.rubric, batch.rubric), (wanted.status, batch.status))
+    rubric = batch.rubric_name if "@" in (wanted.rubric or "") else batch.rubric
+    exact = ((wanted.name, batch.name), (wanted.rubric, rubric), (wanted.status, batch.status))
     named = all(want is None or want == has for want, has in exact)
     return named and all(batch.metadata.get(key) == value for key, value in wanted.metadata.items())
 

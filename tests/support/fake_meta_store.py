@@ -9,11 +9,11 @@ from itertools import count
 
 from app.adapters.sql.tables import can_hold
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.judge_check import AnchorRatings
 from app.domain.model import digest
 from app.domain.reliability import JudgeKey, Validation
-from app.meta_ports import RatingsKept, RatingsMark
+from app.meta_ports import MOST_EXCLUSIONS, RatingsKept, RatingsMark
 from tests.support.fake_batch_store import FakeBatchStore, Kept
 from tests.support.fake_store import FakeStore
 
@@ -30,16 +30,19 @@ class FakeMetaStore:
         self._numbers = count(1)
         self._ratings: dict[Named, tuple[int, StoredRating, str | None]] = {}
         self._known: dict[str, set[tuple[str, int | None]]] = {}
-        self._validations: dict[tuple[str, JudgeKey], Validation] = {}
+        self.validations_kept: dict[tuple[str, JudgeKey], Validation] = {}
         self._anchors: dict[tuple[str, str], AnchorRatings] = {}
+        self._exclusions: dict[str, dict[Exclusion, StoredExclusion]] = {}
+        self.rounds: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        """By project and round, whose (rater, evaluation) ratings it has."""
 
     async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsKept:
         rows = dict[Named, tuple[HumanRating, str | None]]()
         for number, rating in enumerate(ratings):
-            given = rating.model_dump(exclude_none=True, exclude={"ratings", "candidate"})
+            given = rating.model_dump(exclude_none=True, exclude={"ratings", "candidate", "simulated"})
             if not can_hold(*given.values()):
                 raise InvalidRequest("the rating holds what cannot be kept", pointer=str(number))
-            key = (project, digest(rating.model_dump(exclude={"ratings", "comment"})))
+            key = (project, digest(rating.model_dump(exclude={"ratings", "comment", "simulated"})))
             rows.pop(key, None)
             rows[key] = (rating, self._owner_of(project, rating, number))
         replaced = len(rows.keys() & dict(self._living()).keys())
@@ -85,13 +88,44 @@ class FakeMetaStore:
             del self._ratings[key]
         return len(gone)
 
+    async def exclude(self, project: str, exclusion: Exclusion, now: datetime) -> bool:
+        if exclusion.round is not None and (project, exclusion.round) not in self.rounds:
+            raise NotFound("there is no such rating round in this project", pointer="/round")
+        known = self._exclusions.setdefault(project, {})
+        if exclusion in known:
+            return False
+        if len(known) >= MOST_EXCLUSIONS:
+            raise InvalidRequest("too many are excluded")
+        known[exclusion] = StoredExclusion(**exclusion.model_dump(), created_at=now)
+        return True
+
+    async def include(self, project: str, exclusion: Exclusion) -> bool:
+        return self._exclusions.get(project, {}).pop(exclusion, None) is not None
+
+    async def exclusions(self, project: str) -> builtins.list[StoredExclusion]:
+        return [*self._exclusions.get(project, {}).values()]
+
+    async def excluded(self, project: str) -> Excluded:
+        known = self._exclusions.get(project, {})
+        raters = frozenset(one.rater for one in known if one.rater is not None)
+        return Excluded(
+            raters, frozenset(pair for one in known for pair in self.rounds.get((project, one.round or ""), ()))
+        )
+
+    async def rated_batches(self, project: str, *, limit: int) -> builtins.list[str]:
+        found = dict[str, int]()
+        for (owner, _), (number, rating, batch) in self._living():
+            if owner == project and batch is not None and not rating.simulated:
+                found[batch] = number
+        return sorted(found, key=lambda batch: -found[batch])[:limit]
+
     async def keep_validation(self, project: str, key: JudgeKey, found: Validation) -> None:
-        if not can_hold(key.model):
+        if not can_hold(key.judge):
             raise InvalidRequest("the judge's name holds what cannot be kept")
-        self._validations[project, key] = found
+        self.validations_kept[project, key] = found
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
-        return {key: found for (owner, key), found in self._validations.items() if owner == project}
+        return {key: found for (owner, key), found in self.validations_kept.items() if owner == project}
 
     async def find_anchor_ratings(self, project: str, key: str) -> AnchorRatings | None:
         return self._anchors.get((project, key))

@@ -71,9 +71,11 @@ def complete(
 
 
 def follow(schema: dict[str, Any], choose: Choose, reason: str) -> Any:
-    """The value that follows the schema, with the chosen rating everywhere and the same reason for each."""
+    """The value that follows the schema, with the chosen rating everywhere, the same reason for each, and no suspicion."""
     if schema["type"] == "object":
         return {name: follow(part, choose, reason) for name, part in schema["properties"].items()}
+    if schema["type"] == "boolean":
+        return False
     return choose(schema["enum"]) if schema["type"] == "integer" else reason
 
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from app.domain.errors import UnknownRubric
+from app.adapters.rubric_files import RubricSet
 from app.domain.rubric import Rubric
 
 
-class FakeRubrics:
+class FakeRubrics(RubricSet):
     """Holds the rubrics it is given."""
-
-    def __init__(self, rubrics: Iterable[Rubric]) -> None:
-        self._rubrics = {rubric.id: rubric for rubric in rubrics}
-
-    def get(self, rubric_id: str) -> Rubric:
-        if rubric_id not in self._rubrics:
-            raise UnknownRubric(f"there is no rubric {rubric_id!r}; known: {', '.join(sorted(self._rubrics))}")
-        return self._rubrics[rubric_id]
-
-    def list(self) -> list[Rubric]:
-        return [self._rubrics[rubric_id] for rubric_id in sorted(self._rubrics)]
 
 
 def aspect_data(aspect_id: str, values: Sequence[int] = (0, 1), **more: Any) -> dict[str, Any]:

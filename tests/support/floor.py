@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
 from app.adapters.asyncio_queue import AsyncioJobQueue
-from app.batch_ports import Committed, Finished, Job, Work
+from app.batch_ports import NOTHING_BEGUN, Committed, Finished, Job, Work
 from app.batches.chunk import ChunkRun, Floor
 from app.batches.doubts import Doubts
 from app.batches.ledger import Hold, Ledger
-from app.batches.patience import Patience
+from app.batches.retries import RetryPolicy
 from app.call_cache import CachedCalls
 from app.domain.errors import StoreUnavailable
 from app.pipeline import Instruments
@@ -135,20 +135,26 @@ class WatchedStore(FakeBatchStore):
         if self.away:
             raise StoreUnavailable("the store cannot be reached")
 
-    async def claim(self, job: Job, owner: str, lease_seconds: float) -> Work | None:
+    async def claim(self, job: Job, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
         self._check()
-        return await super().claim(job, owner, lease_seconds)
+        return await super().claim(job, owner, lease_seconds, begun)
 
     async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
         self._check()
         return await super().renew(owner, jobs, lease_seconds)
 
-    async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+    async def commit(
+        self,
+        owner: str,
+        finished: Sequence[Finished],
+        closed: Sequence[Job],
+        begun: Mapping[Job, int] = NOTHING_BEGUN,
+    ) -> Committed:
         self.tried += 1
         await self.gate.wait()
         self._check()
         self.commits.append(([one.entry.position for one in finished], list(closed)))
-        return await super().commit(owner, finished, closed)
+        return await super().commit(owner, finished, closed, begun)
 
     async def sweep(self, window: int, patience_seconds: float) -> list[Job]:
         self._check()
@@ -197,7 +203,7 @@ class Bench:
             ledger=self.ledger,
             instruments=self.instruments,
             telemetry=self.telemetry,
-            patience=Patience(sleep=self.time.sleep, spread=lambda _, most: most),
+            retries=RetryPolicy(sleep=self.time.sleep, spread=lambda _, most: most),
             places=asyncio.Semaphore(self.places),
             outbox=asyncio.Semaphore(self.places),
             alone=asyncio.Lock(),

@@ -1,8 +1,8 @@
-"""A process in which all of Saiten is imported, and which forks one for each command line that a test wants run.
+"""A process in which all of Saiten is imported, and which forks one for each command or service that a test wants run.
 
     python -m tests.support.forks FD        # FD: the socket on which it is told what to run
 
-To import takes a command a second and more; some six hundred of them were a third of the test run. A fork is a process
+To import takes a command two seconds of CPU; some thousand of them were two thirds of the test run. A fork is a process
 of its own as much as one that is executed: descriptors, folder, environment, signals and exit code are its own, and it
 ends as any Python does. What is not seen in it is the start of Python itself; `tests/support/command.py` says which
 commands are therefore executed.
@@ -105,29 +105,36 @@ class Nursery:
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
         os.closerange(3, 4096)
+        for number in order["closed"]:
+            os.close(number)
         os.chdir(order["folder"])
         os.environ.clear()
         os.environ.update(order["environment"])
         time.tzset()
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
-        sys.stderr = io.TextIOWrapper(
-            io.BufferedWriter(io.FileIO(2, "w", closefd=False)),
-            encoding="utf-8",
-            errors="backslashreplace",
-            line_buffering=True,
-        )
-        sys.argv = ["saiten", *order["arguments"]]
+        self.open_streams(order["closed"])
+        sys.argv = ["saiten" if order["module"] == "app" else order["module"], *order["arguments"]]
+
+    def open_streams(self, closed: list[int]) -> None:
+        """The standard streams as Python opens them at its start: None for one that is closed."""
+        sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+        if 0 not in closed:
+            sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
+        if 1 not in closed:
+            file = io.BufferedWriter(io.FileIO(1, "w", closefd=False))
+            sys.stdout = io.TextIOWrapper(file, encoding="utf-8", line_buffering=os.isatty(1))
+        if 2 not in closed:
+            file = io.BufferedWriter(io.FileIO(2, "w", closefd=False))
+            sys.stderr = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def main() -> None:
-    """Loads everything, says so, and runs in each child what `python -m app` does, to the child's own end."""
+    """Loads everything, says so, and runs in each child what `python -m MODULE` does, to the child's own end."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     load_everything()
     nursery = Nursery(channel)
     channel.sendall(b"ready")
-    nursery.run()
-    runpy.run_module("app", run_name="__main__", alter_sys=True)
+    order = nursery.run()
+    runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

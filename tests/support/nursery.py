@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import select
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,36 +42,79 @@ class Nursery:
         if self._channel.recv(64) != b"ready":
             raise RuntimeError("the process that forks commands did not start")
 
-    def run(
-        self, arguments: list[str], folder: Path, stdin: bytes | None, variables: dict[str, str], seconds: float
-    ) -> subprocess.CompletedProcess[str]:
-        """What `saiten ARGUMENTS` printed, read as UTF-8, and its exit code; killed where it takes longer, and then
-        raises TimeoutExpired."""
-        order = json.dumps({"arguments": arguments, "folder": str(folder), "environment": variables}).encode()
-        with ThreadPoolExecutor(3) as readers, ExitStack() as stack:
-            given = stack.enter_context(tempfile.TemporaryFile())
-            given.write(stdin or b"")
-            given.seek(0)
-            (output, to_output), (errors, to_errors), (report, to_report) = os.pipe(), os.pipe(), os.pipe()
-            try:
-                with self._turn:
-                    socket.send_fds(self._channel, [order], [given.fileno(), to_output, to_errors, to_report])
-            finally:
-                for end in (to_output, to_errors, to_report):
-                    os.close(end)
-            printed, complained = readers.submit(read, output), readers.submit(read, errors)
-            told = stack.enter_context(os.fdopen(report))
-            child = int(told.readline())
-            ended = readers.submit(told.readline)
-            try:
-                code = int(ended.result(timeout=seconds))
-            except TimeoutError:
-                os.kill(child, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(arguments, seconds) from None
-            return subprocess.CompletedProcess(arguments, code, printed.result().decode(), complained.result().decode())
+    def order(self, order: dict[str, Any], streams: Sequence[int]) -> tuple[int, int]:
+        """Has a process forked with these standard streams; its id, and the descriptor that will tell its exit code."""
+        report, to_report = os.pipe()
+        try:
+            with self._turn:
+                socket.send_fds(self._channel, [json.dumps(order).encode()], [*streams, to_report])
+        finally:
+            os.close(to_report)
+        return int(read_line(report)), report
 
 
-def read(descriptor: int) -> bytes:
-    """Everything that is written there, to its end."""
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+def read_line(descriptor: int) -> str:
+    """What is written there up to a line's end, and nothing of what follows."""
+    found = b""
+    while not found.endswith(b"\n"):
+        piece = os.read(descriptor, 1)
+        if not piece:
+            raise RuntimeError("the process that forks commands has ended")
+        found += piece
+    return found.decode()
+
+
+class Forked(subprocess.Popen[Any]):
+    """`python -m MODULE ARGUMENTS` as `subprocess.Popen` has it, forked from a process that has everything imported.
+
+    Its standard streams that are in `closed` (0, 1, 2) are closed, as by a shell's `>&-`.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        variables: Mapping[str, str],
+        module: str = "app",
+        closed: Sequence[int] = (),
+        stdin: int | IO[Any] | None = subprocess.DEVNULL,
+        stdout: int | IO[Any] | None = subprocess.PIPE,
+        stderr: int | IO[Any] | None = subprocess.PIPE,
+        text: bool | None = None,
+    ) -> None:
+        self._order = {
+            "module": module,
+            "arguments": [*arguments],
+            "folder": str(folder),
+            "environment": dict(variables),
+            "closed": [*closed],
+        }
+        self._asking = threading.Lock()
+        super().__init__([module, *arguments], stdin=stdin, stdout=stdout, stderr=stderr, text=text, encoding=None)
+
+    def _execute_child(self, *given: Any) -> None:
+        """As in Popen: begins the child, then closes its ends of the pipes. -1 is a stream that it shares with us."""
+        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite = given[10:16]
+        wanted = enumerate((p2cread, c2pwrite, errwrite))
+        streams = [number if end == -1 else end for number, end in wanted]
+        self.pid, self._report = nursery().order(self._order, streams)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
+
+    def _learn(self, seconds: float | None) -> None:
+        """Reads the exit code, if it comes in this time; None waits for it."""
+        with self._asking:
+            if self.returncode is None and select.select([self._report], [], [], seconds)[0]:
+                self.returncode = int(read_line(self._report))
+                os.close(self._report)
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        self._learn(0)
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        self._learn(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return self.returncode

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from app.domain.untrusted import Kind, masking
-from app.domain.untrusted.inspection import find_kinds
+from app.domain.untrusted import masking
+from app.domain.untrusted.inspection import Found, find_kinds
 
 
 def count_readings(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many characters masking has looked through since this was called, those read twice counted twice."""
     read = 0
 
-    def counted(text: str, aspects: tuple[str, ...]) -> set[Kind]:
+    def counted(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
         nonlocal read
         read += len(text)
-        return find_kinds(text, aspects)
+        return find_kinds(text, aspects, above)
 
     monkeypatch.setattr(masking, "find_kinds", counted)
     return lambda: read

@@ -19,6 +19,8 @@ from typing import NoReturn
 
 import pytest
 
+from tests.support.waiting import LIMIT_SECONDS
+
 REQUIRED = "SAITEN_TEST_REQUIRE_SERVICES"
 
 
@@ -58,7 +60,7 @@ class PostgresServer:
         self._server: subprocess.Popen[bytes] | None = None
         if self._user is not None:
             os.chown(self._folder, pwd.getpwnam(self._user).pw_uid, -1)
-        made = [initdb, "-D", self._data, "-U", "saiten", "-A", "trust", "-E", "UTF8", "--locale=C"]
+        made = [initdb, "-D", self._data, "-U", "saiten", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         subprocess.run(made, user=self._user, cwd=self._folder, check=True, capture_output=True)
 
     @property
@@ -84,7 +86,7 @@ class PostgresServer:
         """SIGQUIT is PostgreSQL's immediate shutdown: it ends as in a crash, and recovers at its next start."""
         if self._server is not None:
             self._server.send_signal(sign)
-            self._server.wait(timeout=30)
+            self._server.wait(timeout=LIMIT_SECONDS)
             self._server = None
 
     def freeze(self) -> None:
@@ -153,12 +155,12 @@ def redis_on(port: int, binary: str = "redis-server") -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=LIMIT_SECONDS)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def wait_for_port(port: int) -> None:
-    """Returns when something listens; fails the test run after 30 s."""
+    """Returns when something listens; fails the test run after LIMIT_SECONDS."""
 
     def listens() -> bool:
         with socket.socket() as probe:
@@ -179,8 +181,8 @@ def takes_sessions(port: int) -> bool:
 
 
 def wait_until(true: Callable[[], bool], otherwise: str) -> None:
-    """Returns when it is true; fails the test run after 30 s."""
-    deadline = time.monotonic() + 30
+    """Returns when it is true; fails the test run after LIMIT_SECONDS."""
+    deadline = time.monotonic() + LIMIT_SECONDS
     while time.monotonic() < deadline:
         if true():
             return

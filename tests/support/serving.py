@@ -13,12 +13,15 @@ import httpx
 from app.cli.listening import bind
 from app.settings import Settings
 from app.web.server import make_server
+from tests.support.databases import lay_schema
+from tests.support.waiting import LIMIT_SECONDS
 
 
 @asynccontextmanager
 async def serving(folder: Path, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a service with its database in `folder`; keyword arguments are fields of `Settings`."""
     chosen = {"database_url": f"sqlite+aiosqlite:///{folder / 'saiten.db'}", "encoder": "off", **settings}
+    lay_schema(chosen["database_url"])
     listener = bind("127.0.0.1", 0)
     server = make_server(Settings(**chosen))
     task = asyncio.create_task(server.serve(sockets=[listener]))
@@ -29,7 +32,7 @@ async def serving(folder: Path, **settings: Any) -> AsyncIterator[httpx.AsyncCli
         await asyncio.sleep(0.005)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
-        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as client:
             yield client
     finally:
         server.should_exit = True

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +15,10 @@ from typing import Any
 
 import httpx
 
-from tests.support.command import ROOT, environment
+from tests.support.command import ROOT, begin
+from tests.support.nursery import Forked
 from tests.support.services import free_port
-
-START_SECONDS = 40.0
+from tests.support.waiting import LIMIT_SECONDS
 
 
 class JudgeProcess:
@@ -36,8 +35,9 @@ class JudgeProcess:
 
     def start(self) -> None:
         flags = [part for name, value in self._knobs.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-        command = [sys.executable, "-m", "tests.support.counting_judge", "--port", str(self.port), *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+        arguments = ["--port", str(self.port), *flags]
+        module = "tests.support.counting_judge"
+        self.process = Forked(arguments, module=module, folder=ROOT, variables=os.environ, stderr=None)
         if self.process.stdout is not None:
             self.process.stdout.readline()
 
@@ -73,21 +73,15 @@ class Site:
         }
         self.service: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=LIMIT_SECONDS, trust_env=False)
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "app", *arguments],
-                stdout=log,
-                stderr=log,
-                env=environment(self.folder, **self.variables),
-                cwd=self.folder,
-            )
+            return begin(*arguments, folder=self.folder, variables=self.variables, stdout=log, stderr=log)
 
     def start_service(self) -> None:
         self.service = self._start("service", "serve", "--port", str(self.port))
-        wait_until(self._answers, START_SECONDS, "the service answers", self.log)
+        wait_until(self._answers, LIMIT_SECONDS, "the service answers", self.log)
 
     def start_workers(self, count: int = 2) -> None:
         self.workers += [self._start(f"worker{len(self.workers) + number}", "worker") for number in range(count)]
@@ -147,7 +141,7 @@ class Site:
             return 0
         return int(counts["total"] - counts["queued"])
 
-    def wait_for(self, batch_id: str, status: str = "completed", seconds: float = 60.0) -> dict[str, Any]:
+    def wait_for(self, batch_id: str, status: str = "completed", seconds: float = LIMIT_SECONDS) -> dict[str, Any]:
         """The batch once it has this status; raises with the logs where it does not come."""
         wait_until(lambda: self._is(batch_id, status), seconds, f"{batch_id} is {status}", self.log)
         return self.batch(batch_id)
@@ -158,7 +152,7 @@ class Site:
         except httpx.HTTPError:
             return False
 
-    def wait_for_results(self, batch_id: str, least: int, seconds: float = 60.0) -> None:
+    def wait_for_results(self, batch_id: str, least: int, seconds: float = LIMIT_SECONDS) -> None:
         wait_until(lambda: self.finished(batch_id) >= least, seconds, f"{least} results", self.log)
 
 
@@ -176,7 +170,7 @@ def kill(process: subprocess.Popen[bytes] | None) -> None:
         return
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=LIMIT_SECONDS)
 
 
 def wait_until(true: Callable[[], bool], seconds: float, what: str, log: Callable[[], str] = str) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.support.threaded_server import ThreadedServer
+from tests.support.waiting import LIMIT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class SpanReceiver(ThreadedServer):
 
     def wait_for(self, name: str, count: int = 1) -> list[Received]:
         """Those with this name, as soon as there are so many."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + LIMIT_SECONDS
         while len(found := [span for span in self.spans() if span.name == name]) < count:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no {name!r} among {sorted({span.name for span in self.spans()})}")

@@ -16,6 +16,7 @@ import pytest
 from app import openers
 from app.bootstrap import WARM_SECONDS, warm_up, warming, working
 from app.settings import Settings
+from tests.support.waiting import LIMIT_SECONDS
 
 
 class SlowToEnd:
@@ -97,7 +98,7 @@ async def test_a_watch_that_loses_its_cancellation_holds_no_end_up() -> None:
             ended = True
 
     service = serving(SimpleNamespace(watch=watch), "redis://localhost")
-    async with asyncio.timeout(30), working(service, asyncio.Event()):
+    async with asyncio.timeout(LIMIT_SECONDS), working(service, asyncio.Event()):
         await begun.wait()
     assert ended
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.rubric_files import default_folder, read_rubric
+from app.adapters.rubric_files import RubricFiles, default_folder, read_rubric
 from app.bundled import bundled_folder
 from app.domain.dialogue import Utterance
 from app.meta.anchors import load_anchors
@@ -39,7 +39,7 @@ def all_strings(folder: str) -> set[str]:
 
 
 def test_there_is_a_set_for_each_rubric_that_ships() -> None:
-    assert sorted(file.stem for file in default_folder().glob("*.yaml")) == RUBRICS
+    assert [rubric.id for rubric in RubricFiles([default_folder()]).list()] == RUBRICS
 
 
 @pytest.mark.parametrize("rubric_id", RUBRICS)

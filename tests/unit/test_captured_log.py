@@ -12,6 +12,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.support.waiting import LIMIT_SECONDS
+
 
 async def leave_future(error: Exception) -> None:
     asyncio.get_running_loop().create_future().set_exception(error)
@@ -30,7 +32,7 @@ async def test_a_connection_that_was_given_up_while_it_was_made_is_left_out(capl
         address = {"host": "127.0.0.1", "port": silent.getsockname()[1]}
         # It takes the one turn of the loop between the connection and its first word, which comes sooner or later.
         # Where it never comes, asyncpg has mended it, and `is_of_now` can go.
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT_SECONDS):
             for turns in cycle(range(1, 40)):
                 connecting = asyncio.create_task(asyncpg.connect(**address, user="x", database="x"))
                 for _ in range(turns):

@@ -67,9 +67,15 @@ def build(
     return build_curriculum(candidates, observations, match(candidates, observations), rubric, language, **chosen)
 
 
-def read_back(one: Conversation, language: str, *, structured: bool) -> dict[str, Any]:
-    reply = one.messages[-1]["content"]
-    reading = read_verdict(reply, aspects=one.aspects, language=language, structured=structured, explain=False)
+def read_back(one: Conversation, rubric: Rubric, language: str, *, structured: bool) -> dict[str, Any]:
+    reading = read_verdict(
+        one.messages[-1]["content"],
+        aspects=one.aspects,
+        language=language,
+        structured=structured,
+        explain=False,
+        screen=JudgeOptions().screens(rubric.version),
+    )
     return dict(reading.ratings)
 
 
@@ -83,7 +89,7 @@ def test_every_reply_reads_back_as_the_ratings_it_was_made_of(data: st.DataObjec
     assert len(made.conversations) == (1 if rubric.calls == "joint" else len(rubric.aspects))
     found: dict[str, Any] = {}
     for one in made.conversations:
-        found |= read_back(one, language, structured=structured)
+        found |= read_back(one, rubric, language, structured=structured)
     assert found == ratings
 
 

@@ -23,6 +23,7 @@ from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.keys import SQLKeyring
 from app.cli import serve, worker
 from app.settings import Settings, read_settings, variable_of
+from tests.support.waiting import LIMIT_SECONDS
 
 helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this platform")
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
@@ -211,6 +212,22 @@ def test_settings_are_ones_that_the_service_knows(name, monkeypatch):
     for variable, value in {**data, "OPENAI_API_KEY": "any", "DATABASE_URL": "postgresql://h/n"}.items():
         monkeypatch.setenv(variable, value)
     assert read_settings().judge_kind in {"openai", "lexical"}
+
+
+def test_without_a_judge_nothing_is_said_of_one():
+    manifests = render({})
+    data, env = pick(manifests, "ConfigMap")["data"], env_of(main_container(manifests, "demo-saiten"))
+    assert not {name for name in (*data, *env) if name.startswith(("OPENAI_", "SAITEN_JUDGE", "SAITEN_MODEL"))}
+
+
+def test_an_endpoint_without_keys_needs_no_secret():
+    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    url = "http://vllm:8000/v1"
+    manifests = render({"judge": {"baseUrl": url, "model": "qwen3", "extra": extra}})
+    data = pick(manifests, "ConfigMap")["data"]
+    assert (data["OPENAI_BASE_URL"], data["SAITEN_MODEL"]) == (url, "qwen3")
+    assert json.loads(data["SAITEN_JUDGE_EXTRA"]) == extra
+    assert "OPENAI_API_KEY" not in env_of(main_container(manifests, "demo-saiten"))
 
 
 def test_settings_keep_what_the_values_say():
@@ -408,9 +425,9 @@ def test_encoders_are_fetched_only_where_the_values_say_so():
 
 def test_a_change_of_settings_restarts_the_pods():
     sums = {
-        pick(render({"judge": {"model": model}}), "Deployment")["spec"]["template"]["metadata"]["annotations"][
-            "checksum/settings"
-        ]
+        pick(render({"judge": {"model": model, "baseUrl": "http://h/v1"}}), "Deployment")["spec"]["template"][
+            "metadata"
+        ]["annotations"]["checksum/settings"]
         for model in ("one", "other")
     }
     assert len(sums) == 2
@@ -466,6 +483,7 @@ TOGETHER: list[tuple[Manifest, str]] = [
         "api.autoscaling: minReplicas is above maxReplicas",
     ),
     ({"judge": {"kind": "openai"}}, "judge.apiKeySecret.name"),
+    ({"judge": {"model": "gpt-6-luna"}}, "judge.model: needs a key or an endpoint"),
     ({"encoder": {"weights": {"existingClaim": "a", "hostPath": "/b"}}}, "existingClaim or hostPath, not both"),
     ({"ingress": {"enabled": True}}, "ingress.host"),
 ]
@@ -515,7 +533,7 @@ def start(script: str, url: str) -> subprocess.Popen[str]:
 
 def test_the_migration_makes_a_schema_that_needs_no_other(database_url):
     with start("migrate.py", database_url) as process:
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT_SECONDS) == 0
 
     async def ask() -> bool:
         engine = open_engine(database_url)
@@ -535,7 +553,7 @@ def test_a_migration_that_is_told_to_stop_ends_at_once_and_failed():
             with connection:
                 assert connection.recv(1)
                 process.terminate()
-                assert process.wait(30) == 143
+                assert process.wait(LIMIT_SECONDS) == 143
 
 
 def test_await_key_waits_until_there_is_one(sqlite_url):
@@ -551,7 +569,7 @@ def test_await_key_waits_until_there_is_one(sqlite_url):
         assert process.stdout is not None
         assert "saiten keys create" in process.stdout.readline()
         asyncio.run(make())
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT_SECONDS) == 0
 
 
 def test_await_key_stops_when_told(sqlite_url):
@@ -559,4 +577,4 @@ def test_await_key_stops_when_told(sqlite_url):
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
+        assert process.wait(LIMIT_SECONDS) == 143

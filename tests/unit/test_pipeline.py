@@ -10,7 +10,7 @@ import pytest
 
 from app.batches.summary import summarize_tally
 from app.call_cache import CachedCalls
-from app.domain.batch import Batch, Counts
+from app.domain.batch import Batch, BatchUsage, Counts
 from app.domain.errors import (
     JudgeReplyInvalid,
     JudgeUnavailable,
@@ -18,7 +18,7 @@ from app.domain.errors import (
     TranslatorNotConfigured,
     TranslatorUnavailable,
 )
-from app.domain.evaluation import JudgeOptions, Unrated, Usage, Warned
+from app.domain.evaluation import JudgeOptions, Unrated, Warned
 from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.pipeline import Instruments, evaluate
@@ -280,7 +280,7 @@ def make_batch() -> Batch:
         progress=1.0,
         rate_per_second=None,
         estimated_end=None,
-        usage=Usage(),
+        usage=BatchUsage(),
         signature=None,
         metadata={},
         created_at=NOW,

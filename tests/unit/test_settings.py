@@ -5,21 +5,87 @@ from __future__ import annotations
 import pytest
 
 from app.domain.errors import SettingsInvalid
-from app.settings import Settings, read_settings, variable_of
+from app.settings import Settings, find_unknown, read_settings, variable_of
 
 
 def test_nothing_set_is_the_embedded_service() -> None:
     settings = read_settings()
     assert settings.judge_kind == "lexical"
     assert settings.sqlalchemy_url == "sqlite+aiosqlite:///saiten.db"
-    assert settings.model == "gpt-6-luna"
+    assert settings.judge_model == "gpt-6-luna"
+    settings.check_judge()
 
 
-def test_a_key_chooses_openai_and_a_blank_one_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
-    assert read_settings().judge_kind == "openai"
-    monkeypatch.setenv("OPENAI_API_KEY", " ")
-    assert read_settings().judge_kind == "lexical"
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "OPENAI_BASE_URL"])
+def test_a_key_or_an_address_chooses_openai(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "http://127.0.0.1:11434/v1")
+    settings = read_settings()
+    assert settings.judge_kind == "openai"
+    settings.check_judge()
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"OPENAI_API_KEY": ""}, "OPENAI_API_KEY is set but empty"),
+        ({"OPENAI_API_KEY": " "}, "OPENAI_API_KEY is set but empty"),
+        ({"OPENAI_API_KEY": "", "SAITEN_JUDGE": "openai"}, "OPENAI_API_KEY is set but empty"),
+        ({"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "http://h/v1"}, "OPENAI_API_KEY is set but empty"),
+        ({"SAITEN_JUDGE": "openai"}, "SAITEN_JUDGE=openai is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL"),
+        ({"SAITEN_MODEL": "qwen3"}, "SAITEN_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL"),
+    ],
+)
+def test_a_lost_secret_never_chooses_lexical(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings()
+    with pytest.raises(SettingsInvalid, match=words):
+        settings.check_judge()
+    # What never judges works all the same.
+    settings.without_judge().check_judge()
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "SAITEN_MODEL"])
+def test_lexical_by_name_asks_for_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("SAITEN_JUDGE", "lexical")
+    monkeypatch.setenv(name, "")
+    read_settings().check_judge()
+
+
+def test_unknown_variables_are_named_with_what_was_meant() -> None:
+    told = find_unknown(["SAITEN_MODLE", "SAITEN_ENCODR", "SAITEN_XYZZY", "PATH"])
+    assert told is not None
+    assert "SAITEN_MODLE (is SAITEN_MODEL meant?)" in told
+    assert "SAITEN_ENCODR (is SAITEN_ENCODER meant?)" in told
+    assert told.endswith("SAITEN_XYZZY")
+
+
+def test_of_many_unknown_variables_a_few_are_named() -> None:
+    told = find_unknown([f"SAITEN_{'A' * 1000}{number}" for number in range(1000)])
+    assert told is not None
+    assert told.endswith("and 995 more")
+    assert len(told) < 1000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SAITEN_MODEL",
+        "saiten_model",
+        "SAITEN_LIMITS__SAMPLES",
+        "SAITEN_TEST_POSTGRES_URL",
+        "SAITEN_URL",
+        "SAITEN_API_KEY",
+        "SAITEN_SERVICE_HOST",
+        "SAITEN_SERVICE_PORT_HTTP",
+        "SAITEN_WORKER_PORT_8000_TCP_ADDR",
+        "SAITEN_PORT",
+    ],
+)
+def test_known_variables_are_not_named(name: str) -> None:
+    assert find_unknown([name]) is None
 
 
 def test_lexical_may_be_chosen_although_there_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +111,6 @@ def test_plain_database_urls_are_taken(monkeypatch: pytest.MonkeyPatch, given: s
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("SAITEN_JUDGE", "openai", "SAITEN_JUDGE=openai needs OPENAI_API_KEY"),
         ("SAITEN_JUDGE", "gpt", "SAITEN_JUDGE: "),
         ("SAITEN_JUDGE_ATTEMPTS", "0", "SAITEN_JUDGE_ATTEMPTS: "),
         ("SAITEN_JUDGE_TIMEOUT_SECONDS", "soon", "SAITEN_JUDGE_TIMEOUT_SECONDS: "),

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.domain.marks import cut_mark_runs
+
 SHINGLE_LENGTH = 4
 LETTERS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd", "Nl", "No"})
 VARIATION_SELECTORS = frozenset(map(chr, range(0xFE00, 0xFE10)))
@@ -70,7 +72,7 @@ def words_of(*texts: str) -> frozenset[str]:
 
 def normalise(text: str, form: str = "NFKC") -> str:
     """The text in Unicode normal form `form` (NFC or NFKC), each run of white space one space, format marks gone."""
-    normal = unicodedata.normalize("NFC" if form == "NFC" else "NFKC", text)
+    normal = unicodedata.normalize("NFC" if form == "NFC" else "NFKC", cut_mark_runs(text))
     visible = "".join(c for c in normal if unicodedata.category(c) != "Cf")
     return " ".join(visible.split())
 

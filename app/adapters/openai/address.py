@@ -32,10 +32,22 @@ def find_address(base_url: str | None) -> Address:
     return Address(url, kind, is_openais(url))
 
 
+def check_address(address: Address) -> Address:
+    """The address. Raises SettingsInvalid where paths cannot be appended to it."""
+    parts = urlsplit(address.url)
+    if parts.query or parts.fragment:
+        mark = "?" if parts.query else "#"
+        hint = (
+            "; Azure's versioned API needs no api-version: write https://RESOURCE.openai.azure.com/openai/v1/"
+            if (parts.hostname or "").endswith(".azure.com") or "api-version" in parts.query
+            else ""
+        )
+        raise SettingsInvalid(f"OPENAI_BASE_URL must end before {mark!r}: paths are appended to it{hint}")
+    return address
+
+
 def check_key(api_key: str) -> str:
-    """The key. Raises SettingsInvalid where there is none, or one that no HTTP header can carry."""
-    if not api_key:
-        raise SettingsInvalid("the judge needs a key; set OPENAI_API_KEY (any word where the endpoint asks for none)")
+    """The key, empty for an endpoint that asks for none. Raises SettingsInvalid where no HTTP header can carry it."""
     if not is_printable(api_key):
         raise SettingsInvalid("the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY")
     return api_key

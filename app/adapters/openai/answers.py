@@ -16,6 +16,7 @@ from app.domain.evaluation import CallTrace, JudgeProvenance, Usage, Warned
 from app.domain.expectation import Expectation, expect
 from app.domain.model import digest
 from app.domain.rubric import Aspect
+from app.domain.untrusted.inspection import CODE
 from app.domain.verdict import Reading
 from app.ports import Judgement, JudgingTask, Verdict
 
@@ -45,13 +46,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Poll:
-    """One sample: the first answer, and the second where the first did not rate every aspect."""
+    """One sample: the first answer, and those that were asked for because it did not rate every aspect."""
 
     answers: tuple[Answer, ...]
 
     @cached_property
     def kept(self) -> Answer:
-        """The answer that validly rates more aspects, the first of equals. Two answers are never mixed."""
+        """The answer that validly rates most aspects, the first of equals. Answers are never mixed."""
         if len(self.answers) == 1:
             return self.answers[0]
         return max(self.answers, key=lambda answer: answer.reading.rated)
@@ -67,7 +68,11 @@ def summarize(polls: Sequence[Poll], task: JudgingTask, *, kind: str, endpoint: 
         usage=reduce(add, (price_answer(answer, prices) for answer in answers)),
         cached=all(answer.hit for answer in answers),
         trace=tuple(map(trace_call, answers)),
-        warnings=(*warn_of_leaks(answers), *(warn_of_missing(verdicts) if task.options.expected else ())),
+        warnings=(
+            *warn_of_leaks(answers),
+            *warn_of_address(answers),
+            *(warn_of_missing(verdicts) if task.options.expected else ()),
+        ),
     )
 
 
@@ -142,7 +147,8 @@ def trace_call(answer: Answer) -> CallTrace:
 def trace_origin(answers: Sequence[Answer], *, kind: str, endpoint: str) -> JudgeProvenance:
     """Which judge it was. Several models or fingerprints behind one name are all told."""
     replies = [answer.reply for answer in answers]
-    prefixes = distinct(answer.question.prompt(structured=answer.reply.structured).prefix_digest for answer in answers)
+    prompts = [answer.question.prompt(structured=answer.reply.structured) for answer in answers]
+    prefixes = distinct(prompt.prefix_digest for prompt in prompts)
     models = distinct(answer.reply.model or answer.question.model for answer in answers)
     return JudgeProvenance(
         kind=kind,
@@ -152,6 +158,7 @@ def trace_origin(answers: Sequence[Answer], *, kind: str, endpoint: str) -> Judg
         prompt=prefixes[0] if len(prefixes) == 1 else digest(prefixes),
         parameters=merge_parameters([reply.parameters for reply in replies]),
         dropped=tuple(distinct(name for reply in replies for name in reply.dropped)),
+        screen=all(prompt.screen for prompt in prompts),
     )
 
 
@@ -180,6 +187,15 @@ def warn_of_leaks(answers: Sequence[Answer]) -> tuple[Warned, ...]:
         return ()
     detail = f"{leaked} of {len(answers)} replies held part of the judge's instructions and were not taken as ratings"
     return (Warned(code="prompt-leaked", where="judge", detail=detail),)
+
+
+def warn_of_address(answers: Sequence[Answer]) -> tuple[Warned, ...]:
+    """A warning where a verdict says that a text addresses its evaluator."""
+    found = sum(answer.reading.addressed for answer in answers)
+    if not found:
+        return ()
+    detail = f"the judge says that a text addresses its evaluator, in {found} of {len(answers)} replies"
+    return (Warned(code=CODE, where="verdict", detail=detail),)
 
 
 def warn_of_missing(verdicts: dict[str, Verdict]) -> tuple[Warned, ...]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -49,25 +51,31 @@ class ChatLine:
         self._largest_reply_bytes = largest_reply_bytes
         self._headers = {
             "Accept": "application/json",
-            "Authorization": f"Bearer {api_key}",
+            **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
             "Content-Type": "application/json",
             "User-Agent": f"saiten/{__version__}",
         }
         self._proxy = find_proxy(url)
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, content: bytes) -> Answered:
-        """The endpoint's answer to a JSON body. Raises an `openai.APIStatusError` for any but a success,
-        APIConnectionError where there is none, and ReplyTooLarge, having read no further."""
+    async def post(self, content: bytes, largest_reply_bytes: int | None = None) -> Answered:
+        """The endpoint's answer to a JSON body, which may have so many bytes. Raises an `openai.APIStatusError` for any
+        but a success, APIConnectionError where there is none, and ReplyTooLarge, having read no further."""
         session = self._session or self._open()
         try:
             async with session.post(self._address, data=content, allow_redirects=False, proxy=self._proxy) as answer:
-                body = await read_body(answer, self._largest_reply_bytes)
+                body = await read_body(answer, largest_reply_bytes or self._largest_reply_bytes)
         except (aiohttp.ClientError, httpx2.HTTPError) as error:
             raise openai.APIConnectionError(request=self._request()) from error
         if not 200 <= answer.status < 300:
             raise self._read_error(answer, body)
         return Answered(body, answer.raw_headers)
+
+    def make_error(self, told: dict[str, Any]) -> openai.APIStatusError:
+        """The error that an endpoint told of with a successful status, as if it had come with its own."""
+        code = told.get("code")
+        number = int(code) if isinstance(code, int | str) and re.fullmatch("[45][0-9]{2}", str(code)) else 500
+        return make_status_error(number, httpx2.Response(number, request=self._request()), told)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -98,9 +106,17 @@ class ChatLine:
         headers = [(name, value) for name, value in answer.raw_headers if name.lower() != b"content-encoding"]
         response = httpx2.Response(answer.status, headers=headers, content=body, request=self._request())
         said = parse(response.text.strip())
+        if isinstance(said, list) and said:
+            # Gemini puts the one error that there is into a list.
+            said = said[0]
         said = said.get("error", said) if isinstance(said, dict) else said
-        kind = openai.InternalServerError if answer.status >= 500 else ERRORS.get(answer.status, openai.APIStatusError)
-        return kind(f"Error code: {answer.status}", response=response, body=said)
+        return make_status_error(answer.status, response, said)
+
+
+def make_status_error(status: int, response: httpx2.Response, said: object) -> openai.APIStatusError:
+    """The SDK's error for a status."""
+    kind = openai.InternalServerError if status >= 500 else ERRORS.get(status, openai.APIStatusError)
+    return kind(f"Error code: {status}", response=response, body=said)
 
 
 def parse(text: str) -> object:

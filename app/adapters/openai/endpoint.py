@@ -11,10 +11,8 @@ from typing import Any
 import openai
 
 from app.adapters.openai.bodies import Bodies
-from app.adapters.openai.cache_marks import MARKS
 from app.adapters.openai.chat_line import ChatLine
 from app.adapters.openai.errors import (
-    ReplyTooLarge,
     concerns_account,
     is_filtered,
     may_retry,
@@ -23,8 +21,16 @@ from app.adapters.openai.errors import (
     upstream_message,
 )
 from app.adapters.openai.limits import read_limits
-from app.adapters.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, Question, concede, find_refused
-from app.adapters.openai.reply import Reply, read_completion
+from app.adapters.openai.parameters import (
+    BROKEN_FORMAT,
+    LARGEST_PLAIN_REPLY_BYTES,
+    Question,
+    bound_reply,
+    concede,
+    find_refused,
+    name_dropped,
+)
+from app.adapters.openai.reply import Reply, find_error, read_completion
 from app.concurrency import within
 from app.domain.errors import JudgeUnavailable
 from app.flow.call import Call
@@ -110,7 +116,7 @@ class OpenAIEndpoint:
             key=key,
             structured="response_format" not in conceded,
             parameters=question.parameters(conceded),
-            dropped=tuple(name for name in conceded if name != MARKS),
+            dropped=name_dropped(conceded),
             **answer,
         )
 
@@ -118,6 +124,9 @@ class OpenAIEndpoint:
         await self._line.close()
 
     def _read_refusal(self, error: openai.APIStatusError, body: dict[str, Any]) -> str | None:
+        if isinstance(error, openai.InternalServerError):
+            broken = "response_format" in body and BROKEN_FORMAT.search(upstream_message(error))
+            return "response_format" if broken else None
         if not isinstance(error, REFUSALS):
             return None
         return find_refused(
@@ -135,7 +144,7 @@ class OpenAIEndpoint:
         # Characters stand for tokens; flow control learns the ratio.
         tokens = len(prompt.system) + len(prompt.user)
         with_probabilities = question.options.expected and "logprobs" not in conceded
-        largest_bytes = None if with_probabilities else LARGEST_PLAIN_REPLY_BYTES
+        largest_bytes = bound_reply(question.max_output_tokens) if with_probabilities else LARGEST_PLAIN_REPLY_BYTES
         attempt = 0
         while True:
             attempt += 1
@@ -144,7 +153,10 @@ class OpenAIEndpoint:
                 async with self._flow.passage(tokens=tokens, lane=lane, patience_seconds=patience_seconds) as call:
                     return await self._send_once(content, largest_bytes, call)
             except (openai.OpenAIError, TimeoutError) as error:
-                if attempt >= self._max_attempts or not may_retry(error):
+                if attempt >= self._max_attempts or not may_retry(error) or self._is_refusal(error, question, conceded):
+                    raise
+                if lane == "batch" and isinstance(error, TimeoutError):
+                    # A batch tells by its other candidates what is at fault, and that before minutes have passed.
                     raise
                 asked = retry_after(error)
                 wait = self._back_off(attempt) if asked is None else asked
@@ -153,16 +165,23 @@ class OpenAIEndpoint:
             if asked is None:
                 await self._sleep(wait)
 
-    async def _send_once(self, content: bytes, largest_bytes: int | None, call: Call) -> dict[str, Any]:
+    def _is_refusal(self, error: Exception, question: Question, conceded: tuple[str, ...]) -> bool:
+        """Whether the same request fails again, though the status (HTTP 500) promises that it may not."""
+        if not isinstance(error, openai.InternalServerError):
+            return False
+        return self._read_refusal(error, question.body(conceded)) is not None
+
+    async def _send_once(self, content: bytes, largest_bytes: int, call: Call) -> dict[str, Any]:
         async with asyncio.timeout(self._timeout_seconds):
             try:
-                response = await self._line.post(content)
+                response = await self._line.post(content, largest_bytes)
+                answer = read_completion(response.content)
+                told = None if answer["completion"] else find_error(response.content)
+                if told is not None:
+                    raise self._line.make_error(told)
             except openai.APIStatusError as error:
                 self._tell_flow(call, error)
                 raise
-        if largest_bytes is not None and len(response.content) > largest_bytes:
-            raise ReplyTooLarge("the reply is too large for one without token probabilities")
-        answer = read_completion(response.content)
         call.succeeded(read_limits(response.headers), answer["prompt_tokens"] + answer["completion_tokens"])
         return answer
 

@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 import openai
 
+from app.adapters.openai.limits import read_duration
 from app.adapters.openai.reply import FILTER_CODES
 from app.domain import errors
 from app.domain.plain_text import clean
@@ -86,6 +87,9 @@ def treat(error: BaseException) -> Treatment | None:
             return SPENT
         if special := BY_STATUS.get(error.status_code):
             return special
+        if "API_KEY_INVALID" in details_of(error, "reason"):
+            # Gemini says so with HTTP 400.
+            return LOCKED
     return next((treatment for kind, treatment in TREATMENTS if isinstance(error, kind)), None)
 
 
@@ -102,7 +106,7 @@ def concerns_account(error: BaseException) -> bool:
 
 def is_filtered(error: openai.APIStatusError) -> bool:
     """Whether a provider's content filter refused the dialogue (Azure answers so with HTTP 400)."""
-    return error.code in FILTER_CODES
+    return isinstance(error.code, str) and error.code in FILTER_CODES
 
 
 def translate_error(error: Exception, *, api_key: str) -> errors.UpstreamError:
@@ -113,6 +117,13 @@ def translate_error(error: Exception, *, api_key: str) -> errors.UpstreamError:
     detail = f"{treatment.advice} (HTTP {error.status_code})"
     said = quote_upstream(error, api_key) if treatment.quotes else ""
     return treatment.becomes(detail, retry_after_seconds=retry_after(error), said=said)
+
+
+def details_of(error: openai.APIStatusError, name: str) -> list[str]:
+    """The texts of that name among the error's `details`, as Google's services give them."""
+    details = error.body.get("details") if isinstance(error.body, dict) else None
+    found = [one.get(name) for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+    return [text for text in found if isinstance(text, str)]
 
 
 def upstream_message(error: openai.APIStatusError) -> str:
@@ -138,7 +149,9 @@ def quote_words(said: str, api_key: str) -> str:
 def retry_after(error: BaseException) -> float | None:
     """Seconds that the endpoint asked to wait, or None where it did not ask."""
     if isinstance(error, openai.APIStatusError):
-        return read_wait(error.response.headers, now=datetime.now(UTC))
+        wait = read_wait(error.response.headers, now=datetime.now(UTC))
+        delays = [read_duration(delay) for delay in details_of(error, "retryDelay")] if wait is None else []
+        return next((delay for delay in delays if delay > 0), wait)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.adapters.openai.prefixes import PREFIXES, Prefixes
 from app.adapters.openai.prices import Prices
@@ -13,6 +14,7 @@ from app.domain.model import canonical_json
 from app.domain.prompt import Prefix, enclose
 from app.domain.rubric import Aspect
 from app.domain.token_estimate import estimate_tokens
+from app.domain.verdict_parts import SCREEN
 from app.ports import Estimate, JudgingTask
 
 CHAT_TOKENS = 10
@@ -83,7 +85,7 @@ class Forecast:
         if found is None:
             found = Fixed(
                 count_prefix(prefix),
-                min(count_reply(aspects, explain=task.options.explain), self._max_output_tokens),
+                min(count_reply(aspects, explain=task.options.explain, screen=prefix.screen), self._max_output_tokens),
             )
             if len(self._fixed) >= PREFIXES:
                 del self._fixed[next(iter(self._fixed))]
@@ -110,9 +112,10 @@ def count_prefix(prefix: Prefix) -> int:
     return CHAT_TOKENS + estimate_tokens(prefix.system) + estimate_tokens(schema)
 
 
-def count_reply(aspects: tuple[Aspect, ...], *, explain: bool) -> int:
+def count_reply(aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False) -> int:
     """Tokens of a verdict on these aspects in JSON, with a reason for each where `explain` is set."""
-    verdict = {
+    verdict: dict[str, Any] = {SCREEN: False} if screen else {}
+    verdict |= {
         aspect.id: {"reason": "", "rating": aspect.values[0]} if explain else aspect.values[0] for aspect in aspects
     }
     of_aspect = NAME_TOKENS + (REASON_TOKENS if explain else 0)

@@ -29,6 +29,8 @@ NEGOTIABLE = (
     "max_tokens",
 )
 WIDE_TOP_LOGPROBS, NARROW_TOP_LOGPROBS = 20, 5
+NARROWED = "top_logprobs"
+"""Among what is given up: alternatives narrowed to 5, or with `:3` behind it to 3."""
 LARGEST_PLAIN_REPLY_BYTES = 2**20
 """A completion of a few thousand tokens has some tens of kilobytes."""
 CHOICE_BYTES = 256
@@ -38,6 +40,22 @@ PARAMETER_NAME = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(NEGOTIABLE)})(?![A-
 SEED = 20_240_719
 """The first sample's seed. Any fixed number will do; the signature shows it."""
 RETRY_SEED_STEP = 1_000_000
+ALLOWED = re.compile(
+    r"(?:max(?:imum)?|less than or equal to|at most|no more than|up to|<=|between \d+ and)\D{0,24}(\d{1,3})(?!\d)",
+    re.IGNORECASE,
+)
+"""How many alternatives an endpoint allows: "greater than max allowed: 5", "must be less than or equal to 5"."""
+FORMAT = re.compile(
+    r"json[_ -]?schema|response[_ -]?format|structured[_ -]?outputs?|guided[_ -]?(?:json|decoding)|\bgrammars?\b",
+    re.IGNORECASE,
+)
+"""What endpoints call `response_format` that do not name the parameter."""
+BROKEN_FORMAT = re.compile(
+    r"json_schema\W+or\W+grammar|JSON schema conversion failed|failed to parse grammar", re.IGNORECASE
+)
+"""What llama.cpp says with HTTP 500 where it cannot hold a reply to the schema."""
+MOST_BYTES = 64 * 2**20
+"""Of any reply, whatever a caller asks for."""
 CACHE_FORMAT = 2
 """Raise it whenever the request body changes in a way that no part of the key shows."""
 
@@ -46,8 +64,9 @@ CACHE_FORMAT = 2
 class Question:
     """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt.
 
-    The two prompts differ in their fixed part only. `sample` counts from 0. `attempt` is 0 for the first and 1 for
-    the one repetition after a malformed reply. `marked` is whether the end of the fixed part is marked for the
+    The two prompts differ in their fixed part only. `sample` counts from 0. `attempt` is 0 for the first and counts the
+    repetitions after malformed replies. The options' `extra` is all that is sent beside, the operator's part of it
+    too. `marked` is whether the end of the fixed part is marked for the
     provider's prompt cache.
     """
 
@@ -67,13 +86,17 @@ class Question:
 
     def parameters(self, conceded: tuple[str, ...] = ()) -> dict[str, Any]:
         """The parameters in force once `conceded` are given up, as the signature names them."""
-        found: dict[str, Any] = {"temperature": 0, "seed": SEED}
+        temperature = self.options.temperature
+        # An integer is written as one: 0 stands so in every signature and cache key that there is.
+        found: dict[str, Any] = {"temperature": int(temperature) if temperature.is_integer() else temperature}
+        found["seed"] = SEED
         if REASONING_MODEL.match(self.model):
             found["reasoning_effort"] = "none"
+        found |= self.options.extra
         if self.options.expected and "logprobs" not in conceded:
-            found["top_logprobs"] = NARROW_TOP_LOGPROBS if "top_logprobs" in conceded else WIDE_TOP_LOGPROBS
+            found["top_logprobs"] = width_of(conceded)
         for name in conceded:
-            if name != "top_logprobs":
+            if not name.startswith("top_logprobs"):
                 found.pop(name, None)
         if limit_name := self._limit_name(conceded):
             found[limit_name] = self.max_output_tokens
@@ -95,8 +118,11 @@ class Question:
         # Which of the two prompts is sent shows only once the endpoint was asked, so both decide. Their fixed parts
         # enter as digests that were taken once, and the dialogue, which is the same in both, as it is.
         prefixes = [self.structured.prefix_digest, self.text.prefix_digest]
-        fixed = open_key(endpoint, tuple(self._settle().items()), *prefixes)
-        written = f"{fixed},{encode_basestring(self.structured.user)},{self.sample},{self.attempt}]"
+        settled, extra = self._settle(), self.options.extra
+        own = tuple((name, value) for name, value in settled.items() if name not in extra)
+        fixed = open_key(endpoint, own, *prefixes)
+        more = f",{canonical_json(extra)}" if extra else ""
+        written = f"{fixed},{encode_basestring(self.structured.user)},{self.sample},{self.attempt}{more}]"
         return hashlib.sha256(written.encode()).hexdigest()
 
     def _settle(self, conceded: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -124,14 +150,15 @@ def open_key(endpoint: str, settled: tuple[tuple[str, Any], ...], *prefixes: str
 
 
 def bound_reply(max_output_tokens: int) -> int:
-    """The most bytes that an honest reply with token probabilities may have."""
-    return LARGEST_PLAIN_REPLY_BYTES + max_output_tokens * (1 + WIDE_TOP_LOGPROBS) * CHOICE_BYTES
+    """The most bytes that an honest reply with token probabilities may have, 64 MiB at most."""
+    return min(MOST_BYTES, LARGEST_PLAIN_REPLY_BYTES + max_output_tokens * (1 + WIDE_TOP_LOGPROBS) * CHOICE_BYTES)
 
 
 def find_refused(body: dict[str, Any], message: str, param: str | None, code: str | None) -> str | None:
-    """Which parameter of `body` an HTTP 400 is about; None where it is about something else.
+    """Which parameter of `body` an HTTP 400 is about, as `concede` takes it; None where it is about something else.
 
-    An endpoint's `param` decides where it is given; only without one is the message searched for the first name.
+    An endpoint's `param` decides where it is given; only without one is the message searched for the first name, then
+    for other words for `response_format`.
     """
     if (code or "") == "context_length_exceeded" or TOO_LONG.search(message):
         # vLLM names `max_tokens` here, but it is this dialogue that does not fit, not the parameter.
@@ -139,11 +166,37 @@ def find_refused(body: dict[str, Any], message: str, param: str | None, code: st
     if is_about_marks(body, message, param):
         return MARKS
     named = [re.split(r"[.\[]", param)[0]] if param else PARAMETER_NAME.findall(message)
-    return next((name for name in named if name in NEGOTIABLE and name in body), None)
+    refused = next((name for name in named if name in NEGOTIABLE and name in body), None)
+    if refused is None and not param and "response_format" in body and FORMAT.search(message):
+        return "response_format"
+    return narrow(body, message) or refused if refused in {"logprobs", "top_logprobs"} else refused
+
+
+def narrow(body: dict[str, Any], message: str) -> str | None:
+    """The concession that leaves as many alternatives as the message allows; None where it names no smaller number."""
+    found = ALLOWED.search(message)
+    most = int(found[1]) if found else 0
+    if not 0 < most < body.get("top_logprobs", 0):
+        return None
+    return NARROWED if most == NARROW_TOP_LOGPROBS else f"{NARROWED}:{most}"
+
+
+def width_of(conceded: tuple[str, ...]) -> int:
+    """How many alternatives are asked for of each token once `conceded` are given up."""
+    widths = [
+        int(name.partition(":")[2] or NARROW_TOP_LOGPROBS) for name in conceded if name.partition(":")[0] == NARROWED
+    ]
+    return min(widths, default=WIDE_TOP_LOGPROBS)
 
 
 def concede(conceded: tuple[str, ...], refused: str) -> tuple[str, ...]:
     """The parameters given up, with one more. `top_logprobs` first gives way in value, then with `logprobs`."""
-    if refused in conceded:
+    if refused in conceded or (refused.startswith(NARROWED) and width_of((refused,)) >= width_of(conceded)):
         return (*conceded, "logprobs")
     return (*conceded, refused)
+
+
+def name_dropped(conceded: tuple[str, ...]) -> tuple[str, ...]:
+    """What was given up, as a result tells it: each parameter once, and no marks."""
+    names = (name.partition(":")[0] for name in conceded)
+    return tuple(dict.fromkeys(name for name in names if name != MARKS))

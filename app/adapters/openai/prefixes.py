@@ -11,7 +11,7 @@ from app.ports import JudgingTask
 PREFIXES = 256
 """Kept at most. One is some tens of kilobytes; a rubric of ten aspects asked independently has ten a language."""
 
-Way = tuple[str, str, tuple[str, ...], bool, bool]
+Way = tuple[str, str, tuple[str, ...], bool, bool, bool]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Prefixes:
     def find(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> Formats:
         """The fixed parts that ask for these aspects of the task's rubric. Raises LanguageNotSupported."""
         ids = tuple(aspect.id for aspect in aspects)
-        way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references))
+        way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references), task.screen)
         found = self._kept.get(way)
         if found is None:
             found = Formats(write(task, aspects, structured=True), write(task, aspects, structured=False))
@@ -51,4 +51,5 @@ def write(task: JudgingTask, aspects: tuple[Aspect, ...], *, structured: bool) -
         explain=task.options.explain,
         structured=structured,
         references=bool(task.references),
+        screen=task.screen,
     )

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any, Literal
 
-from app.adapters.openai.parameters import find_refused
+from app.adapters.openai.parameters import find_refused, name_dropped
 from app.adapters.openai.reply import FILTER_CODES, Reply, member, read_completion, text_member
 from app.provider_ports import DeferredCall, Part, ProviderAnswer
 
@@ -56,7 +56,7 @@ def write_entry(key: str, part: Part, answer: Mapping[str, Any]) -> bytes:
         key=key,
         structured="response_format" not in part.conceded,
         parameters=dict(part.parameters),
-        dropped=part.conceded,
+        dropped=name_dropped(part.conceded),
         **answer,
     )
     return reply.model_dump_json().encode()

@@ -16,6 +16,11 @@ LARGEST_COUNT = 2**31 - 1
 FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
 """An error with such a code is a reply: a content filter stopped the call."""
 
+REASONING = ("reasoning_content", "reasoning", "thinking")
+"""Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter."""
+REASONING_PARTS = frozenset({"thinking", "reasoning"})
+TEXT_PARTS = frozenset({"text", "output_text"})
+
 Choice = Annotated[tuple[str, float], Field(strict=False)]
 
 
@@ -29,12 +34,15 @@ class TokenRecord(Value):
 class Reply(Value):
     """What came back for one question. `key` is the question's own, so that an entry cannot stand in for another.
 
-    `completion` is False where the answer was no chat completion at all, as from a wrong address. `cached_tokens` and
+    `completion` is False where the answer was no chat completion at all, as from a wrong address. `reasoned` is whether
+    the model's reasoning came beside the content. `cached_tokens` and
     `written_tokens` are those of the prompt that the provider read from its prompt cache and put there.
     """
 
     key: str
     completion: bool = True
+    # Left out where false, as `written_tokens` is.
+    reasoned: Annotated[bool, Field(exclude_if=lambda reasoned: not reasoned)] = False
     content: str | None
     finish_reason: str | None
     refusal: str | None = None
@@ -77,12 +85,14 @@ def read_completion(payload: bytes) -> dict[str, Any]:
     usage = member(answer, "usage", dict)
     details = member(usage, "prompt_tokens_details", dict)
     finish_reason = text_member(choice, "finish_reason")
+    content, reasoned, refusal = read_message(message)
     return {
         # A provider that filtered the reply may leave the message out.
         "completion": message is not None or finish_reason is not None,
-        "content": text_member(message, "content"),
+        "content": content,
+        "reasoned": reasoned,
         "finish_reason": finish_reason,
-        "refusal": text_member(message, "refusal"),
+        "refusal": refusal,
         "model": text_member(answer, "model"),
         "fingerprint": text_member(answer, "system_fingerprint"),
         "prompt_tokens": count_member(usage, "prompt_tokens"),
@@ -91,6 +101,40 @@ def read_completion(payload: bytes) -> dict[str, Any]:
         "completion_tokens": count_member(usage, "completion_tokens"),
         "token_records": read_tokens(member(member(choice, "logprobs", dict), "content", list)),
     }
+
+
+def read_message(message: Any) -> tuple[str | None, bool, str | None]:
+    """The content of a message, whether its reasoning came beside it, and a refusal.
+
+    The content is a text, or a list of parts whose texts make it up; one with any part that is neither text nor
+    reasoning nor refusal has no content.
+    """
+    refusal = text_member(message, "refusal")
+    reasoned = any(text_member(message, name) for name in REASONING)
+    parts = member(message, "content", list)
+    if parts is None:
+        return text_member(message, "content"), reasoned, refusal
+    texts: list[str | None] = []
+    for part in parts:
+        kind = text_member(part, "type")
+        if kind in REASONING_PARTS:
+            reasoned = True
+        elif kind == "refusal":
+            refusal = text_member(part, "refusal") or refusal
+        else:
+            texts.append(text_member(part, "text") if kind in TEXT_PARTS else None)
+    whole = [text for text in texts if text is not None]
+    return ("".join(whole) if whole and len(whole) == len(texts) else None), reasoned, refusal
+
+
+def find_error(payload: bytes) -> dict[str, Any] | None:
+    """The error in an answer that is no completion although its status is a success; None where it holds none."""
+    try:
+        answer = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    told = member(answer, "error", dict | str)
+    return {"message": clean(told)} if isinstance(told, str) and told else told or None
 
 
 def member(value: Any, name: str, kind: Any) -> Any:

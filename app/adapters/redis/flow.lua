@@ -5,8 +5,8 @@
 --   flight, and since when it waits for the others with none (0: it does not).
 -- ARGV: 1 this process; bounds: 2 concurrency, 3 requests and 4 tokens a minute (0: unknown); report: 5 successes,
 --   6 age of the youngest throttled call (-1: none), 7 seconds closed, 8 tokens, 9 requests and 10 tokens a minute as
---   told (0: not told); demand: 11 in flight, 12 interactive, 13... tokens of each call; and between them the constants
---   of app/flow/state.py, which the caller fills in.
+--   told (0: not told); demand: 11 in flight, 12 how many may take every place, 13... tokens of each call; and between
+--   them the constants of app/flow/state.py, which the caller fills in.
 -- Returns {admitted, places, wait (-1: none), closed, limit, processes, answered, requests and tokens a minute as told}.
 
 local FIRST_CALLS, FIRST_LIMIT, BURST = @FIRST_CALLS, @FIRST_LIMIT, @BURST_SECONDS

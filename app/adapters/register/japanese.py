@@ -12,6 +12,7 @@ from typing import Any
 from app.adapters.register.japanese_ends import Word, read_closed, read_end, split_clauses
 from app.adapters.register.passages import Sentence, open_passage, split_sentences
 from app.adapters.tagger import open_tagger
+from app.domain.marks import cut_mark_runs
 from app.domain.speech import Register, Sign, settle
 
 REACH = 240
@@ -57,7 +58,7 @@ class JapaneseRegister:
 
     def read(self, text: str) -> Register:
         """The register of the beginning of a text (`open_passage`)."""
-        normal = unicodedata.normalize("NFKC", open_passage(text))
+        normal = unicodedata.normalize("NFKC", cut_mark_runs(open_passage(text)))
         signs = (
             sign
             for sentence in split_sentences(WITHIN_TITLE.sub("", normal), STAND_IN)

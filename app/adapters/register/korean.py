@@ -16,6 +16,7 @@ from app.adapters.register.korean_endings import (
     read_word,
 )
 from app.adapters.register.passages import open_passage, split_sentences
+from app.domain.marks import cut_mark_runs
 from app.domain.speech import Register, Sign, settle
 
 STAND_IN = "것"
@@ -35,7 +36,7 @@ NOT_A_SYLLABLE = re.compile("[^\uac00-\ud7a3]+$")
 def read_korean(text: str) -> Register:
     """The register of the beginning of a text (`open_passage`)."""
     # NFC, because NFKC turns ㅋㅋ and ㅠㅠ into conjoining letters.
-    normal = unicodedata.normalize("NFC", open_passage(text))
+    normal = unicodedata.normalize("NFC", cut_mark_runs(open_passage(text)))
     return settle(sign for found in split_sentences(normal, STAND_IN) for sign in read_sentence(found.text))
 
 

@@ -133,7 +133,7 @@ async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -
     """The batch, where the project has it."""
     table = batches.c
     mine = (table.id == batch_id) & (table.project == project) & (table.status != RECEIVING)
-    results = table.scored + table.partial + table.failed
+    results = table.scored + table.partial + table.failed + table.expired
     query = select(table.measures, table.tally, table.total, results.label("results")).where(mine)
     row = (await connection.execute(query)).one_or_none()
     if row is None:

@@ -1,4 +1,4 @@
-"""API keys: stored hashed, shown once."""
+"""API keys, and the dashboard's sessions: stored hashed, shown once."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Column, Select, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.cache import pad
-from app.adapters.sql.engine import read, write
+from app.adapters.sql.engine import change, read, write
 from app.adapters.sql.governance.audit import keep_event, tell_events
-from app.adapters.sql.tables import api_keys, can_hold
+from app.adapters.sql.tables import api_keys, can_hold, sessions
 from app.coalescing import Coalescer
 from app.domain.audit import AuditEvent
 from app.ports import APIKey, Scope
@@ -28,12 +28,16 @@ MOST_HASHES = 256
 LINGER_SECONDS = 0.002
 """A statement costs most of a millisecond of CPU, whatever it asks for: under load a dozen requests share one."""
 
+MOST_SESSIONS = 100
+"""Of a key: of more, the oldest end."""
+
 SHOWN = tuple(api_keys.c[field.name] for field in fields(APIKey))
 """The columns of an `APIKey`, in its order."""
 
 
 def hash_key(key: str) -> str:
-    """SHA-256 of the key. A plain digest is enough: a key has 256 random bits, so there is nothing to guess."""
+    """SHA-256 of a key or a session's token. A plain digest is enough: both have 256 random bits, so there is nothing
+    to guess."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -49,6 +53,9 @@ class SQLKeyring:
         self._actor = actor
         self._lookups = Coalescer(
             self._find, most=MOST_HASHES, linger_seconds=LINGER_SECONDS, company=2, own_context=True
+        )
+        self._sessions = Coalescer(
+            self._find_sessions, most=MOST_HASHES, linger_seconds=LINGER_SECONDS, company=2, own_context=True
         )
         self._looks = Coalescer(self._any, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
         self._closed = False
@@ -102,6 +109,8 @@ class SQLKeyring:
         this = update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
         async with write(self._engine) as connection:
             row = (await connection.execute(this.values(**values).returning(*SHOWN))).one_or_none()
+            if "revoked_at" in values:
+                await connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
             event = None if row is None else await self._note(connection, action, APIKey(*row))
         tell_events(event)
         return row is not None
@@ -125,17 +134,47 @@ class SQLKeyring:
     async def find(self, key: str) -> APIKey | None:
         return await self._lookups(hash_key(key)) if can_hold(key) else None
 
+    async def open_session(self, key: str, *, seconds: float) -> str | None:
+        found = await self.find(key)
+        if found is None:
+            return None
+        token, now, of_key = secrets.token_urlsafe(32), datetime.now(UTC), sessions.c.key_id == found.id
+        newest = select(sessions.c.hash).where(of_key).order_by(sessions.c.created_at.desc()).limit(MOST_SESSIONS - 1)
+        row = {"hash": hash_key(token), "key_id": found.id, "created_at": now}
+        async with change(self._engine) as connection:
+            await connection.execute(delete(sessions).where(sessions.c.expires_at <= now))
+            kept = (await connection.execute(newest)).scalars().all()
+            await connection.execute(delete(sessions).where(of_key, sessions.c.hash.not_in(kept)))
+            await connection.execute(insert(sessions), {**row, "expires_at": now + timedelta(seconds=seconds)})
+        return token
+
+    async def find_session(self, token: str) -> APIKey | None:
+        return await self._sessions(hash_key(token)) if can_hold(token) else None
+
+    async def close_session(self, token: str) -> None:
+        if not can_hold(token):
+            return
+        async with write(self._engine) as connection:
+            await connection.execute(delete(sessions).where(sessions.c.hash == hash_key(token)))
+
     async def any(self) -> bool:
         # Rows are never removed, so there is nothing to look for any more once there was one.
         return self._closed or await self._looks(None)
 
     async def _find(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
         """The good key of each hash, which a caller's many connections ask for at once."""
-        query = select(api_keys.c.hash, *SHOWN).where(api_keys.c.revoked_at.is_(None))
+        return await self._look_up(select(api_keys.c.hash, *SHOWN), api_keys.c.hash, hashes)
+
+    async def _find_sessions(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
+        """The good key of each session that has not expired."""
+        query = select(sessions.c.hash, *SHOWN).join(api_keys, api_keys.c.id == sessions.c.key_id)
+        return await self._look_up(query.where(sessions.c.expires_at > datetime.now(UTC)), sessions.c.hash, hashes)
+
+    async def _look_up(self, query: Select[Any], column: Column[str], hashes: Sequence[str]) -> Sequence[APIKey | None]:
         asked = pad([*dict.fromkeys(hashes)])
-        one = api_keys.c.hash == asked[0]
+        wanted = column == asked[0] if len(asked) == 1 else column.in_(asked)
         async with read(self._engine) as connection:
-            rows = await connection.execute(query.where(one if len(asked) == 1 else api_keys.c.hash.in_(asked)))
+            rows = await connection.execute(query.where(wanted, api_keys.c.revoked_at.is_(None)))
             found = {row[0]: APIKey(*row[1:]) for row in rows}
         return [found.get(one) for one in hashes]
 

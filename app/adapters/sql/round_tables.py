@@ -50,3 +50,15 @@ round_tasks = Table(
     Column("done_at", Instant, nullable=True),
     UniqueConstraint("round_id", "position", "key"),
 )
+
+# Whose ratings do not count: a rater's, or a round's, with which the row goes. `key` is the digest of both.
+rating_exclusions = Table(
+    "rating_exclusions",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("rater", Text, nullable=True),
+    Column("round_id", String(64), ForeignKey("rating_rounds.id", ondelete="CASCADE"), nullable=True),
+    Column("created_at", Instant, nullable=False),
+    Index(None, "round_id"),
+)

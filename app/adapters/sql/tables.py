@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Dialect,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    false,
     text,
 )
 
@@ -89,7 +91,9 @@ evaluations = Table(
 # the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.
 # `intervals` are those of the results' means, packed, and null where they are to be computed.
 # `api_key` is the id of the key that is charged, and `texts` is `hash` or `drop` once the texts are gone. Only the
-# beginning of a name is in the index, for an entry has a bound and the length of names is the operator's.
+# beginning of a name is in the index, for an entry has a bound and the length of names is the operator's. A batch that
+# runs ends at `expires_at`; any other has `left_seconds` of running time left, null where it has not run yet. `failed`
+# does not count the `expired`. `estimated_calls` are those of `judge_calls` that workers which died had begun.
 batches = Table(
     "batches",
     metadata,
@@ -125,6 +129,10 @@ batches = Table(
     Column("measures", Text, nullable=True),
     Column("api_key", String(64), nullable=True),
     Column("texts", String(8), nullable=True),
+    Column("expired", Integer, nullable=False, server_default="0"),
+    Column("estimated_calls", BigInteger, nullable=False, server_default="0"),
+    Column("left_seconds", Float(precision=53), nullable=True),
+    Column("expires_at", Instant, nullable=True),
     Column("intervals", Text, nullable=True),
     Index(None, "project", "created_at", "id"),
     Index("ix_batches_project_name", "project", text("substr(name, 1, 64)"), "created_at", "id"),
@@ -144,7 +152,8 @@ batch_metadata = Table(
 # Positions `first` to `last`. `state`: `waiting`, `queued` (on the job queue since `queued_at`), `leased` (by `owner`,
 # to `lease_until`; with `queued_at` where it ran out and was put on the queue again), `done`, or `blocked`. Work on a
 # batch as a whole has a negative number: its end, blocked until all chunks are done, and the collecting of what its
-# provider was sent, until when all chunks are blocked.
+# provider was sent, until when all chunks are blocked. `begun`: candidates that the owner may have begun and that have
+# no result yet. `set_aside`: all that is left of the chunk waits, and the next chunk may begin.
 batch_chunks = Table(
     "batch_chunks",
     metadata,
@@ -158,6 +167,8 @@ batch_chunks = Table(
     Column("lease_until", Instant, nullable=True),
     Column("crashes", Integer, nullable=False),
     Column("reserved_usd", Float(precision=53), nullable=False),
+    Column("begun", Integer, nullable=False, server_default="0"),
+    Column("set_aside", Boolean, nullable=False, server_default=false()),
     Index(None, "batch_id", "state", "number"),
 )
 
@@ -253,6 +264,18 @@ api_keys = Table(
     Column("usd_per_day", Float(precision=53), nullable=True),
 )
 
+# What the dashboard's cookies stand for, by the hash of the token in the cookie.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("key_id", String(64), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Index(None, "key_id", "created_at"),
+    Index(None, "expires_at"),
+)
+
 erased_calls = Table(
     "erased_calls",
     metadata,
@@ -278,6 +301,7 @@ human_ratings = Table(
     Column("ratings", Text, nullable=False),
     Column("comment", Text, nullable=True),
     Column("created_at", Instant, nullable=False),
+    Column("simulated", Boolean, nullable=False, server_default=false()),
     Index(None, "project", "number"),
     Index(None, "batch_id", "project", "number"),
     Index(None, "project", "evaluation", "number"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -40,12 +41,12 @@ DETAILS: dict[Kind, str] = {
 
 
 class Finding(NamedTuple):
-    """One suspicion. `detail` is a fixed sentence of at most 200 characters and never holds any of the text."""
+    """One suspicion. `detail` has at most 200 characters, all of them Saiten's: it never holds any of the text."""
 
     kind: Kind
     detail: str
 
 
-def finding(kind: Kind) -> Finding:
-    """The finding of a kind, with its sentence."""
-    return Finding(kind, DETAILS[kind])
+def finding(kind: Kind, seen: Sequence[str] = ()) -> Finding:
+    """The finding of a kind: its sentence, and what the text speaks of."""
+    return Finding(kind, f"{DETAILS[kind]} (seen: {', '.join(seen)})" if seen else DETAILS[kind])

@@ -10,9 +10,7 @@ import unicodedata
 from functools import cache, lru_cache
 
 from app.domain.dialogue import FILLERS
-
-MAXIMUM_MARKS = 8
-"""Longest run of combining marks that is kept: no script needs more, and sorting long runs costs their square."""
+from app.domain.marks import cut_mark_runs
 
 EXPANDING = dict.fromkeys((0xFDFA, 0xFDFB), " ")
 """Ligatures that NFKC makes 18 and 8 characters of; without them a text grows by a small factor only."""
@@ -42,34 +40,50 @@ def fold_character(character: str) -> str:
     return lower
 
 
-def cut_mark_runs(text: str) -> str:
-    """`text` with no more than `MAXIMUM_MARKS` combining marks in a row."""
-    kept, run = [], 0
-    for character in text:
-        run = run + 1 if unicodedata.combining(character) else 0
-        if run <= MAXIMUM_MARKS:
-            kept.append(character)
-    return "".join(kept)
+@cache
+def spaced_letters() -> re.Pattern[str]:
+    """Single characters, each set apart: six and more by a space or two, or four and more by the same sign."""
+    spaced = r"[^\W_](?:[ \u3000]{1,2}[^\W_]){5,}"
+    dotted = r"[^\W\d_]([^\w\s]|_)(?:[^\W_]\1){2,}[^\W_]"
+    return re.compile(rf"(?<![^\W_])(?:{spaced}|{dotted})(?!\w)")
 
 
 @cache
-def spaced_letters() -> re.Pattern[str]:
-    """Six or more single characters, each set apart by a space or two."""
-    return re.compile(r"(?<!\S)(?:[^\W_][ \u3000]{1,2}){5,}[^\W_](?!\w)")
+def letter_gap() -> re.Pattern[str]:
+    """What stands between letters that were set apart."""
+    return re.compile(r"[ \u3000]{1,2}|[^\w\s]|_")
 
 
 def join_spaced_letters(text: str) -> str:
     """`text` with letters that stand apart put together again; two spaces part words."""
 
     def joined(match: re.Match[str]) -> str:
-        return re.sub(r"[ \u3000]{1,2}", lambda gap: " " if len(gap[0]) > 1 else "", match[0])
+        return letter_gap().sub(lambda found: " " if len(found[0]) > 1 else "", match[0])
 
     return spaced_letters().sub(joined, text)
+
+
+@cache
+def loose_letters() -> re.Pattern[str]:
+    """A Korean syllable typed as separate compatibility letters; a run of consonants alone is laughter."""
+    return re.compile("([ㄱ-ㅎ])([ㅏ-ㅣ])(?:([ㄱ-ㅎ])(?![ㅏ-ㅣ]))?")
+
+
+FINALS = dict(
+    zip("ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ", map(chr, range(0x11A8, 0x11C3)), strict=True)
+)
+
+
+def compose_letters(text: str) -> str:
+    """`text` with Korean letters that were typed one by one as syllables."""
+    # NFKC makes a leading consonant of every loose one; the last of a syllable is told here.
+    return loose_letters().sub(lambda found: found[1] + found[2] + FINALS.get(found[3] or "", found[3] or ""), text)
 
 
 def fold(text: str) -> str:
     """The form of `text` that patterns are matched against. Linear in its length; never raises."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", cut_mark_runs(text.translate(EXPANDING)))
+        text = compose_letters(cut_mark_runs(text.translate(EXPANDING)))
+        text = unicodedata.normalize("NFKC", text)
         text = "".join(map(fold_character, text))
     return join_spaced_letters(text.lower())

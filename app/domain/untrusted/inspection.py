@@ -14,28 +14,43 @@ from app.domain.untrusted.concealment import hides_text
 from app.domain.untrusted.findings import Finding, Kind, finding
 from app.domain.untrusted.folding import fold
 from app.domain.untrusted.markup import breaks_out, imitates_roles
-from app.domain.untrusted.payloads import holds_code, payloads
-from app.domain.untrusted.requests import find_requests
-from app.domain.untrusted.verdicts import forges_verdict
+from app.domain.untrusted.naming import name_passage
+from app.domain.untrusted.payloads import payloads
+from app.domain.untrusted.verdicts import forges_verdict, inverts_scale
+from app.domain.untrusted.wording import suspicious_passage
 
 CODE = "suspected-injection"
 MOST_RECENT = 4096
+BACKWARDS = 4.0
+"""What a text must score that is read from its end: ordinary words turned around look odd, and odd is suspicious."""
+
 WORDS = (
     "満点|最高|評価|採点|自然さ|関連性|無視|만점|점수|점을|평가|채점|자연스러움|관련성|무시"
     "|score|marks|rating|aspect|criteri|ignore|naturalness|relevance|rubric"
 )
 
 
-def read_plainly(folded: str, aspects: Sequence[str]) -> set[Kind]:
-    """What a folded text says outright: requests, verdicts and markup."""
-    kinds = find_requests(folded)
+Found = dict[Kind, tuple[str, ...]]
+"""What is suspected, and by what it was told: names of what the text speaks of, or none."""
+
+
+def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Found:
+    """What a folded text says outright: words for the judge that score `above`, verdicts and markup."""
+    found: Found = {}
+    passage = suspicious_passage(folded, above)
+    if passage is not None:
+        kind, seen = name_passage(passage)
+        found[kind] = seen
     if forges_verdict(folded, aspects):
-        kinds.add(Kind.FORGED_VERDICT)
-    if imitates_roles(folded, suspicious=bool(kinds)):
-        kinds.add(Kind.ROLE_MARKUP)
-    if breaks_out(folded, suspicious=bool(kinds)):
-        kinds.add(Kind.BOUNDARY_BREAKOUT)
-    return kinds
+        found[Kind.FORGED_VERDICT] = ()
+    if inverts_scale(folded):
+        found[Kind.SCALE_REDEFINITION] = ("a redefined scale",)
+    suspicious = bool(found)
+    if imitates_roles(folded, suspicious=suspicious):
+        found[Kind.ROLE_MARKUP] = ()
+    if breaks_out(folded, suspicious=suspicious):
+        found[Kind.BOUNDARY_BREAKOUT] = ()
+    return found
 
 
 @cache
@@ -45,22 +60,22 @@ def backward_words() -> re.Pattern[str]:
 
 
 def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
-    """Whether a folded text makes a request or forges a verdict when read from its end."""
+    """Whether a folded text speaks to its judge or forges a verdict when read from its end."""
     if not backward_words().search(folded):
         return False
     backwards = folded[::-1]
-    return bool(find_requests(backwards)) or forges_verdict(backwards, aspects)
+    return suspicious_passage(backwards, BACKWARDS) is not None or forges_verdict(backwards, aspects)
 
 
-class Recent(OrderedDict[bytes, tuple[Kind, ...]]):
+class Recent(OrderedDict[bytes, tuple[Finding, ...]]):
     """What the last texts raised, by their digests: contexts and speakers come again and again, and no text is kept.
 
     For threads as well: each step is atomic, and what two of them do at once is at worst done twice.
     """
 
-    def remember(self, key: bytes, kinds: tuple[Kind, ...]) -> None:
+    def remember(self, key: bytes, findings: tuple[Finding, ...]) -> None:
         """Keeps it, for as long as it is among the last."""
-        self[key] = kinds
+        self[key] = findings
         while len(self) > MOST_RECENT:
             self.popitem(last=False)
 
@@ -71,15 +86,15 @@ def recent() -> Recent:
     return Recent()
 
 
-def recall_kinds(text: str, aspects: tuple[str, ...]) -> tuple[Kind, ...]:
-    """The kinds suspected of `text`, in their order; looked for once in a while only."""
+def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
+    """The suspicions that `text` raises, in the order of `Kind`; looked for once in a while only."""
     hashed = begin_key(aspects).copy()
     hashed.update(text.encode("utf-8", "surrogatepass"))
     key = hashed.digest()
     known = recent().get(key)
     if known is None:
         found = find_kinds(text, fold_names(aspects))
-        known = tuple(kind for kind in Kind if kind in found)
+        known = tuple(finding(kind, found[kind]) for kind in Kind if kind in found)
         recent().remember(key, known)
     return known
 
@@ -98,20 +113,20 @@ def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(fold(aspect) for aspect in aspects if aspect)
 
 
-def find_kinds(text: str, aspects: Sequence[str]) -> set[Kind]:
-    """Every kind suspected of `text`: as it stands, backwards, and in what it carries encoded."""
+def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
+    """Every kind suspected of `text`: as it stands, backwards, and in what it carries encoded.
+
+    `above`: what words for the judge must score; less than 0 finds more of them.
+    """
     folded = fold(text)
-    kinds = read_plainly(folded, aspects)
-    # Talk of codes and of following a manual is ordinary where no code is at hand.
-    if not holds_code(text):
-        kinds.discard(Kind.ENCODED_PAYLOAD)
+    found = read_plainly(folded, aspects, above)
     if hides_text(text):
-        kinds.add(Kind.HIDDEN_TEXT)
-    if not kinds and reads_backwards(folded, aspects):
-        kinds.add(Kind.REVERSED_TEXT)
+        found[Kind.HIDDEN_TEXT] = ()
+    if reads_backwards(folded, aspects):
+        found[Kind.REVERSED_TEXT] = ()
     if any(read_plainly(fold(payload), aspects) for payload in payloads(text)):
-        kinds.add(Kind.ENCODED_PAYLOAD)
-    return kinds
+        found[Kind.ENCODED_PAYLOAD] = ()
+    return found
 
 
 def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
@@ -120,7 +135,7 @@ def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
     `aspects` are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string,
     never raises, and takes time linear in its length.
     """
-    return [finding(kind) for kind in recall_kinds(text, tuple(aspects))]
+    return list(recall_findings(text, tuple(aspects)))
 
 
 def inspect_dialogue(
@@ -163,13 +178,13 @@ def inspect_parts(
 ) -> list[Warned]:
     """The warnings of one dialogue; texts in `known` are passed over, and equal texts are read once."""
     names = tuple(aspects)
-    findings: dict[str, tuple[Kind, ...]] = {}
+    findings: dict[str, tuple[Finding, ...]] = {}
     warned: list[Warned] = []
     for where, text in texts_of(dialogue).items():
         if known is not None and text in known:
             continue
         if text not in findings:
             checkpoint()
-            findings[text] = recall_kinds(text, names)
-        warned += [Warned(code=CODE, where=prefix + where, detail=finding(kind).detail) for kind in findings[text]]
+            findings[text] = recall_findings(text, names)
+        warned += [Warned(code=CODE, where=prefix + where, detail=found.detail) for found in findings[text]]
     return warned

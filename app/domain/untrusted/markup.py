@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from app.domain.untrusted.ideas import idea
-
 PARTS = (
     r"(?:candidate|response|reply|answer|dialogue|dialog|context|conversation|user_?input|untrusted|data|text"
     r"|content|input"
@@ -51,12 +49,12 @@ def pattern(name: str) -> re.Pattern[str]:
 
 
 def imitates_roles(folded: str, *, suspicious: bool) -> bool:
-    """Whether a folded text uses a chat template's markup. `suspicious`: it also speaks of a score to be given."""
+    """Whether a folded text uses a chat template's markup. `suspicious`: it also speaks to a judge."""
     if pattern("turn").search(folded) or pattern("inst").search(folded) or goes_on_with_message(folded):
         return True
     headings = sum(1 for _ in pattern("heading").finditer(folded))
     speakers = sum(1 for _ in pattern("speaker").finditer(folded))
-    if headings > 1 or (speakers > 1 and (idea("rating").search(folded) or idea("value").search(folded))):
+    if headings > 1:
         return True
     return suspicious and bool(headings or speakers or pattern("object").search(folded))
 
@@ -85,7 +83,7 @@ def leaves_string(folded: str) -> bool:
 
 
 def breaks_out(folded: str, *, suspicious: bool) -> bool:
-    """Whether a folded text steps out of its boundary. `suspicious`: it also speaks of a score to be given."""
+    """Whether a folded text steps out of its boundary. `suspicious`: it also speaks to a judge."""
     if closes_unopened(folded) or leaves_string(folded) or pattern("end mark").search(folded):
         return True
     if not suspicious:

@@ -14,11 +14,14 @@ from typing import NamedTuple
 
 from app.domain.untrusted.concealment import hidden_spans
 from app.domain.untrusted.folding import fold
-from app.domain.untrusted.inspection import find_kinds, fold_names, read_plainly, recall_kinds
+from app.domain.untrusted.inspection import find_kinds, fold_names, read_plainly, recall_findings
 from app.domain.untrusted.payloads import located_payloads
 
 NOTHING_LEFT = "…"
 """What stands where all of a text is left out: a judge needs something to rate."""
+
+MASKED = -2.0
+"""What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it."""
 
 MOST_SENTENCES = 256
 """Parts that a text is cut into at most; a text of more has its sentences taken together."""
@@ -88,12 +91,12 @@ def find_spans(text: str, *, aspects: Sequence[str] = (), budget: Budget | None 
     """
     shared = budget or Budget()
     shared.checkpoint()
-    if not recall_kinds(text, tuple(aspects)):
+    if not recall_findings(text, tuple(aspects)):
         return ()
     folded = fold_names(tuple(aspects))
 
     def suspicious(part: str) -> bool:
-        return bool(find_kinds(part, folded))
+        return bool(find_kinds(part, folded, MASKED))
 
     whole = (Span(0, len(text)),)
     try:

@@ -80,11 +80,6 @@ def readable(data: bytes) -> str | None:
     return text if text and printable >= READABLE_SHARE * len(text) else None
 
 
-def holds_code(text: str) -> bool:
-    """Whether `text` holds a run of characters that could be encoded text."""
-    return any(pattern(name).search(text) for name in DECODERS if name != "percent")
-
-
 def payloads(text: str) -> Iterator[str]:
     """The readable texts that `text` holds in encoded form: the longest few of each encoding, each bounded."""
     for decoded, _ in located_payloads(text):

@@ -90,3 +90,22 @@ def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
         return True
     tags = count("tag", folded)
     return tags >= MINIMUM_PAIRS or bool(pattern("container").search(folded) and (values or tags))
+
+
+@cache
+def inversion() -> re.Pattern[str]:
+    """A sentence that calls a low level good and a high level bad, in either order."""
+    copula = r"(?:点|점)?['\"」]?(?:が|は|=|:|이|가|은|는| is| means| stands for)[ 「\"'が]*(?:the |very |가장 |제일 |매우 |最も|もっとも|一番|いちばん)?"
+    good = r"(?:最高|最良|最優|最上|良|よ|優|満足|좋|우수|최고|최상|best|highest|excellent|perfect|superb|good|top)"
+    bad = r"(?:最低|最悪|最下|悪|劣|不満|나쁘|나쁜|최저|최하|최악|떨어|worst|lowest|poor|bad|dreadful|terrible|bottom)"
+    low, high = rf"(?<![0-9.])[01]{copula}{good}", rf"(?<![0-9.])(?:[2-9]|10){copula}{bad}"
+    of_ratings = r"(?:評価|採点|평가|채점|\b(?:evaluat|grad|scor|rat)\w{0,6})[^。.\n]{0,24}"
+    less = r"(?:(?:点数?|数字|数値|スコア)[がは]?(?:低い|小さい)ほど|(?:점수|숫자)[가는]? ?(?:낮|작)을수록"
+    less += r"|\blower (?:scores?|numbers?))"
+    better = r"[^。.\n]{0,12}(?:良|よ|優|高|上|좋|우수|높|better|best|superior)"
+    return re.compile(rf"{low}[^。\n]{{0,24}}{high}|{high}[^。\n]{{0,24}}{low}|{of_ratings}{less}{better}")
+
+
+def inverts_scale(folded: str) -> bool:
+    """Whether a folded text says that a low rating is the better one."""
+    return inversion().search(folded) is not None

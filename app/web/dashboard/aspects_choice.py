@@ -30,11 +30,12 @@ def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final
     those chosen at first: alone it has nothing to be told from."""
     by_rubric: dict[str, list[Batch]] = {}
     for run in runs:
-        by_rubric.setdefault(run.rubric, []).append(run)
+        by_rubric.setdefault(run.rubric_name, []).append(run)
     if not by_rubric:
         return None
-    wanted = next((run.rubric for run in runs if run.id in asked), None)
-    name = rubric if rubric in by_rubric else wanted or max(by_rubric, key=lambda each: count_systems(by_rubric[each]))
+    named_so = next((name for name in by_rubric if rubric in (name, name.partition("@")[0])), None)
+    wanted = next((run.rubric_name for run in runs if run.id in asked), None)
+    name = named_so or wanted or max(by_rubric, key=lambda each: count_systems(by_rubric[each]))
     mine = by_rubric[name]
     named = [run for run in mine if run.id in asked]
     if not named or (len(named) == 1 and not is_final):

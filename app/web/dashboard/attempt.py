@@ -29,7 +29,7 @@ from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.session import Project, WritableProject
 from app.web.evaluations import Serving
 from app.web.limits import count_request, evaluating, require_price
-from app.web.problems import STATUSES, clip, faults_of, headers_of
+from app.web.problems import clip, faults_of, headers_of, status_of
 
 logger = logging.getLogger("saiten.web")
 
@@ -104,7 +104,7 @@ def show(
 
 def show_error(request: Request, service: Service, draft: Draft, error: SaitenError) -> Response:
     """The form with what is wrong at its fields; what others did wrong stands above it."""
-    status = STATUSES[type(error)]
+    status = status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     found = faults_of(error)

@@ -14,6 +14,7 @@ from app.domain.errors import SignatureMismatch, UnknownAspect
 from app.domain.rubric import Rubric
 from app.meta.computations import Pending
 from app.meta.examination import Examination
+from app.meta.reliabilities import asked_of, attach_states
 from app.web.dashboard.compare_dialogues import Reader
 from app.web.dashboard.compare_gate import list_reasons
 from app.web.dashboard.compare_view import (
@@ -27,7 +28,7 @@ from app.web.dashboard.compare_view import (
 from app.web.dashboard.examining import examine, find_obstacle
 from app.web.dashboard.page import PageRoute, render
 from app.web.dashboard.painting import is_missing, paint
-from app.web.dashboard.run_values import build_of, find_predecessors, find_rubric, judges_of, system_of
+from app.web.dashboard.run_values import build_of, find_predecessors, find_rubric, judges_of, signatures_of, system_of
 from app.web.dashboard.session import Project
 from app.web.dashboard.speech import Speech, speech_of
 from app.web.dashboard.texts import query
@@ -111,7 +112,7 @@ async def gather(
     service: Service, project: str, speech: Speech, asked: Asked, both: tuple[Batch, Batch]
 ) -> dict[str, Any]:
     """The state of the page, and what it takes to show it."""
-    rubric = find_rubric(service, both[1].rubric)
+    rubric = find_rubric(service, both[1].rubric_name)
     obstacle = find_obstacle(service, both)
     if obstacle is not None or rubric is None:
         return obstacle or {"state": "gone"}
@@ -144,13 +145,15 @@ async def make_report(
     """Everything that the comparison shows."""
     names = name_measures(rubric, speech)
     tables = make_tables(found.comparison, rubric, speech)
+    lines = {line for batch in both for line in signatures_of(batch)}
+    gate = attach_states(found.gate, await service.reliabilities.states(project, lines, asked_of(found.gate)))
     chart = await paint(service, speech, build_chart(tables.aspects, shorten(*both), speech))
     reader = Reader(service.browser, project, (both[0].id, both[1].id), names)
     measures = [*tables.aspects, *tables.composites, *tables.blended]
     return {
-        "comparison": found.comparison,
-        "gate": found.gate,
-        "reasons": list_reasons(found.gate, names, speech),
+        "comparison": gate.comparison,
+        "gate": gate,
+        "reasons": list_reasons(gate, names, speech),
         "tables": tables,
         "worse": list_names(tables.aspects, "worse", speech),
         "better": list_names(tables.aspects, "better", speech),

@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.domain.comparison import GateReason, GateReport, GateVerdict, Measure
+from app.domain.reliability import State
 from app.web.dashboard.speech import Speech
 
 
 @dataclass(frozen=True)
 class ReasonView:
-    """One reason. `text` is empty where there are no words for it yet but the interface's own English `detail`."""
+    """One reason. `text` is empty where there are no words for it yet but the interface's own English `detail`;
+    `state` is whether the judge follows people on the measure, None where no measure is meant."""
 
     verdict: GateVerdict
     measure: str | None
     text: str
     detail: str
+    state: State | None = None
 
 
 def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> list[ReasonView]:
@@ -27,6 +30,7 @@ def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> 
             names.get(reason.aspect, reason.aspect) if reason.aspect else None,
             tell(reason, gate, speech),
             reason.detail,
+            gate.reliability.get(reason.aspect) if reason.aspect else None,
         )
         for reason in gate.reasons
     ]
@@ -87,6 +91,11 @@ def tell_held(measure: Measure, speech: Speech) -> str:
 def tell_lack(measure: Measure, speech: Speech) -> str:
     """That the data cannot tell, and what they could."""
     _ = speech.say
+    if measure.p is None:
+        return _(
+            "cannot be tested: %(count)s dialogues or items without one are too few, six are needed",
+            count=speech.formats.count(measure.clusters),
+        )
     if measure.smallest_detectable is None:
         return _("has too few values to show a drop")
     return _(

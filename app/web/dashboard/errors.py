@@ -11,7 +11,7 @@ from app.domain.errors import SaitenError
 from app.web.dashboard.page import here, redirect, render
 from app.web.dashboard.session import LoginNeeded, own_address
 from app.web.dashboard.texts import mark, query
-from app.web.problems import STATUSES, Refused, clip, faults_of, headers_of
+from app.web.problems import Refused, clip, faults_of, headers_of, status_of
 
 logger = logging.getLogger("saiten.web")
 
@@ -44,7 +44,7 @@ def show_error(request: Request, error: SaitenError) -> Response:
     if isinstance(error, LoginNeeded):
         address = own_address(error.address)
         return redirect(query("/login", next=None if address == "/" else address))
-    status = error.status if isinstance(error, Refused) else STATUSES[type(error)]
+    status = error.status if isinstance(error, Refused) else status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     faults = [(clip(where), clip(what)) for where, what in faults_of(error)[:20] if where]

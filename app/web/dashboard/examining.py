@@ -22,7 +22,7 @@ def find_obstacle(service: Service, both: Both) -> dict[str, Any] | None:
     if baseline.id == candidate.id:
         return {"state": "same"}
     if baseline.rubric != candidate.rubric:
-        return {"state": "rubrics", "rubrics": [find_rubric(service, batch.rubric) for batch in both]}
+        return {"state": "rubrics", "rubrics": [find_rubric(service, batch.rubric_name) for batch in both]}
     open_ones = [batch for batch in both if batch.status not in ENDED]
     if open_ones:
         return {"state": "open", "waiting": open_ones}
@@ -55,4 +55,13 @@ async def examine(
 def state_of(batch: Batch) -> tuple[object, ...]:
     """What changes whenever the run's results do."""
     counts = batch.counts
-    return (batch.id, batch.status, batch.finished_at, counts.total, counts.scored, counts.partial, counts.failed)
+    return (
+        batch.id,
+        batch.status,
+        batch.finished_at,
+        counts.total,
+        counts.scored,
+        counts.partial,
+        counts.failed,
+        counts.expired,
+    )

@@ -12,6 +12,7 @@ from app.domain.batch import Batch, Candidate, ItemResult
 from app.domain.errors import NotFound
 from app.domain.evaluation import Evaluation, Record
 from app.domain.redaction import kind_of_text
+from app.domain.rubric import name_version
 from app.web.dashboard.item_integrity import view_integrity
 from app.web.dashboard.item_order import Place, find_place
 from app.web.dashboard.item_query import read_listing, read_number
@@ -55,7 +56,7 @@ async def show_item(
     back = address_of(batch_id, place.listing, place.at // ROWS + 1) + f"#at-{position}"
     more = {"batch": batch, "place": place, "entry": found.entry, "failure": result.failure, "back": back}
     return await show(
-        request, service, project, record, candidate=found.candidate, rubric=batch.rubric, ratings=ratings, **more
+        request, service, project, record, candidate=found.candidate, rubric=batch.rubric_name, ratings=ratings, **more
     )
 
 
@@ -72,13 +73,20 @@ async def show_evaluation(request: Request, service: Serving, project: Project, 
     ratings = await find_ratings(service.meta, project, Rated(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
     return await show(
-        request, service, project, record, candidate=candidate, rubric=asked.rubric, ratings=ratings, **none
+        request,
+        service,
+        project,
+        record,
+        candidate=candidate,
+        rubric=name_of(record.evaluation),
+        ratings=ratings,
+        **none,
     )
 
 
 async def locate(request: Request, service: Service, project: str, batch: Batch, position: int) -> Place | None:
     """The result in the list that the address names; None where there is none yet."""
-    rubric = find_rubric(service, batch.rubric)
+    rubric = find_rubric(service, batch.rubric_name)
     measures = await service.browser.measures(project, batch.id)
     return await find_place(
         service.browser,
@@ -144,11 +152,16 @@ async def show(
     )
 
 
+def name_of(evaluation: Evaluation) -> str:
+    """The rubric by which it was made, with its version."""
+    return name_version(evaluation.rubric.id, evaluation.rubric.version)
+
+
 def describe(evaluation: Evaluation | None, service: Service) -> dict[str, Any]:
     """The ratings' part of the page."""
     if evaluation is None:
         return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None}
-    rubric = current(evaluation, find_rubric(service, evaluation.rubric.id))
+    rubric = current(evaluation, find_rubric(service, name_of(evaluation)))
     return {
         "aspects": list_aspects(evaluation, rubric),
         "composites": list_composites(evaluation, rubric),

@@ -15,11 +15,13 @@ RATINGS_PAGE = 1000
 
 @dataclass
 class RaterView:
-    """One rater's ratings by aspect, the later one of an aspect where there are two, and comments."""
+    """One rater's ratings by aspect, the later one of an aspect where there are two, and comments. `simulated` where no
+    person gave the last of them."""
 
     rater: str
     ratings: dict[str, float] = field(default_factory=dict)
     comments: list[str] = field(default_factory=list)
+    simulated: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def by_rater(ratings: Sequence[StoredRating]) -> Iterator[RaterView]:
     for rating in ratings:
         view = views.setdefault(rating.rater, RaterView(rating.rater))
         view.ratings.update(rating.ratings)
+        view.simulated = rating.simulated
         if rating.comment:
             view.comments.append(rating.comment)
     yield from views.values()

@@ -79,7 +79,7 @@ class Opened:
 async def show_items(request: Request, service: Serving, project: Project, batch_id: str) -> Response:
     """A page of the list."""
     batch = await service.desk.find(project, batch_id)
-    rubric = find_rubric(service, batch.rubric)
+    rubric = find_rubric(service, batch.rubric_name)
     run = Opened(service.browser, project, batch, rubric)
     measures = await service.browser.measures(project, batch_id)
     listing, columns = read_listing(request.query_params, measures, rubric), list_columns(measures, rubric)

@@ -173,7 +173,7 @@ async def show_one(
         round=found,
         progress=told,
         batch=batch,
-        rubric=find_rubric(service, batch.rubric) if batch else None,
+        rubric=find_rubric(service, batch.rubric_name) if batch else None,
         rater=rater,
         failed=failed,
         most_ratings=MOST_RATINGS,

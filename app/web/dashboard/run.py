@@ -46,7 +46,7 @@ router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRout
 async def show_run(request: Request, service: Serving, project: Project, run_id: str) -> Response:
     """The run as it is now."""
     batch = await service.desk.find(project, run_id)
-    rubric = find_rubric(service, batch.rubric)
+    rubric = find_rubric(service, batch.rubric_name)
     figures = await gather_figures(request, service, project, batch, rubric) if rubric else None
     befores = await find_predecessors(service.desk, project, [batch])
     return render(

@@ -13,6 +13,7 @@ from app.bootstrap import Service
 from app.charts.histogram import HistogramLabels, Level, build_histogram
 from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
 from app.domain.batch import Batch
+from app.domain.signature import read_comparable
 from app.domain.summary import Summary
 from app.web.dashboard.painting import paint
 from app.web.dashboard.run_values import build_of, signatures_of, system_of
@@ -117,7 +118,8 @@ async def find_trend(
 
 def are_alike(one: Batch, other: Batch) -> bool:
     """Whether the results of both were made in one way."""
-    return set(signatures_of(one)) == set(signatures_of(other))
+    mine, theirs = ([read_comparable(each) for each in signatures_of(batch)] for batch in (one, other))
+    return all(each in theirs for each in mine) and all(each in mine for each in theirs)
 
 
 def label_run(speech: Speech, batch: Batch) -> str:

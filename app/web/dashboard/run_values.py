@@ -66,7 +66,7 @@ def build_of(batch: Batch) -> str | None:
 
 def line_of(batch: Batch) -> Line | None:
     """Which runs it follows; None for a run without a name."""
-    return None if batch.name is None else Line(batch.name, system_of(batch), batch.rubric)
+    return None if batch.name is None else Line(batch.name, system_of(batch), batch.rubric_name)
 
 
 def signatures_of(batch: Batch) -> tuple[str, ...]:
@@ -96,16 +96,17 @@ def mean_of(summary: Summary | None, aspect: str) -> float | None:
     return found.mean if found else None
 
 
-def find_rubric(service: Service, rubric_id: str) -> Rubric | None:
-    """The rubric; None where it is not installed any more."""
+def find_rubric(service: Service, name: str) -> Rubric | None:
+    """The rubric in that version, in its newest where that one is gone; None where it is not installed any more."""
     try:
-        return service.instruments.rubrics.get(rubric_id)
+        return service.instruments.rubrics.nearest(name)
     except UnknownRubric:
         return None
 
 
 async def find_predecessors(desk: BatchDesk, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
-    """By id the completed run before each of these (newest first): of the same name, system and rubric."""
+    """By id the completed run before each of these (newest first): of the same name, system and version of the
+    rubric."""
     lines: dict[Line, list[Batch]] = {}
     for batch in batches:
         line = line_of(batch)
@@ -129,7 +130,7 @@ async def list_before(desk: BatchDesk, project: str, batch: Batch, limit: int) -
     line, system = line_of(batch), system_of(batch)
     wanted = BatchFilter(
         name=batch.name,
-        rubric=batch.rubric,
+        rubric=batch.rubric_name,
         status="completed",
         metadata={} if system is None else {SYSTEM: system},
     )

@@ -48,6 +48,7 @@ PIECES: Mapping[str, str] = {
     "dropped": mark("parameters that the endpoint refused"),
     "samples": mark("ratings asked for per response"),
     "expected": mark("whether expected ratings were computed from token probabilities"),
+    "screen": mark("whether the judge was asked if a text addresses it"),
     "path": mark("language that was judged: the source, English, or both"),
     "translator": mark("translator of the English path"),
     "encoder": mark("encoder of the similarity to the context"),

@@ -26,7 +26,6 @@ from app.web.dashboard.run_values import (
     find_predecessors,
     find_rubric,
     judges_of,
-    line_of,
     mean_of,
     system_of,
 )
@@ -87,7 +86,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class RunGroup:
-    """The runs of one rubric; `rubric` is None for one that is not installed any more."""
+    """The runs of one rubric, `id` with its version; `rubric` is None for one that is not installed any more."""
 
     id: str
     rubric: Rubric | None
@@ -111,7 +110,7 @@ async def show_runs(request: Request, service: Serving, project: Project) -> Res
         asked=asked,
         groups=group(service, rows),
         count=len(rows),
-        glances=await glance(service, project, speech_of(request), newest(rows)) if after is None else (),
+        glances=await glance(service, project, speech_of(request), asked.filter()) if after is None else (),
         picked=picked,
         shown={row.batch.id for row in rows},
         systems=sorted({row.system for row in rows if row.system}),
@@ -156,7 +155,7 @@ async def make_rows(service: Service, project: str, batches: Sequence[Batch]) ->
 
 def make_row(service: Service, batch: Batch, summaries: Mapping[str, Summary], befores: Mapping[str, Batch]) -> RunRow:
     """One run."""
-    summary, rubric = summaries.get(batch.id), find_rubric(service, batch.rubric)
+    summary, rubric = summaries.get(batch.id), find_rubric(service, batch.rubric_name)
     return RunRow(
         batch=batch,
         summary=summary,
@@ -169,22 +168,13 @@ def make_row(service: Service, batch: Batch, summaries: Mapping[str, Summary], b
 
 
 def group(service: Service, rows: Sequence[RunRow]) -> list[RunGroup]:
-    """The runs by rubric, that of the newest run first: within a group all have the same aspects."""
+    """The runs by rubric and version, that of the newest run first: within a group all have the same aspects."""
     by_rubric: dict[str, list[RunRow]] = {}
     for row in rows:
-        by_rubric.setdefault(row.batch.rubric, []).append(row)
+        by_rubric.setdefault(row.batch.rubric_name, []).append(row)
     groups = []
-    for rubric_id, members in by_rubric.items():
-        rubric = find_rubric(service, rubric_id)
+    for name, members in by_rubric.items():
+        rubric = find_rubric(service, name)
         columns = columns_of(rubric) if rubric else ()
-        groups.append(RunGroup(rubric_id, rubric, columns, tuple(members)))
+        groups.append(RunGroup(name, rubric, columns, tuple(members)))
     return groups
-
-
-def newest(rows: Sequence[RunRow]) -> list[tuple[Batch, Batch]]:
-    """Of each name and system the newest completed run, where there is one before it, with that."""
-    found: dict[object, RunRow] = {}
-    for row in rows:
-        if row.batch.status == "completed" and row.batch.name is not None:
-            found.setdefault(line_of(row.batch), row)
-    return [(row.batch, row.before) for row in found.values() if row.before is not None]

@@ -1,4 +1,4 @@
-"""Who looks: by the key in a cookie that no script can read, or by the API's own header."""
+"""Who looks: by a session in a cookie that no script can read, or by the API's own header."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from app.web.admission import SESSION_COOKIE, Admission, token_of
+from app.web.admission import SESSION_COOKIE, Admission, cookie_of, credential_of
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.language import COOKIE as LANGUAGE_COOKIE
 from app.web.dashboard.language import LANGUAGES
@@ -16,6 +16,9 @@ from app.web.evaluations import Serving
 from app.web.problems import Refused
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+FORMER_COOKIE = "saiten_key"
+"""What held the key itself before there were sessions: removed wherever it is left."""
 
 WEEK_SECONDS = 7 * 86_400
 YEAR_SECONDS = 365 * 86_400
@@ -34,9 +37,8 @@ async def enter(request: Request) -> None:
     """Lets the visitor in, or raises LoginNeeded or Refused. Sets `project` and `scope` of the request's state."""
     prepare(request)
     admission: Admission = request.app.state.admission
-    token = token_of(request)
     try:
-        admitted = await admission.admit(request, token)
+        admitted = await admission.admit(request, credential_of(request))
     except Refused as error:
         if error.status != 401:
             raise
@@ -89,22 +91,28 @@ async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A0
 
 @router.post("/login")
 async def log_in(request: Request, service: Serving) -> Response:
-    """Keeps the key in a cookie where it is good."""
+    """Opens a session where the key is good. The cookie holds the session's token, never the key."""
     form = await read_form(request)
     key, address = form.get("key"), own_address(form.get("next", "/"))
-    if not key.isascii() or await service.keyring.find(key) is None:
+    token = await service.keyring.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
+    if token is None:
         return render(request, "login.html", 401, next=address, failed=True)
     response = redirect(address)
-    keep(request, response, SESSION_COOKIE, key, WEEK_SECONDS)
+    keep(request, response, SESSION_COOKIE, token, WEEK_SECONDS)
+    response.delete_cookie(FORMER_COOKIE, httponly=True, samesite="lax")
     return response
 
 
 @router.post("/logout")
-async def log_out(request: Request) -> Response:
-    """Forgets the key."""
+async def log_out(request: Request, service: Serving) -> Response:
+    """Closes the session: a copy of its cookie is of no use any more."""
     await read_form(request)
+    shown = cookie_of(request)
+    if shown is not None:
+        await service.keyring.close_session(shown.text)
     response = redirect("/login")
-    response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax")
+    for name in (SESSION_COOKIE, FORMER_COOKIE):
+        response.delete_cookie(name, httponly=True, samesite="lax")
     return response
 
 

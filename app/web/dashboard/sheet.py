@@ -28,8 +28,7 @@ from app.web.evaluations import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-MOST_KEYS = 9
-"""Levels that have a digit key."""
+DIGITS = range(10)
 
 COMMENT_CHARACTERS = 2000
 LAST_SHOWN = 8
@@ -38,7 +37,7 @@ LAST_SHOWN = 8
 
 @dataclass(frozen=True)
 class LevelChoice:
-    """A level to choose; `key` is the digit that chooses it, None beyond the ninth."""
+    """A level to choose; `key` is the digit that chooses it, None where there is none."""
 
     level: Level
     key: int | None
@@ -182,10 +181,13 @@ def show(request: Request, place: Place, sheet: Sheet, entered: Entered) -> Resp
 
 
 def make_choice(aspect: Aspect, entered: Entered) -> AspectChoice:
-    """An aspect with what is chosen."""
+    """An aspect with what is chosen. A level's key is its own number; on a scale with levels below 0 or above 9, its
+    place counted from 1, the lowest level first."""
+    own = all(level.value in DIGITS for level in aspect.levels)
+    keys = [level.value if own else place for place, level in enumerate(aspect.levels, start=1)]
     levels = tuple(
-        LevelChoice(level, number if number <= MOST_KEYS else None, entered.ratings.get(aspect.id) == level.value)
-        for number, level in enumerate(aspect.levels, start=1)
+        LevelChoice(level, key if key in DIGITS else None, entered.ratings.get(aspect.id) == level.value)
+        for key, level in zip(keys, aspect.levels, strict=True)
     )
     return AspectChoice(aspect, levels, pointer(("ratings", aspect.id)) in entered.faults)
 

@@ -70,6 +70,11 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "pass": mark("pass"),
         "fail": mark("fail"),
     },
+    "reliability": {
+        "validated": mark("follows people"),
+        "not-shown": mark("not shown to follow people"),
+        "unknown": mark("not held against people"),
+    },
     "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin")},
 }
 """By kind the domain's own names, which stay as they are in addresses and data."""

@@ -69,8 +69,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.worker.autoscaling.enabled (eq .Values.worker.autoscaling.by "keda") (not .Values.worker.autoscaling.keda.prometheusUrl) -}}
 {{- fail "worker.autoscaling.keda.prometheusUrl: KEDA asks Prometheus for the age of the queue; say where it is" -}}
 {{- end -}}
-{{- if and (eq .Values.judge.kind "openai") (not .Values.judge.apiKeySecret.name) -}}
-{{- fail "judge.apiKeySecret.name: judge.kind openai needs a key; name the Secret that holds it" -}}
+{{- $judge := .Values.judge -}}
+{{- if not (or $judge.apiKeySecret.name $judge.baseUrl) -}}
+{{- if eq $judge.kind "openai" -}}
+{{- fail "judge.apiKeySecret.name: judge.kind openai needs a key, or judge.baseUrl for an endpoint without keys; name the Secret that holds it" -}}
+{{- end -}}
+{{- if and $judge.model (ne $judge.kind "lexical") -}}
+{{- fail "judge.model: needs a key or an endpoint; name the Secret in judge.apiKeySecret.name, or set judge.baseUrl" -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.encoder.weights.existingClaim .Values.encoder.weights.hostPath -}}
 {{- fail "encoder.weights: existingClaim or hostPath, not both" -}}
@@ -157,6 +163,7 @@ securityContext:
   "SAITEN_JUDGE" .Values.judge.kind
   "SAITEN_MODEL" .Values.judge.model
   "OPENAI_BASE_URL" .Values.judge.baseUrl
+  "SAITEN_JUDGE_EXTRA" (ternary (toJson .Values.judge.extra) "" (gt (len .Values.judge.extra) 0))
   "DEEPL_SERVER_URL" .Values.translator.serverUrl
   "SAITEN_ENCODER" .Values.encoder.name
   "SAITEN_ENCODER_JA" .Values.encoder.ja

@@ -27,6 +27,7 @@ from app.ports import Outcome
 from tests.support.dict_cache import DictCache, FakeTime
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL, pretend, translations
 from tests.support.fake_telemetry import FakeTelemetry
+from tests.support.waiting import LIMIT_SECONDS
 
 
 def talk(*texts: str) -> Dialogue:
@@ -357,7 +358,7 @@ async def test_a_reply_that_never_ends_is_given_up(desk: Desk) -> None:
 
 async def test_no_more_requests_at_once_than_allowed(desk: Desk) -> None:
     barrier = threading.Barrier(3)
-    desk.server.before_answer = lambda: barrier.wait(30)  # an answer only when three are there
+    desk.server.before_answer = lambda: barrier.wait(LIMIT_SECONDS)  # an answer only when three are there
     three = desk.make(threads=3)
     await asyncio.gather(*[three.translate(talk("雨", f"応答{number}"), "ja") for number in range(12)])
     assert desk.server.most_at_once == 3
@@ -373,7 +374,7 @@ async def test_a_thread_keeps_its_connection(desk: Desk) -> None:
 async def test_a_caller_who_gives_up_neither_stops_the_others_nor_wastes_what_is_paid(desk: Desk) -> None:
     desk.server.script.append(Answer(503))
     gate = threading.Event()
-    desk.server.before_answer = lambda: gate.wait(30)
+    desk.server.before_answer = lambda: gate.wait(LIMIT_SECONDS)
     leaving = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja"))
     await asyncio.sleep(0)
     staying = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja"))

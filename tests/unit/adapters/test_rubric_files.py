@@ -288,6 +288,55 @@ def test_an_id_in_two_folders_names_both_files(folder: Path):
     assert str(second) in caught.value.detail
 
 
+def test_an_older_version_stands_in_a_file_of_its_own_beside_the_newest(folder: Path):
+    older = write(folder, GOOD, "small.v1.yaml")
+    newest = write(folder, changed("version: 1", "version: 2"))
+    assert check_rubric(older) == check_rubric(newest) == []
+    source = RubricFiles([folder])
+    assert (source.get("small").version, source.get("small@1").version) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("beside", "words"),
+    [
+        (None, "(there is none)"),
+        ("version: 1", ", not 1"),
+        ("version: none", "(there is none)"),
+        ("- 1", "(there is none)"),
+    ],
+)
+def test_an_older_version_needs_a_newer_one_beside_it(folder: Path, beside: str | None, words: str):
+    path = write(folder, GOOD, "small.v1.yaml")
+    if beside is not None:
+        write(folder, changed("version: 1", beside) if ":" in beside else beside)
+    (fault,) = check_rubric(path)
+    assert (fault.line, fault.field) == (LINES["version: 1"], "/version")
+    assert (
+        fault.detail == f"is 1, and small.yaml beside it must hold a newer version{' ' if '(' in words else ''}{words}"
+    )
+    with pytest.raises(RubricInvalid):
+        RubricFiles([folder])
+
+
+@pytest.mark.parametrize("name", ["small.v2.yaml", "small@1.yaml", "small.v01.yaml", "v1.yaml"])
+def test_a_file_is_called_as_id_and_version_in_it(folder: Path, name: str):
+    write(folder, changed("version: 1", "version: 3"))
+    (fault,) = check_rubric(write(folder, GOOD, name))
+    assert (fault.line, fault.field) == (LINES["id: small"], "/id")
+    assert "small.yaml" in fault.detail
+    assert "small.v1.yaml, beside a newer version" in fault.detail
+
+
+def test_another_folder_adds_no_version_to_a_rubric(folder: Path):
+    """A score would silently change its meaning."""
+    (folder / "one").mkdir()
+    (folder / "two").mkdir()
+    write(folder / "one", GOOD)
+    write(folder / "two", changed("version: 1", "version: 2"))
+    with pytest.raises(RubricInvalid, match="is taken by"):
+        RubricFiles([folder / "one", folder / "two"])
+
+
 def test_only_visible_yaml_files_of_the_folder_itself_are_read(folder: Path):
     wanted = write(folder, GOOD)
     for name in ("rubric.schema.json", "notes.md", "other.yml", ".hidden.yaml", "small.yaml~", "small.yaml.orig"):

@@ -14,6 +14,11 @@ from tests.support.schema_catalog import Catalog, normalise, read_catalog
 
 
 @pytest.fixture
+def postgres_url(bare_postgres_url: str) -> str:
+    return bare_postgres_url
+
+
+@pytest.fixture
 async def empty(database_url: str) -> AsyncIterator[AsyncEngine]:
     engine = open_engine(database_url)
     yield engine

@@ -21,6 +21,7 @@ from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import NotFound, StoreUnavailable
 from app.domain.human_rating import HumanRating, RatingFilter
 from tests.support.batches import START, make_batch, run_chunk
+from tests.support.waiting import LIMIT_SECONDS
 
 MARKER = "消えるべき人"
 ALL = {"after": -1, "limit": 1000}
@@ -108,7 +109,7 @@ async def postgres(postgres_url: str) -> AsyncIterator[AsyncEngine]:
 
 async def wait_for_a_waiter(engine: AsyncEngine, task: asyncio.Task[Any]) -> None:
     """Until a transaction waits for another's lock."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECONDS):
         while not task.done():
             async with read(engine) as connection:
                 if (await connection.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))).scalar_one():

@@ -29,8 +29,14 @@ from app.browse_ports import ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
 from tests.support.batches import C, claim, fail, finish, make_batch, run_chunk
 from tests.support.records import make_record
+from tests.support.waiting import LIMIT_SECONDS
 
 PROCESSES, ROUNDS = 6, 4
+
+
+@pytest.fixture
+def postgres_url(bare_postgres_url: str) -> str:
+    return bare_postgres_url
 
 
 @pytest.fixture
@@ -116,7 +122,7 @@ def start(barrier, urls: list[str]) -> None:
             await engine.dispose()
 
     for url in urls:
-        barrier.wait(20)
+        barrier.wait(LIMIT_SECONDS)
         asyncio.run(come_up(url))
 
 
@@ -221,3 +227,19 @@ async def store_counts(engine) -> dict[str, int]:
             name: (await connection.exec_driver_sql(f"SELECT count(*) FROM {name}")).scalar_one()
             for name in ("batch_items", "evaluations")
         }
+
+
+async def test_ratings_of_simulated_raters_are_marked_and_stored_badges_cleared(engine) -> None:
+    async with write(engine) as connection:
+        await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0009"))
+        for number, rater in enumerate(("simulated-1", "simulated-12", "simulated-1b", "not-simulated-1", "R1")):
+            row = f"'team', 'k{number}', '{rater}', '{{}}', '2026-11-21 00:00:00'"
+            await connection.exec_driver_sql(
+                f'INSERT INTO human_ratings (project, "key", rater, ratings, created_at) VALUES ({row})'
+            )
+        await connection.exec_driver_sql("INSERT INTO validations VALUES ('team', 'k', '{}', '{}')")
+    await migrate(engine)
+    async with read(engine) as connection:
+        rows = await connection.exec_driver_sql("SELECT rater, simulated FROM human_ratings ORDER BY number")
+        assert {row.rater for row in rows if row.simulated} == {"simulated-1", "simulated-12"}
+        assert (await connection.exec_driver_sql("SELECT * FROM validations")).all() == []

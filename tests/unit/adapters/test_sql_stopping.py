@@ -10,6 +10,7 @@ import pytest
 
 from app.adapters.sql.engine import migrate, open_engine, read
 from app.adapters.sql.store import SQLStore
+from tests.support.waiting import LIMIT_SECONDS
 
 SLOW = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 200000) SELECT max(i) FROM r"
 
@@ -41,7 +42,7 @@ async def test_two_cancellations_leave_nothing_that_never_ends(sqlite_url: str, 
     for task in others:
         task.cancel()
     if others:
-        _, endless = await asyncio.wait(others, timeout=30)
+        _, endless = await asyncio.wait(others, timeout=LIMIT_SECONDS)
         assert endless == set()
     # It answers to the event loop, so it must be heard before that ends.
     await asyncio.to_thread(threads[0].join, 30)

@@ -28,6 +28,7 @@ from app.ports import FlowFigures
 from tests.support.command import saiten, served
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
+from tests.support.waiting import LIMIT_SECONDS
 
 APP = Path(__file__).resolve().parents[3] / "app"
 CONTEXT, RESPONSE = "金魚鉢の水を替えたよ", "それは涼しそうだね"
@@ -281,7 +282,9 @@ async def test_at_debug_the_log_of_a_scored_request_has_no_text_key_or_parameter
     async with FakeOpenAI() as fake:
         judge = {"OPENAI_API_KEY": "sk-goldfish", "OPENAI_BASE_URL": fake.base_url, "OPENAI_LOG": "debug"}
         with served(tmp_path, SAITEN_LOG_LEVEL="debug", **judge) as (url, _):
-            async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=30) as client:
+            async with httpx.AsyncClient(
+                base_url=url, headers=headers, trust_env=False, timeout=LIMIT_SECONDS
+            ) as client:
                 answer = await client.post("/v1/evaluations", json=body)
                 assert answer.status_code == 200, answer.text
                 assert (await client.post("/v1/evaluations", json=body)).headers["idempotent-replayed"] == "true"

@@ -19,6 +19,7 @@ from tests.support.command import ROOT, saiten, served
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.span_receiver import Received, SpanReceiver
+from tests.support.waiting import LIMIT_SECONDS
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 EVALUATE = "POST /v1/evaluations"
@@ -41,7 +42,9 @@ async def test_a_request_is_one_trace_from_the_callers_to_the_judges(tmp_path: P
     async with FakeOpenAI() as fake:
         judge = {"OPENAI_API_KEY": "sk-goldfish", "OPENAI_BASE_URL": fake.base_url}
         with served(tmp_path, **receiver.variables, **judge) as (url, _):
-            async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=30) as client:
+            async with httpx.AsyncClient(
+                base_url=url, headers=headers, trust_env=False, timeout=LIMIT_SECONDS
+            ) as client:
                 answer = await client.post("/v1/evaluations?text=goldfish", json=BODY)
                 assert answer.status_code == 200, answer.text
             receiver.wait_for(EVALUATE)
@@ -80,7 +83,7 @@ def test_an_error_leaves_its_kind_and_nothing_that_it_says(tmp_path: Path, recei
     variables = {**receiver.variables, "OTEL_SERVICE_NAME": "scores"}
     with served(tmp_path, **variables, OPENAI_API_KEY="k", OPENAI_BASE_URL="http://127.0.0.1:9/v1") as (url, _):
         body = {**BODY, "response": TEXT, "rubric": "ja-dialogue"}
-        assert httpx.post(url + "/v1/evaluations", json=body, trust_env=False, timeout=60).status_code == 503
+        assert httpx.post(url + "/v1/evaluations", json=body, trust_env=False, timeout=LIMIT_SECONDS).status_code == 503
     spans = receiver.spans()
     failed = named(spans, "evaluate")
     assert failed.status == 2
@@ -95,7 +98,7 @@ def test_a_collector_that_is_away_delays_no_stop_for_long(tmp_path: Path) -> Non
     with served(tmp_path, **gone) as (url, process):
         assert httpx.get(url + "/v1/info", trust_env=False).status_code == 200
         process.terminate()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=LIMIT_SECONDS) == 0
 
 
 @pytest.mark.parametrize(("chosen", "loaded"), [("off", False), ("otlp", True)])
@@ -111,7 +114,7 @@ def test_without_it_nothing_is_loaded_that_could_record(chosen: str, loaded: boo
         "print(any(name.startswith(recording) for name in sys.modules))\n"
     )
     command = [sys.executable, "-c", look]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True)
     assert done.stdout.strip() == str(loaded)
 
 

@@ -115,3 +115,17 @@ def test_a_named_rater_beside_a_nameless_one_agrees_with_nobody():
 def test_without_ratings_the_report_is_empty():
     report = measure_agreement(observe([{"item": "1", "ratings": {}, "scores": {"natural": 1}}]))
     assert (report.aspects, report.ratings, report.items) == ({}, 0, 1)
+
+
+def test_a_rater_who_rates_at_random_stands_out() -> None:
+    levels = [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
+    junk = [3, 1, 5, 2, 4, 5, 3, 1, 4, 2]
+    observations = observe(
+        {"item": str(item), "rater": rater, "ratings": {"x": column[item]}}
+        for rater, column in (("hanako", levels), ("junk", junk), ("taro", levels))
+        for item in range(10)
+    )
+    by_rater = measure_agreement(observations).aspects["x"].by_rater
+    assert [*by_rater] == ["hanako", "junk", "taro"]
+    assert by_rater["hanako"] == by_rater["taro"] > 0.6
+    assert abs(by_rater["junk"]) < 0.4

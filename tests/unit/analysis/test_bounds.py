@@ -14,12 +14,12 @@ from app.analysis.correlation import TOO_MANY, correlate_aspect
 from app.analysis.formats import read_csv, read_ndjson
 from app.analysis.hierarchy import find_hierarchy
 from app.analysis.hints import MOST_NAME, hint
-from app.analysis.reading import MOST_REFUSED, GivenUp, ObservationReader
+from app.analysis.reading import ObservationReader
 from app.analysis.win_rates import rate_wins
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import InvalidRequest
-from app.domain.lines import InvalidLines
+from app.domain.lines import MOST_REFUSED, InvalidLines
 from app.domain.validation import InvalidDocument, validate
 from app.meta.readers import make_reader
 from tests.support.fake_rubrics import FakeRubrics
@@ -118,7 +118,7 @@ def test_labels_are_held_against_the_scale():
 
 def test_reading_stops_where_so_much_does_not_fit():
     lines = iter([b"1\n"] * 5000)
-    with pytest.raises(GivenUp) as caught:
+    with pytest.raises(InvalidLines) as caught:
         read_ndjson(lines, ObservationReader())
     assert len(list(lines)) == 5000 - MOST_REFUSED
     assert str(caught.value) == "line 1: is not an object (and at least 999 more: the rest was not read)"

@@ -72,3 +72,26 @@ def test_a_mismatch_is_refused_unless_it_is_allowed():
     assert refused.value.pieces == {"weight": ("10", "5")}
     assert "weight differs" in refused.value.detail
     assert check_signatures(signed(LINE), other, allow_mismatch=True) == {"weight": ("10", "5")}
+
+
+def test_another_release_of_saiten_is_no_difference():
+    other = LINE.replace("saiten:1", "saiten:2")
+    assert find_differences(signed(LINE), signed(other)) == {}
+    assert find_differences(signed(LINE, other), signed(LINE, other)) == {}  # a batch over an upgrade
+    assert judge_gate(signed(other), signed(LINE)).comparison is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "advised"),
+    [
+        ("ja-dialogue@1", "ja-dialogue@2", True),
+        ("ja-dialogue@1", "ko-comment@1", False),
+        ("ja-dialogue", "ja-dialogue@2", False),
+        ("ja-dialogue@1", "ja-dialogue@x", False),
+    ],
+)
+def test_two_versions_of_a_rubric_are_told_with_what_to_ask_for(before: str, after: str, advised: bool):
+    one, other = signed(f"saiten:1|rubric:{before}"), signed(f"saiten:1|rubric:{after}")
+    with pytest.raises(SignatureMismatch) as refused:
+        check_signatures(one, other, allow_mismatch=False)
+    assert ('rubric = "ja-dialogue@1"' in refused.value.detail) == advised

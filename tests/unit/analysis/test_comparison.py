@@ -25,36 +25,39 @@ AFTER = [max(1, rating - (choose.random() < 0.4)) for rating in BEFORE]
 STEADY = [choose.randint(1, 3) for _ in range(60)]
 
 
-def test_pairs_are_compared_by_wilcoxon_with_everything_beside_it():
+def test_pairs_are_compared_by_sign_flips_with_everything_beside_it():
     found = compare(make_run("old", {"warmth": BEFORE}), make_run("new", {"warmth": AFTER}))
     warmth = found.aspects["warmth"]
     differences = np.array(AFTER) - np.array(BEFORE)
     changed = differences[differences != 0]
+    error = differences.std(ddof=1) / math.sqrt(60)
     assert (found.baseline, found.candidate, found.pairing.test) == ("old", "new", "paired")
-    assert (warmth.test, warmth.n, warmth.n_baseline, warmth.n_candidate) == ("wilcoxon", 60, 60, 60)
+    assert (warmth.test, warmth.n, warmth.n_baseline, warmth.n_candidate) == ("sign-flip", 60, 60, 60)
     assert warmth.difference == pytest.approx(differences.mean())
-    assert warmth.p == pytest.approx(stats.wilcoxon(changed).pvalue)
-    assert warmth.p_adjusted == warmth.p
+    assert (warmth.clusters, warmth.freedom, warmth.standard_error) == (60, pytest.approx(59), pytest.approx(error))
+    # All changes are drops: of 10,000 flips none is as far out.
+    assert warmth.p == warmth.p_adjusted == 1 / 10_001
     assert (warmth.verdict, warmth.ranks_favour) == ("worse", "baseline")
-    # (1.959964 + 0.841621) · s / √60
-    assert warmth.smallest_detectable == pytest.approx(2.801585 * differences.std(ddof=1) / math.sqrt(60), rel=1e-6)
-    assert warmth.interval is not None
-    reference = stats.bootstrap((differences,), np.mean, method="percentile", n_resamples=5000, rng=1)
-    # Expanded for 60 values, from 2.5 % to 2.2 % on either side.
-    assert warmth.interval == pytest.approx(tuple(reference.confidence_interval), abs=0.03)
+    # t of 59: 2.000995 + 0.847832
+    assert warmth.smallest_detectable == pytest.approx((stats.t.ppf(0.975, 59) + stats.t.ppf(0.8, 59)) * error)
+    reference = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+    assert warmth.interval == pytest.approx((reference.low, reference.high), abs=0.03)
     assert warmth.wins is not None
     assert (warmth.wins.a, warmth.wins.a_wins.wins, warmth.wins.b_wins.wins) == ("new", 0, changed.size)
 
 
-def test_without_pairs_mann_and_whitney_compare():
+def test_unpaired_runs_are_compared_by_permutations():
     old, new = make_run("old", {"warmth": BEFORE}), make_run("new", {"warmth": [*AFTER, None, 1]})
     found = compare(old, new, test="unpaired").aspects["warmth"]
     expected = stats.mannwhitneyu([*AFTER, 1], BEFORE)
-    assert (found.test, found.n, found.n_baseline, found.n_candidate) == ("mann-whitney", 60, 60, 61)
-    assert found.p == pytest.approx(expected.pvalue)
+    assert (found.test, found.n, found.n_baseline, found.n_candidate) == ("permutation", 60, 60, 61)
+    welch = stats.ttest_ind([*AFTER, 1], BEFORE, equal_var=False)
+    assert found.p == pytest.approx(welch.pvalue, abs=0.01)
+    assert found.freedom == pytest.approx(welch.df)
     assert found.cliffs_delta == pytest.approx(2 * expected.statistic / (60 * 61) - 1)
     error = math.sqrt(np.var(BEFORE, ddof=1) / 60 + np.var([*AFTER, 1], ddof=1) / 61)
-    assert found.smallest_detectable == pytest.approx(2.801585 * error, rel=1e-6)
+    reach = stats.t.ppf(0.975, welch.df) + stats.t.ppf(0.8, welch.df)
+    assert found.smallest_detectable == pytest.approx(reach * error)
     assert (found.wins, found.undefined) == (None, {"wins": "the items are not paired"})
 
 
@@ -100,10 +103,11 @@ def test_what_is_detectable_is_so_after_holm():
         compare(old, new).aspects["warmth"],
         compare(old, make_run("new", {"warmth": AFTER})).aspects["warmth"],
     )
-    # Φ⁻¹(1 − 0.05/4) + 0.841621 = 3.083024 for two tests, 2.801585 for one; what was not tested does not count.
+    # t of 59 at 1 − 0.05/4 for two tests, at 1 − 0.05/2 for one; what was not tested does not count.
     assert both.standard_error == alone.standard_error
-    assert both.smallest_detectable == pytest.approx(3.083024 * (both.standard_error or 0), rel=1e-6)
-    assert alone.smallest_detectable == pytest.approx(2.801585 * (alone.standard_error or 0), rel=1e-6)
+    for found, tail in ((both, 0.05 / 4), (alone, 0.05 / 2)):
+        reach = stats.t.ppf(1 - tail, 59) + stats.t.ppf(0.8, 59)
+        assert found.smallest_detectable == pytest.approx(reach * (found.standard_error or 0))
 
 
 @pytest.mark.parametrize("test", ["auto", "unpaired"])
@@ -134,33 +138,80 @@ def test_an_aspect_best_inside_its_scale_shows_its_ratings_too():
     assert (plain.best, plain.baseline_rating_mean) == (None, plain.baseline_mean)
 
 
-def test_a_mean_and_ranks_at_odds_give_no_verdict():
-    # Forty answers a little better, four much worse: ranks say better, the mean fell by (40 · 1 − 4 · 40) / 44.
+def test_the_mean_decides_and_not_how_many_rose():
+    # Forty answers a little better, four much worse: most are better, the mean fell by (40 · 1 − 4 · 40) / 44.
     old = make_run("old", {"warmth": [50.0] * 44})
     new = make_run("new", {"warmth": [51.0] * 40 + [10.0] * 4})
     found = compare(old, new).aspects["warmth"]
-    assert found.p_adjusted is not None
-    assert found.p_adjusted < 0.05
     assert found.difference == pytest.approx(-120 / 44)
-    assert (found.ranks_favour, found.verdict) == ("candidate", "inconclusive")
+    assert (found.ranks_favour, found.verdict) == ("candidate", "inconclusive")  # four items may be chance
+    old = make_run("old", {"warmth": [50.0] * 440})
+    new = make_run("new", {"warmth": [51.0] * 400 + [10.0] * 40})
+    found = compare(old, new).aspects["warmth"]
+    assert (found.ranks_favour, found.verdict) == ("candidate", "worse")
 
 
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_fewer_than_three_values_say_nothing_of_chance(count):
+@pytest.mark.parametrize("test", ["auto", "unpaired"])
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_fewer_than_six_values_are_not_tested(count, test):
     runs = make_run("old", {"warmth": BEFORE[:count]}), make_run("new", {"warmth": [5] * count})
-    found = compare(*runs).aspects["warmth"]
-    assert (found.p, found.p_adjusted, found.interval, found.verdict) == (None, None, None, "inconclusive")
+    found = compare(*runs, test=test).aspects["warmth"]
+    assert (found.p, found.p_adjusted, found.smallest_detectable, found.verdict) == (None, None, None, "inconclusive")
     assert (found.difference is None) == (count == 0)
-    assert_explained(compare(*runs))
+    assert (found.interval is None) == (count < 2)
+    assert_explained(compare(*runs, test=test))
+
+
+@pytest.mark.parametrize("test", ["auto", "unpaired"])
+def test_dialogues_are_the_units_and_both_numbers_are_told(test):
+    """200 items in 20 dialogues that differ as wholes: the error is that of the dialogues' means."""
+    generator = np.random.default_rng(5)
+    before = np.repeat(generator.integers(2, 5, 20), 10).astype(float)
+    after = before + np.repeat(generator.integers(-1, 2, 20), 10)
+    runs = []
+    for name, column in (("old", before), ("new", after)):
+        run = make_run(name, {"warmth": column.tolist()})
+        items = [dataclasses.replace(one, cluster=f"d{number // 10}") for number, one in enumerate(run.items)]
+        runs.append(dataclasses.replace(run, items=items))
+    comparison = compare(*runs, test=test)
+    found = comparison.aspects["warmth"]
+    means = [column.reshape(20, 10).mean(axis=1) for column in (before, after)]
+    spread = [(means[1] - means[0]).var(ddof=1)] if test == "auto" else [mean.var(ddof=1) for mean in means]
+    assert (found.n, found.clusters, comparison.pairing.unit, comparison.pairing.clusters) == (200, 20, "dialogue", 20)
+    assert found.standard_error == pytest.approx(math.sqrt(sum(spread) / 20))
+    assert "20 dialogues" in comparison.pairing.reason
+    assert_explained(comparison)
+
+
+@pytest.mark.parametrize("test", ["auto", "unpaired"])
+def test_no_interval_leaves_what_the_scale_allows(test):
+    # Eight of ten fall from 1 to 0 on a scale of 0–1: the plain t interval of the difference ends at −1.10.
+    scales = {"warmth": (0.0, 1.0)}
+    old = make_run("old", {"warmth": [1.0] * 10}, scales=scales)
+    new = make_run("new", {"warmth": [0.0] * 8 + [1.0] * 2}, scales=scales)
+    interval = compare(old, new, test=test).aspects["warmth"].interval
+    assert interval is not None
+    assert -1 <= interval[0] < -0.8 < interval[1] < 0
+
+
+def test_runs_without_common_items_are_not_compared_unless_asked_for():
+    old = make_run("old", {"warmth": BEFORE})
+    new = make_run("new", {"warmth": [1] * 60})
+    new = dataclasses.replace(new, items=[dataclasses.replace(one, item=f"n{one.item}") for one in new.items])
+    found = compare(old, new)
+    assert (found.pairing.pairs, found.aspects["warmth"].n, found.aspects["warmth"].verdict) == (0, 0, "inconclusive")
+    assert found.pairing.reason.startswith("not compared: 0 of the smaller run's 60 items are in the other run too")
+    assert compare(old, new, test="unpaired").aspects["warmth"].verdict == "worse"
+    assert_explained(found)
 
 
 def test_runs_that_do_not_differ_are_said_to():
-    same = {"warmth": [1, 2, 3, 4]}
+    same = {"warmth": [1, 2, 3, 4, 5, 4]}
     found = compare(make_run("old", same), make_run("new", same)).aspects["warmth"]
     assert (found.p, found.interval, found.difference, found.cliffs_delta) == (1.0, None, 0.0, 0.0)
     why = "no value differs, so there is no interval and no detectable difference"
     assert found.undefined == {"interval": why, "smallest_detectable": why}
-    unpaired = compare(make_run("old", {"warmth": [2] * 3}), make_run("new", {"warmth": [2] * 4}), test="unpaired")
+    unpaired = compare(make_run("old", {"warmth": [2] * 6}), make_run("new", {"warmth": [2] * 7}), test="unpaired")
     assert (unpaired.aspects["warmth"].p, unpaired.aspects["warmth"].smallest_detectable) == (1.0, None)
 
 
@@ -193,11 +244,11 @@ def test_notes_say_what_a_reader_should_know():
     )
 
 
-def test_the_seed_alone_decides_the_interval():
+def test_the_seed_alone_decides_what_is_drawn():
     runs = make_run("old", {"warmth": BEFORE, "clarity": STEADY}), make_run("new", {"warmth": AFTER, "clarity": BEFORE})
     assert compare(*runs, seed=3) == compare(*runs, seed=3)
     alone = make_run("old", {"clarity": STEADY}), make_run("new", {"clarity": BEFORE})
-    assert compare(*runs).aspects["clarity"].interval == compare(*alone).aspects["clarity"].interval
+    assert compare(*runs).aspects["clarity"].p == compare(*alone).aspects["clarity"].p
 
 
 COLUMN = st.lists(st.none() | st.integers(1, 5) | st.floats(1, 5, allow_nan=False), max_size=9)
@@ -206,7 +257,7 @@ COLUMN = st.lists(st.none() | st.integers(1, 5) | st.floats(1, 5, allow_nan=Fals
 @settings(deadline=None, max_examples=60)
 @given(COLUMN, COLUMN, st.sampled_from(["auto", "unpaired"]))
 def test_whatever_the_ratings_no_figure_is_missing_without_a_word(before, after, test):
-    found = compare(make_run("old", {"warmth": before}), make_run("new", {"warmth": after}), test=test, resamples=50)
+    found = compare(make_run("old", {"warmth": before}), make_run("new", {"warmth": after}), test=test)
     assert_explained(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -16,19 +17,21 @@ from tests.support.runs import make_run
 GOLDEN = """\
 ### Saiten gate: fail
 
-Candidate run **pr-17** against **main**, alpha 0.05; paired\\: 12 of the smaller run's 12 items are in the other run too.
+Candidate run **pr-17** against **main**, alpha 0.05; paired\\: 12 of the smaller run's 12 items are in the other run too; \
+no dialogues are known, so that items are the units.
 
-- **fail** warmth (max\\_drop 0): fell by 0.833 (from 4.000 to 3.167; 95 % interval of the difference -1.000 to -0.583; \
-p = 0.0039 after Holm over 2; 12 pairs)\\: beyond chance, and as observed more than the 0 tolerated
+- **fail** warmth (max\\_drop 0): fell by 0.833 (from 4.000 to 3.167; 95 % interval of the difference -1.106 to -0.586; \
+p = 0.0039 after Holm over 2; 12 pairs)\\: beyond chance, and as observed more than the 0 tolerated; a drop of 0.390 would be seen with 80 % \
+power
 - **pass** coverage: 24 of 24 verdicts of the candidate run (100.00 %), 24 of 24 verdicts of the baseline run \
 (100.00 %), 12 of 12 items in pairs (100.00 %); at least 98 % of each must be there
 - **pass** clarity (max\\_drop 0, min\\_mean 2): no value differs between the runs (12 pairs); the mean is 3.000 \
 (12 items), at least 2 is asked for; its 95 % interval, with 1 value added at the scale's lower end, ends at 2.511
 
-| measure | baseline | candidate | difference [95 %] | p adj. | n | won / tied / lost | verdict |
-|:--|--:|--:|:--|--:|--:|--:|:--|
-| warmth | 4.000 | 3.167 | -0.833 [-1.000, -0.583] | 0.0039 | 12 | 0 / 2 / 10 | worse |
-| clarity | 3.000 | 3.000 | +0.000 | 1 | 12 | 0 / 12 / 0 | inconclusive |
+| measure | baseline | candidate | difference [95 %] | p adj. | n | detectable | won / tied / lost | verdict |
+|:--|--:|--:|:--|--:|--:|--:|--:|:--|
+| warmth | 4.000 | 3.167 | -0.833 [-1.106, -0.586] | 0.0039 | 12 | 0.390 | 0 / 2 / 10 | worse |
+| clarity | 3.000 | 3.000 | +0.000 | 1 | 12 | – | 0 / 12 / 0 | inconclusive |
 
 <details><summary>How this was scored</summary>
 
@@ -82,10 +85,23 @@ def test_without_a_baseline_there_is_no_table():
 
 def test_what_is_not_known_is_a_dash_in_the_table():
     runs = make_run("new", {"warmth": [1, 2]}), make_run("old", {"warmth": [2, None]})
-    row = "| warmth | 2.000 | 1.000 | -1.000 | – | 1 | 0 / 0 / 1 | inconclusive |"
+    row = "| warmth | 2.000 | 1.000 | -1.000 | – | 1 | – | 0 / 0 / 1 | inconclusive |"
     assert row in write_markdown(judge_gate(*runs))
-    row = "| warmth | 2.000 | 1.500 | -0.500 | – | 1 / 2 | – | inconclusive |"
+    row = "| warmth | 2.000 | 1.500 | -0.500 | – | 1 / 2 | – | – | inconclusive |"
     assert row in write_markdown(judge_gate(*runs, test="unpaired"))
+
+
+def test_dialogues_are_counted_beside_their_items():
+    runs = []
+    for name, column in (("new", FAILED), ("old", [4.0] * 12)):
+        run = make_run(name, {"warmth": column})
+        items = [replace(item, cluster=f"d{number % 6}") for number, item in enumerate(run.items)]
+        runs.append(replace(run, items=items))
+    text = write_markdown(judge_gate(*runs))
+    assert "; the units are 6 dialogues, as the candidate run has them." in text
+    assert "12 pairs in 6 dialogues" in text
+    assert "| 12 in 6 |" in text
+    assert "| 12 in 6 / 12 in 6 |" in write_markdown(judge_gate(*runs, test="unpaired"))
 
 
 def test_differing_pieces_and_notes_are_shown():

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from app.analysis.pairing import Columns, are_comparable, find_shared_ids, pair_up, tabulate
+from app.analysis.pairing import Columns, are_comparable, find_shared_ids, number_clusters, pair_up, tabulate
 from app.domain.comparison import RunItem
 from app.domain.errors import InvalidRequest
 from tests.support.runs import make_run
@@ -21,15 +21,50 @@ def test_items_pair_by_id_in_any_order():
     pairing, left, right = pair_up(columns("abcd"), columns("dbx"), asked="auto", numbered=False)
     assert (left.tolist(), right.tolist()) == ([1, 3], [1, 0])
     assert (pairing.test, pairing.pairs, pairing.only_baseline, pairing.only_candidate) == ("paired", 2, 2, 1)
-    assert pairing.reason == "paired: 2 of the smaller run's 3 items are in the other run too"
+    assert pairing.reason == (
+        "paired: 2 of the smaller run's 3 items are in the other run too; no dialogues are known, so that items are the "
+        "units"
+    )
+    assert (pairing.unit, pairing.clusters) == ("item", 2)
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "test"),
-    [("abcd", "abxy", "paired"), ("abcd", "awxy", "unpaired"), ("ab", "xy", "unpaired"), ("", "ab", "unpaired")],
+    ("left", "right", "reason"),
+    [
+        ("abcd", "awxy", "paired: 1 of the smaller run's 4 items is in the other run too"),
+        ("ab", "xy", "not compared: 0 of the smaller run's 2 items are in the other run too; `unpaired` compares"),
+        ("", "ab", "not compared: a run is empty"),
+    ],
 )
-def test_at_least_half_of_the_smaller_run_must_find_a_partner(left, right, test):
-    assert pair_up(columns(left), columns(right), asked="auto", numbered=False)[0].test == test
+def test_runs_are_compared_by_what_they_share_and_never_as_two_heaps_unasked(left, right, reason):
+    pairing = pair_up(columns(left), columns(right), asked="auto", numbered=False)[0]
+    assert pairing.test == "paired"
+    assert pairing.reason.startswith(reason)
+
+
+def test_pairs_are_in_the_dialogues_of_the_candidate_run_else_of_the_baseline():
+    ours, theirs = (
+        dataclasses.replace(columns("abcd"), clusters=names) for names in (("x", "x", "y", None), ("u",) * 4)
+    )
+    for left, right, clusters, told in (
+        (ours, theirs, 1, "; the units are 1 dialogue, as the candidate run has them"),
+        (ours, columns("abcd"), 3, "; the units are 3 dialogues, as the baseline run has them"),
+    ):
+        pairing = pair_up(left, right, asked="auto", numbered=False)[0]
+        assert (pairing.unit, pairing.clusters, pairing.reason.endswith(told)) == ("dialogue", clusters, True)
+    unpaired = pair_up(ours, theirs, asked="unpaired", numbered=False)[0]
+    assert unpaired.reason.endswith("; the units are 3 and 1 dialogue")
+
+
+def test_an_item_is_in_the_dialogue_of_its_responses():
+    items = [
+        RunItem("a", 0, None, None, {}),
+        RunItem("a", 1, None, None, {}, cluster="d"),
+        RunItem("b", 0, None, None, {}),
+    ]
+    assert tabulate(make_run("run", {"warmth": []}, items=items)).clusters == ("d", None)
+    assert tabulate(make_run("run", {"warmth": [1.0]})).clusters == ()
+    assert number_clusters(("d", None, "e", "d", None)).tolist() == [0, 6, 2, 0, 9]
 
 
 def test_the_caller_may_say_which_test():
@@ -58,10 +93,10 @@ def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
 def test_contexts_of_which_some_are_gone_pair_nothing_by_number_and_differ_in_nothing():
     left, right = columns("01", ["1", "2"]), columns("01", ["hmac:1", "hmac:2"])
     numbered, rows, _ = pair_up(left, right, asked="auto", numbered=True, comparable=False)
-    assert (numbered.test, rows.tolist()) == ("unpaired", [])
+    assert (numbered.test, rows.tolist()) == ("paired", [])
     named = pair_up(left, right, asked="auto", numbered=False, comparable=False)[0]
     assert (named.test, named.pairs, named.contexts_differ) == ("paired", 2, 0)
-    assert all(one.reason.endswith("for texts of a run were hashed or dropped") for one in (numbered, named))
+    assert all("for texts of a run were hashed or dropped; " in one.reason for one in (numbered, named))
 
 
 @pytest.mark.parametrize(

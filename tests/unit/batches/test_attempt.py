@@ -6,19 +6,21 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from app.adapters.telemetry import JSONFormatter
-from app.batch_ports import Finished
+from app.batch_ports import Finished, Work
 from app.batches.attempt import PAUSING, WAITING, Pause, attempt
-from app.batches.patience import MOST_STRIKES
+from app.batches.ledger import Hold
+from app.batches.retries import MOST_STRIKES, Trial
 from app.call_cache import note_key
 from app.domain import errors
 from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
-from app.domain.evaluation import Unrated
+from app.domain.evaluation import Unrated, Usage
 from app.ports import Judgement, JudgingTask
 from tests.support.floor import Bench, HeldJudge, turns
 
@@ -44,11 +46,26 @@ OTHERS = [kind for kind in RAISED if not issubclass(kind, PAUSING + WAITING)]
 async def begin(bench: Bench, **options: Any) -> asyncio.Task[Finished]:
     await bench.post(1, **options)
     work, hold = await bench.lease()
+    return asyncio.create_task(start(bench, work, hold))
+
+
+async def start(bench: Bench, work: Work, hold: Hold) -> Finished:
+    """The attempt at the chunk's only candidate, which is the first of its batch: there is nobody to ask about."""
     [(entry, candidate)] = work.todo
-    floor = bench.floor
-    return asyncio.create_task(
-        attempt(work, entry, candidate, floor.instruments, patience=floor.patience, touched=hold.touched)
+
+    async def probe() -> None:
+        return None
+
+    @asynccontextmanager
+    async def rest(_: Trial) -> AsyncIterator[None]:
+        yield
+
+    retries = bench.floor.retries
+    finished = await attempt(
+        work, entry, candidate, bench.instruments, hold=hold, retries=retries, probe=probe, resting=rest
     )
+    assert finished is not None
+    return finished
 
 
 async def test_a_record_with_its_bill(bench: Bench) -> None:
@@ -84,7 +101,7 @@ async def test_what_passes_by_itself_is_waited_for(bench: Bench, kind: type[Sait
 async def test_who_fails_while_others_fare_well_fails_in_the_end() -> None:
     class TakesOthers(HeldJudge):
         async def judge(self, task: JudgingTask) -> Judgement:
-            bench.floor.patience.succeeded()
+            bench.floor.retries.served(Usage(judge_calls=1))
             return await super().judge(task)
 
     bench = Bench(TakesOthers())
@@ -181,10 +198,7 @@ async def test_what_its_calls_touched_is_known_however_it_ends(end: str) -> None
     kinds = {"failure": errors.JudgeRefusedRequest, "pause": errors.JudgeUnauthorized}
     if end in kinds:
         bench.judge.errors[RESPONSE] = make_error(kinds[end])
-    [(entry, candidate)] = work.todo
-    task = asyncio.create_task(
-        attempt(work, entry, candidate, bench.instruments, patience=bench.floor.patience, touched=hold.touched)
-    )
+    task = asyncio.create_task(start(bench, work, hold))
     await turns()
     task.cancel()
     [outcome] = await asyncio.gather(task, return_exceptions=True)

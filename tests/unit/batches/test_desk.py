@@ -214,7 +214,7 @@ async def test_the_answer_is_kept_with_the_batch(site: Desk) -> None:
     [
         (UnwillingJudge, {}, RubricNotSupported, None),
         (UnpricedJudge, {"budget_usd": 1.0}, InvalidRequest, "/budget_usd"),
-        (FakeJudge, {"rubric": "none"}, UnknownRubric, None),
+        (FakeJudge, {"rubric": "none"}, UnknownRubric, "/rubric"),
         (FakeJudge, {"relevance": {"aspects": ["charm"]}}, InvalidRequest, "/relevance/aspects/0"),
     ],
 )
@@ -261,3 +261,16 @@ async def test_an_erasure_that_the_cache_interrupts_is_completed_later() -> None
     await settle_erasures(store, cache)
     assert cache.forgotten == calls
     assert await store.owed(1) == ()
+
+
+async def test_a_batch_is_pinned_to_the_version_that_was_the_newest_when_it_came(sqlite_url: str) -> None:
+    engine = open_engine(sqlite_url)
+    await migrate(engine)
+    site = Desk(SQLBatchStore(engine, window=2), SQLStore(engine), FakeJudge())
+    batch = await site.accept()
+    assert (batch.rubric, batch.rubric_version) == (RUBRIC.id, RUBRIC.version)
+    options = await site.store.options("p", batch.id)
+    assert options is not None
+    assert options.rubric == f"{RUBRIC.id}@{RUBRIC.version}"
+    found = await site.desk.find("p", batch.id)
+    assert (found.rubric, found.rubric_version) == (RUBRIC.id, RUBRIC.version)

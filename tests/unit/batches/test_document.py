@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from app.batches.document import BatchReader
 from app.domain.batch import BatchOptions
 from app.domain.dialogue import DEFAULT_LIMITS, Limits
+from app.domain.model import RUBRIC_PATTERN
 from app.domain.strict_json import StrictJSONError
 from app.domain.validation import InvalidDocument
 
@@ -179,7 +180,7 @@ POINTED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         [
             ("/items/0/response", "must be a text"),
             ("/items/2/response", "is blank or holds only invisible characters"),
-            ("/rubric", "must match ^[a-z0-9][a-z0-9._-]{0,63}$"),
+            ("/rubric", f"must match {RUBRIC_PATTERN}"),
         ],
     ),
 }
@@ -193,7 +194,7 @@ def test_each_fault_has_its_pointer(value: Any, expected: list[tuple[str, str]])
 def test_in_lines_it_has_its_line_too() -> None:
     body = lines({"rubric": "../x"}) + b"\n" + lines(ITEM, {**ITEM, "response": 1})
     assert faults(body, ndjson=True) == [
-        ("/rubric", "must match ^[a-z0-9][a-z0-9._-]{0,63}$"),
+        ("/rubric", f"must match {RUBRIC_PATTERN}"),
         ("/items/1/response", "line 4: must be a text"),
     ]
     assert faults([OPTIONS], ndjson=True) == [("/items", "must hold at least 1")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -9,9 +11,14 @@ from typing import Any
 import pytest
 
 from app.adapters.deepl.passages import plan_passages
+from app.batches.admission import admit
+from app.batches.document import BatchReader
 from app.batches.estimates import BatchEstimate, estimate_batch
+from app.batches.intake import take_in
+from app.batches.spool import Spool
 from app.call_cache import CachedCalls
 from app.domain.batch import BatchItem, BatchOptions, Candidate, list_candidates, request_of
+from app.domain.dialogue import Limits
 from app.domain.errors import LanguageNotSupported, TranslatorNotConfigured, UnknownAspect, UnknownRubric
 from app.domain.estimate import EstimateReport
 from app.domain.evaluation import JudgeOptions
@@ -256,3 +263,20 @@ def test_references_that_would_have_to_be_translated_are_refused():
     with pytest.raises(LanguageNotSupported) as caught:
         estimate([make_candidate(), make_candidate(reference="正解")], options, translator=FakeTranslator())
     assert caught.value.pointer == "/reference"
+
+
+@pytest.mark.parametrize(
+    ("mode", "tries", "expected"), [("live", 3, 3.9), ("live", 1, 1.3), ("provider-batch", 3, 2.6)]
+)
+async def test_a_budget_bears_the_calls_for_malformed_replies(mode: str, tries: int, expected: float) -> None:
+    item = {"context": [{"speaker": "A", "text": "こんにちは"}], "response": "はいよ"}
+    body = json.dumps({"rubric": RUBRIC.id, "mode": mode, "budget_usd": 100, "items": [item]}).encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield body
+
+    instruments = replace(make_instruments(PricedJudge()), tries=tries)
+    async with Spool() as spool:
+        intake = await take_in(pieces(), BatchReader(Limits(), ndjson=False), spool)
+        # 1.30 a call; of the provider's mode a quarter is taken, which is half of one call.
+        assert await admit(intake, instruments) == pytest.approx(expected)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from app.domain.errors import StoreUnavailable
 from app.domain.redaction import ERASED_FAILURE
 from tests.support.batches import LEASE, C, finish
 from tests.support.floor import OWNER, Bench, turns
+from tests.support.waiting import LIMIT_SECONDS
 
 
 def told(tasks: Sequence[asyncio.Task[None]]) -> list[bool]:
@@ -272,13 +274,13 @@ async def test_a_result_that_cannot_be_written_holds_no_other_up(
     hold.fed = True
     commit = bench.store.commit
 
-    async def refuse_one(owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
+    async def refuse_one(owner: str, finished: Sequence[Finished], closed: Sequence[Job], *begun: Any) -> Committed:
         if any(one.record is not None and one.entry.position == 1 for one in finished):
             raise ValueError("no such character")
-        return await commit(owner, finished, closed)
+        return await commit(owner, finished, closed, *begun)
 
     bench.store.commit = refuse_one  # type: ignore[method-assign]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         await asyncio.gather(*(bench.ledger.keep(finish(work, position)) for position in range(4)))
         await bench.ledger.close(hold)
     assert bench.store.statuses() == {0: "scored", 1: INTERNAL.code, 2: "scored", 3: "scored"}

@@ -38,6 +38,7 @@ from tests.support.fake_openai import Answer, Request, complete, say, status, va
 from tests.support.fake_translator import FakeTranslator
 from tests.support.judges import make_judge
 from tests.support.provider_bench import Death, Killed, ProviderBench, make_candidate, open_bench
+from tests.support.waiting import LIMIT_SECONDS
 
 TABLES = (provider_runs, provider_parts, provider_replies, provider_leftovers)
 
@@ -930,7 +931,7 @@ async def test_a_renewal_that_loses_its_cancellation_holds_no_step_up(bench: Pro
                 await asyncio.Event().wait()
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         await bench.run(provider=Slow(), sleep=nap).step(batch)
     assert len(bench.fake.batches) == 1
 

@@ -11,9 +11,9 @@ import pytest
 from app.batch_ports import BatchStore, Scored, Scores, ValuesPage
 from app.batches.intervals import WAITING
 from app.batches.summaries import Summaries
-from app.domain.batch import Batch, BatchStatus, Counts, Entry
+from app.domain.batch import Batch, BatchStatus, BatchUsage, Counts, Entry
 from app.domain.errors import StoreFull
-from app.domain.evaluation import JudgeOptions, Usage
+from app.domain.evaluation import JudgeOptions
 from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.tally import tally_scores
@@ -66,7 +66,7 @@ def make_batch(status: BatchStatus = "completed", **changes: Any) -> Batch:
     return Batch(
         id="ba_1", name=None, status=status, rubric="small", path="source", relevance=None, judge=JudgeOptions(),
         budget_usd=None, counts=Counts(total=total, queued=0, scored=total, partial=0, failed=0), progress=1.0,
-        rate_per_second=None, estimated_end=None, usage=Usage(), signature=None, metadata={}, created_at=NOW,
+        rate_per_second=None, estimated_end=None, usage=BatchUsage(), signature=None, metadata={}, created_at=NOW,
         finished_at=NOW if status == "completed" else None,
     ).model_copy(update=changes)  # fmt: skip
 

@@ -15,8 +15,8 @@ from app.adapters.sql.batches.figures import extend_measures, measure
 from app.batch_ports import Scored, Scores, ValuesPage
 from app.batches.intervals import Values, bounds_of
 from app.batches.summary import summarize_tally, tally_pages
-from app.domain.batch import Batch, Counts, Entry
-from app.domain.evaluation import JudgeOptions, Usage
+from app.domain.batch import Batch, BatchUsage, Counts, Entry
+from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
 from app.domain.summary import Intervals, Spread
 from app.domain.tally import Tally
@@ -57,7 +57,7 @@ def make_batch(total: int, **changes: Any) -> Batch:
         "progress": 1.0,
         "rate_per_second": None,
         "estimated_end": None,
-        "usage": Usage(judge_calls=7, cost_usd=0.25),
+        "usage": BatchUsage(judge_calls=7, cost_usd=0.25),
         "signature": "saiten:0",
         "metadata": {},
         "created_at": datetime(2026, 11, 21, tzinfo=UTC),

@@ -22,6 +22,7 @@ from app.pipeline import Instruments
 from tests.support.batches import LEASE, claim, run_chunk
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.floor import OWNER, Bench, turns
+from tests.support.waiting import LIMIT_SECONDS
 
 CONCURRENCY = 8
 IN_HAND = 12
@@ -131,7 +132,7 @@ async def test_a_store_that_is_away_does_not_keep_a_worker_from_ending() -> None
         bench.judge.let_go()
         await turns()
         task.cancel()
-        await asyncio.wait([task], timeout=20)
+        await asyncio.wait([task], timeout=LIMIT_SECONDS)
         assert task.done()
     # Its lease ends by itself, and its results are done again: from the cache, where there is one.
     bench.store.away = False
@@ -389,7 +390,7 @@ async def test_a_part_that_fails_ends_the_worker_and_leaves_no_task_behind(part:
     setattr(bench.store, part, break_for_good if part == "commit" else break_once(getattr(bench.store, part)))
     before = asyncio.all_tasks()
     task = asyncio.create_task(make_worker(bench, stop_seconds=0, hand_back_seconds=0).run())
-    await asyncio.wait([task], timeout=20)
+    await asyncio.wait([task], timeout=LIMIT_SECONDS)
     assert isinstance(task.exception(), ValueError)
     assert asyncio.all_tasks() - before <= {task}
 
@@ -421,7 +422,7 @@ async def test_a_stop_while_a_failed_worker_hands_back_is_a_stop() -> None:
     bench.store.sweep = break_for_good  # type: ignore[method-assign, assignment]
     await bench.time.move(SWEEP_SECONDS)
     work.cancel()
-    await asyncio.wait([work], timeout=30)
+    await asyncio.wait([work], timeout=LIMIT_SECONDS)
     assert work.cancelled()
     assert bench.judge.held == []
 

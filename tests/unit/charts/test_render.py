@@ -14,6 +14,7 @@ from app.charts.canvas import Margins, frame, letters, pixels, say
 from app.charts.engine import draw_svg, open_process, settle
 from app.charts.histogram import HistogramLabels, Level, build_histogram
 from app.charts.render import ChartRenderer
+from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.charts.drawing import Drawing, draw
 
 HOSTILE = [
@@ -49,7 +50,7 @@ class Counted:
             self.calls += 1
             self.at_once += 1
             self.most = max(self.most, self.at_once)
-        assert self.allowed.wait(60)
+        assert self.allowed.wait(LIMIT_SECONDS)
         drawn = self.real(spec)
         with self.lock:
             self.at_once -= 1

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.command import saiten, served
 from tests.support.posted import NDJSON, make_body, wait_for
+from tests.support.waiting import LIMIT_SECONDS
 
 HUMAN = ((1, 2), (2, 2), (3, 1))
 """Two raters' naturalness of three items."""
@@ -17,7 +18,7 @@ HUMAN = ((1, 2), (2, 2), (3, 1))
 
 async def rate_batch(url: str) -> str:
     """The id of a finished batch of three items with the ratings of HUMAN."""
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS) as client:
         accepted = (await client.post("/v1/batches", json=make_body(3, rubric="ja-dialogue"))).json()
         batch: str = accepted["id"]
         await wait_for(client, batch)

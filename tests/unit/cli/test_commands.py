@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.command import saiten, served
 from tests.support.records import BODY
+from tests.support.waiting import LIMIT_SECONDS
 
 GOOD = {**BODY, "metadata": {"system": "bot-a"}}
 KOREAN = {
@@ -227,7 +228,7 @@ def test_with_keys_the_service_may_be_open_and_stops_when_asked(tmp_path: Path) 
     with served(tmp_path, "--host", "0.0.0.0") as (url, process):
         assert httpx.get(url.replace("0.0.0.0", "127.0.0.1") + "/livez", trust_env=False).status_code == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) in {0, -signal.SIGTERM}
+        assert process.wait(timeout=LIMIT_SECONDS) in {0, -signal.SIGTERM}
 
 
 def test_logs_are_one_json_record_a_line_and_hold_no_text(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import environment, run, saiten
-from tests.support.nursery import nursery
+from tests.support.command import environment, finish, run, saiten
+from tests.support.nursery import Forked
 
 
 def execute(*arguments: str, folder: Path, stdin: bytes = b"", **variables: str) -> subprocess.CompletedProcess[str]:
@@ -63,5 +63,5 @@ def test_several_at_a_time_each_get_their_own(tmp_path: Path) -> None:
 def test_one_that_does_not_end_is_killed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "endless")
     with pytest.raises(subprocess.TimeoutExpired):
-        nursery().run(["score", "endless"], tmp_path, None, environment(tmp_path), 1.0)
+        finish(Forked(["score", "endless"], folder=tmp_path, variables=environment(tmp_path)), seconds=1.0)
     assert saiten("--version", folder=tmp_path).returncode == 0

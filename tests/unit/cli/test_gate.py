@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from app import __version__
 from tests.support.command import saiten, saiten_redirected, started
 from tests.support.fake_openai import FakeOpenAI, hang, status
 from tests.support.gate_files import ShiftingJudge, judged_by, make_result, write_items, write_lines, write_results
@@ -126,6 +127,27 @@ def test_differing_signatures_could_not_run_and_are_named(tmp_path: Path) -> Non
     allowed = gate(tmp_path, *pair, "--allow-signature-mismatch")
     assert allowed.returncode == PASS
     assert "scored differently, model: m → n" in allowed.stdout
+
+
+def test_a_baseline_of_an_older_rubric_version_stays_green_after_an_upgrade(tmp_path: Path) -> None:
+    items = write_items(tmp_path, count=8)
+    recorded = gate(tmp_path, "--candidate", items, "--rubric", "ja-dialogue@1", "--record", "base.ndjson")
+    assert recorded.returncode == PASS, recorded.stderr
+    lines = [json.loads(line) for line in (tmp_path / "base.ndjson").read_text(encoding="utf-8").splitlines()]
+    for line in lines:  # as an earlier release wrote it
+        line["signature"] = line["signature"].replace(f"saiten:{__version__}|", "saiten:0.0.1|")
+    write_lines(tmp_path / "base.ndjson", lines)
+
+    said = "rubric: ja-dialogue@1, as the baseline; --rubric ja-dialogue@2 asks for the newest\n"
+    for options in ((), ("--rubric", "ja-dialogue"), ("--rubric", "ja-dialogue@1")):
+        same = gate(tmp_path, "--candidate", items, "--baseline", "base.ndjson", *options)
+        assert same.returncode == PASS, same.stderr
+        assert (said in same.stderr) == ("ja-dialogue@1" not in options)
+
+    newer = gate(tmp_path, "--candidate", items, "--baseline", "base.ndjson", "--rubric", "ja-dialogue@2")
+    assert (newer.returncode, newer.stdout) == (COULD_NOT_RUN, "")
+    assert "  rubric: baseline ja-dialogue@1, candidate ja-dialogue@2\n" in newer.stderr
+    assert 'ask for rubric = "ja-dialogue@1"' in newer.stderr
 
 
 def test_where_every_candidate_failed_it_is_coverage_and_no_mismatch(tmp_path: Path) -> None:

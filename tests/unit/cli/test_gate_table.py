@@ -14,9 +14,9 @@ from rich.progress import Progress as Bar
 from app.analysis.gate import judge_gate
 from app.cli.gate import telling
 from app.cli.gate_table import print_gate
-from app.domain.batch import Batch, Counts
+from app.domain.batch import Batch, BatchUsage, Counts
 from app.domain.comparison import GateReport, GateRule, Run, RunItem
-from app.domain.evaluation import JudgeOptions, Usage
+from app.domain.evaluation import JudgeOptions
 from tests.support.gate_files import ASPECTS, SIGNATURE
 from tests.support.judge_checks import make_check
 
@@ -68,7 +68,7 @@ def test_reasons_stand_on_one_line_each_in_a_log_and_are_folded_on_a_terminal(re
     logged = show(report, 80).splitlines()
     assert logged[0] == "gate: fail"
     assert logged[1].startswith("  ✗ naturalness: fell by 0.750 (from 4.000 to 3.250; ")
-    assert logged[1].endswith("more than the 0 tolerated")
+    assert "more than the 0 tolerated; a drop of " in logged[1]
     folded = show(report, 80, terminal=True).splitlines()
     assert all(len(line) <= 80 for line in folded)
     assert folded[2].startswith("    ")
@@ -154,7 +154,7 @@ def make_batch(queued: int, *, status: str = "running") -> Batch:
         "progress": 1 - queued / 60,
         "rate_per_second": None,
         "estimated_end": None,
-        "usage": Usage(),
+        "usage": BatchUsage(),
         "signature": None,
         "metadata": {},
         "created_at": datetime(2026, 11, 21, tzinfo=UTC),

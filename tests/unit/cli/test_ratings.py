@@ -23,12 +23,13 @@ from app.meta_ports import RatingsKept
 from app.settings import Settings
 from tests.support.command import saiten, served
 from tests.support.posted import make_item, wait_for
+from tests.support.waiting import LIMIT_SECONDS
 
 RATINGS: list[dict[str, Any]] = [
     {"item": "a", "rater": "R1", "ratings": {"warmth": 3, "clarity": -1.5}, "comment": "=HYPERLINK(0)\nと「言う」,\"引用\""},
     {"item": "a", "candidate": 0, "system": "甲", "rater": "@R2", "ratings": {"clarity": 1e-7}},
     {"item": "'=b", "rater": "'-R1", "ratings": {"warmth": 0}, "comment": "\t"},
-    {"item": "-c", "rater": "＋R3", "ratings": {"warmth": 0.1}},
+    {"item": "-c", "rater": "＋R3", "ratings": {"warmth": 0.1}, "simulated": True},
 ]  # fmt: skip
 
 
@@ -95,6 +96,8 @@ BAD = [
     ("r.csv", "item,rater,x\na,R1\n", "line 2: has 2 cells where the header has 3"),
     ("r.csv", "item,rater,x\na,R1,\n", "line 2: rates nothing"),
     ("r.csv", "item,candidate,rater,x\na,first,R1,1\n", "line 2: 'candidate' is not a whole number from 0"),
+    ("r.csv", "item,simulated,rater,x\na,maybe,R1,1\n", "line 2: 'simulated' is neither true nor false"),
+    ("r.ndjson", '{"item": "a", "rater": "R1", "ratings": {"x": 1}, "simulated": 1}\n', "line 1: /simulated: must be true or false"),
     ("r.csv", 'item,rater,x\na,R1,1\n"b,R1,1\n', "line 3: is not valid CSV"),
     ("r.csv", b"item,rater,x\na,\xff,1\n", "line 2: is not UTF-8"),
     ("r.csv", b"PK\x03\x04", "r.csv: is a workbook or an archive"),
@@ -137,7 +140,7 @@ def test_usage_and_what_cannot_run(tmp_path: Path) -> None:
 async def score(url: str, count: int) -> str:
     """The id of a finished batch of different responses."""
     items = [make_item(number, response="はい、" * (number % 5) + "海まで行きました。") for number in range(count)]
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS) as client:
         batch: str = (await client.post("/v1/batches", json={"items": items})).json()["id"]
         await wait_for(client, batch)
     return batch
@@ -186,6 +189,23 @@ async def test_a_table_of_items_alone_makes_the_badge_of_the_judge_that_rated_th
     assert badge is not None
     assert badge.n == 24
     assert badge.aspects["coherence"].spearman == pytest.approx(1)
+    for words, told in (("exclude", "excluded"), ("exclude", "was excluded already")):
+        assert saiten("ratings", words, "--rater", "R1", folder=tmp_path).stdout == f"{told}\n"
+    async with open_service(settings) as service:
+        marked = (await service.reliabilities.mark_summary("default", summary)).reliability
+        events = await service.audit.events("default", before=None, limit=9)
+    assert marked is not None
+    assert (marked.n, marked.aspects["coherence"].state) == (None, "unknown")
+    assert [event.action for event in events] == ["ratings.excluded"]
+    assert saiten("ratings", "include", "--rater", "R1", folder=tmp_path).stdout == "counts again\n"
+    for wrong in ([], ["--rater", "R1", "--round", "rr_1"], ["--rater", " "]):
+        assert saiten("ratings", "exclude", *wrong, folder=tmp_path).returncode == 2
+
+
+def test_a_whole_file_is_said_to_be_simulated(tmp_path: Path) -> None:
+    saiten("ratings", "import", "--simulated", write_lines(tmp_path, RATINGS), folder=tmp_path)
+    exported = read_export(saiten("ratings", "export", folder=tmp_path).stdout)
+    assert exported == [{**one, "simulated": True} for one in RATINGS]
 
 
 async def test_a_piece_that_fails_says_how_many_were_kept_before(

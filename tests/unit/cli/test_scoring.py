@@ -14,6 +14,7 @@ from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import validate
 from tests.support.records import BODY
+from tests.support.waiting import LIMIT_SECONDS
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"\xff", b"null"])
@@ -82,7 +83,7 @@ async def test_a_slow_first_holds_back_a_window_and_no_more() -> None:
 
 async def test_calls_in_flight_end_with_their_reader() -> None:
     scorer = HeldScorer(held=2)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECONDS):
         async with aclosing(score_in_order(REQUESTS, scorer, concurrency=2, done=lambda: None)) as results:
             first = asyncio.ensure_future(anext(results))
             await settle()

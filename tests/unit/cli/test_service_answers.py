@@ -11,6 +11,7 @@ import pytest
 from tests.support.command import saiten, started
 from tests.support.held_service import held_service
 from tests.support.records import BODY
+from tests.support.waiting import LIMIT_SECONDS
 
 
 def write_items(folder: Path, count: int) -> str:
@@ -85,7 +86,7 @@ def test_an_interrupted_table_shows_what_was_scored(tmp_path: Path) -> None:
         with started(*command, folder=tmp_path) as process:
             assert process.stdout is not None
             assert process.stderr is not None
-            assert service.holds.wait(30)
+            assert service.holds.wait(LIMIT_SECONDS)
             process.send_signal(signal.SIGINT)
             shown, remarks = process.stdout.read().decode(), process.stderr.read().decode()
             assert process.wait() == 130

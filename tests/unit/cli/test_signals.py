@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import started
+from tests.support.command import executed
+from tests.support.waiting import LIMIT_SECONDS
 
 
 @pytest.mark.parametrize("seconds", [0.4, 1.0, 1.6])
@@ -18,12 +19,12 @@ from tests.support.command import started
 def test_a_start_that_is_stopped_ends_with_0(tmp_path: Path, command: str, seconds: float) -> None:
     arguments = [command, *(["--port", "0"] if command == "serve" else [])]
     # Nobody listens there: a worker starts without its queue too.
-    with started(*arguments, folder=tmp_path, REDIS_URL="redis://127.0.0.1:1/0") as process:
+    with executed(*arguments, folder=tmp_path, REDIS_URL="redis://127.0.0.1:1/0") as process:
         # Below a process's first signal handler lies the interpreter's own start.
         wait_for_handler(process, signal.SIGTERM)
         time.sleep(seconds)
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=LIMIT_SECONDS) == 0
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
 

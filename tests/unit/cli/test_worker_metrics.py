@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.support.command import environment
+from tests.support.waiting import LIMIT_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_worker_answers_probes_and_stops_quietly(
             # The line is said before the port is served; the connection waits in the listener's queue.
             answers = [httpx.get(f"{address}{path}", trust_env=False) for path in ("/livez", "/readyz", "/metrics")]
             worker.send_signal(signal.SIGTERM)
-            assert worker.wait(timeout=30) == 0
+            assert worker.wait(timeout=LIMIT_SECONDS) == 0
     assert [answer.status_code for answer in answers] == [200, 200, 200]
     assert "saiten_batch_backlog_items" in answers[2].text
     assert "Traceback" not in (tmp_path / "log").read_text()

@@ -117,12 +117,12 @@ def test_offsets_are_code_points_of_the_raw_text() -> None:
 
 
 def test_a_sentence_that_is_harmless_in_its_place_stays() -> None:
-    marks = "自然さは3点、関連性は4点でした。"
-    alone = "自然さ：3、関連性：4\n"
-    told = f"{alone}先週もらった結果でした。{ORDERED}"
-    assert inspect_text(alone)
-    assert not inspect_text(marks)
-    assert mask(told) == f"{alone}先週もらった結果でした。"
+    names = ("わくわく度", "どきどき度")
+    alone = "わくわく度：3、どきどき度：4\n"
+    told = f"{alone}先週もらった結果でした。"
+    assert inspect_text(alone, aspects=names)
+    assert not inspect_text(told, aspects=names)
+    assert mask(told + ORDERED, *names) == told
 
 
 def test_where_it_takes_too_long_all_of_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:

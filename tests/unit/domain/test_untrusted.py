@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.dialogue import Dialogue, Utterance
+from app.domain.marks import MAXIMUM_MARKS
 from app.domain.untrusted import Kind, inspect_dialogue, inspect_text
 from app.domain.untrusted.findings import DETAILS
-from app.domain.untrusted.folding import MAXIMUM_MARKS, fold
+from app.domain.untrusted.folding import fold
+from app.domain.untrusted.naming import SEEN
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests" / "data" / "untrusted.jsonl"
@@ -163,11 +165,16 @@ def test_the_dialogue_stays_as_it_was() -> None:
         assert asked.response == asked.context[0].text == row["text"]
 
 
-def test_details_are_fixed_sentences() -> None:
+def test_details_name_what_was_seen_and_hold_none_of_the_text() -> None:
     assert set(DETAILS) == set(Kind)
     assert all(0 < len(detail) <= 200 for detail in DETAILS.values())
-    for row in corpus(attack=True):
-        assert all(found.detail == DETAILS[found.kind] for found in inspect_text(row["text"]))
+    named = set()
+    for found in (found for row in corpus(attack=True) for found in inspect_text(row["text"])):
+        fixed, _, seen = found.detail.partition(" (seen: ")
+        assert fixed == DETAILS[found.kind]
+        assert len(found.detail) <= 200
+        named |= set(seen.removesuffix(")").split(", ")) - {""}
+    assert named == set(SEEN)
 
 
 FRAGMENTS = st.sampled_from([row["text"] for row in corpus(attack=True)]) | st.sampled_from(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.evaluation import EvaluationRequest
-from app.domain.validation import InvalidDocument, validate
+from app.domain.validation import MOST_FAULTS, InvalidDocument, find_ancestors, validate
 from tests.support.records import BODY
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -103,3 +106,46 @@ def test_one_reference_is_a_list_of_one() -> None:
         "ええ",
     )
     assert validate(EvaluationRequest, BODY, DEFAULT_LIMITS).references == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"reference": [0] * 30_000}, "/reference"),
+        ({"metadata": {str(number): 0 for number in range(30_000)}}, "/metadata"),
+        ({str(number): 0 for number in range(30_000)}, ""),
+        ({"context": [{"speaker": "A", "text": "b", **dict.fromkeys(map(str, range(100)))}] * 200}, "/context"),
+    ],
+)
+def test_a_document_with_too_many_values_is_refused_before_they_are_read(change: dict[str, Any], where: str) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        validate(EvaluationRequest, {**BODY, **change}, DEFAULT_LIMITS)
+    assert caught.value.faults == [(where, "the document may hold at most 10,000 values, and this is one more")]
+
+
+def test_of_many_faults_a_few_are_listed_and_all_are_counted() -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        validate(EvaluationRequest, {**BODY, "reference": [0] * 9_000}, DEFAULT_LIMITS)
+    assert caught.value.faults == [(f"/reference/{number}", "must be a text") for number in range(MOST_FAULTS)]
+    assert caught.value.total == 9_000
+    assert caught.value.detail == "/reference/0: must be a text (and 8999 more)"
+
+
+def test_an_operator_who_raises_limits_may_send_as_much() -> None:
+    limits = DEFAULT_LIMITS.model_copy(update={"context_utterances": 6_000})
+    long = {**BODY, "context": [{"speaker": "A", "text": "はい"}] * 6_000}
+    assert len(validate(EvaluationRequest, long, limits).context) == 6_000
+
+
+def test_members_without_a_limit_do_not_count() -> None:
+    data = [{"item": "1", "ratings": {"a": 1}}] * 5_000
+    assert len(validate(AgreementRequest, {"data": data}, DEFAULT_LIMITS, unlimited=("data",)).data or ()) == 5_000
+    with pytest.raises(InvalidDocument, match="/data: the document may hold at most"):
+        validate(AgreementRequest, {"data": data}, DEFAULT_LIMITS)
+
+
+@given(st.lists(st.lists(st.sampled_from("ab"), max_size=4).map(lambda parts: "".join("/" + part for part in parts))))
+def test_what_something_lies_in_is_an_ancestor(pointers: list[str]) -> None:
+    outer = find_ancestors(pointers)
+    for where in pointers:
+        assert (where in outer) == any(other.startswith(where + "/") for other in pointers)

@@ -15,6 +15,7 @@ from app.flow.errand import errand
 from app.flow.state import FIRST_CALLS, Bounds, Demand, Grant, Report
 from app.ports import FlowFigures, Lane
 from tests.support.dict_cache import FakeTime
+from tests.support.waiting import LIMIT_SECONDS
 
 
 def open_flow(concurrency: int, time: FakeTime | None = None, **rates: float) -> FlowControl:
@@ -435,7 +436,7 @@ class TestTheState:
         await turn()
         leave.set()
         await asyncio.gather(*holders)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECONDS):
             while state.counts[-1] != 0 or len(state.counts) < 2:
                 await asyncio.sleep(0.005)
         told = len(state.counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, UnknownRubric
 from app.domain.evaluation import Unrated
-from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
-from app.meta.anchors import AT_ONCE, RECORDED_RUNS, load_anchors
+from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest, PooledDrift
+from app.domain.model import digest
+from app.domain.rubric import Rubric
+from app.meta.anchors import AT_ONCE, MOST_CALLS, MOST_RUNS, RECORDED_FOR_ONE, RECORDED_RUNS, count_runs, load_anchors
 from app.ports import Judgement, JudgingTask
 from tests.support.fake_judge import FakeJudge, hash_opinion
-from tests.unit.meta.conftest import KO, Bench
+from tests.unit.meta.conftest import KO, Bench, build_bench
 
 ANCHORS = load_anchors("ko-comment")
 TEXTS = {anchor.response: number for number, anchor in enumerate(ANCHORS)}
@@ -50,15 +53,19 @@ async def test_the_first_check_stores_several_runs(bench: Bench) -> None:
         assert (task.rubric.id, task.language, task.lane) == ("ko-comment", "ko", "batch")
 
 
-async def test_the_next_check_asks_once_and_finds_the_judge_steady(bench: Bench) -> None:
+async def test_the_next_check_asks_as_often_and_finds_the_judge_steady(bench: Bench) -> None:
     first = await check(bench)
     bench.judge.tasks.clear()
     bench.tomorrow()
     second = await check(bench)
-    assert len(bench.judge.tasks) == len(ANCHORS)
+    assert len(bench.judge.tasks) == MOST_RUNS * len(ANCHORS) <= MOST_CALLS
     assert (second.verdict, second.reference_at) == ("steady", first.ratings.at)
     total = 3 * len(ANCHORS)
-    assert second.detail == f"the judge rates the anchors as on 2026-11-21: 0 of {total} ratings changed"
+    assert second.detail == (
+        f"the judge rates the anchors as on 2026-11-21: 0 of {total} ratings changed; a shift of 0.09 in any aspect would "
+        "be found in at least 80 % of all checks"
+    )
+    assert second.pooled == PooledDrift(p_shift=1, p_changed=1, moved=False)
     assert {drift.shift for drift in second.aspects.values()} == {0.0}
     assert second.ratings.at > first.ratings.at
     # What is stored stays: a judge that creeps must not take its measure along.
@@ -209,3 +216,37 @@ async def test_few_are_asked_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(FakeJudge, "judge", watch)
     await check(bench)
     assert peak == AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("asked", "stored", "checked"),
+    [
+        ({}, RECORDED_RUNS, 4),  # 32 anchors, one call each
+        ({"judge": {"samples": 2}}, RECORDED_RUNS, 2),
+        ({"path": "both"}, RECORDED_RUNS, 2),
+        ({"judge": {"samples": 16}}, RECORDED_FOR_ONE, 1),
+    ],
+)
+def test_a_check_asks_as_often_as_150_calls_allow(asked: dict[str, Any], stored: int, checked: int) -> None:
+    request = JudgeCheckRequest.model_validate({"rubric": "ko-comment", **asked})
+    assert count_runs(KO, len(ANCHORS), request, check=False) == stored
+    assert count_runs(KO, len(ANCHORS), request, check=True) == checked
+
+
+async def test_ratings_that_the_first_release_stored_are_still_found(bench: Bench) -> None:
+    options = {"expected": False, "explain": False, "samples": 1}
+    stored_under = digest([KO.id, KO.digest, "source", "fake/fake-1", options])
+    assert bench.anchors._key(KO, JudgeCheckRequest(rubric="ko-comment")) == stored_under
+    assert bench.anchors._key(KO, JudgeCheckRequest.model_validate({"judge": {"screen": True}})) != stored_under
+
+
+async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id() -> None:
+    newer = Rubric.model_validate_json(json.dumps(json.loads(KO.model_dump_json()) | {"version": KO.version + 1}))
+    bench = build_bench(newer)
+    first = await check(bench, rubric=f"ko-comment@{KO.version}")
+    assert {task.rubric.version for task in bench.judge.tasks} == {KO.version}
+    assert (first.verdict, first.anchors) == ("recorded", len(ANCHORS))
+    other = await check(bench)  # the newest: another measure, which is stored beside the first
+    assert other.verdict == "recorded"
+    assert "nothing was stored of this judge yet" in other.detail
+    assert (await check(bench, rubric=f"ko-comment@{KO.version}")).verdict == "steady"

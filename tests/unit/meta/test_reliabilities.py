@@ -11,15 +11,25 @@ import pytest
 from app.analysis.correlation import correlate
 from app.domain.batch import Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, JudgeProvenance, RubricReference
-from app.domain.reliability import NOT_VALIDATED, UNVALIDATED, AspectValidation, JudgeKey, Validation
-from app.meta.reliabilities import FRESH_SECONDS, Reliabilities, key_in, key_of, validation_of
+from app.domain.reliability import (
+    UNKNOWN,
+    UNVALIDATED,
+    AspectValidation,
+    JudgeKey,
+    Validation,
+    ValidationSource,
+)
+from app.meta.reliabilities import FRESH_SECONDS, Reliabilities, key_in, validation_of
 from tests.support.fake_meta_store import FakeMetaStore
 from tests.support.observed import observe
 from tests.support.records import make_record
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
-KEY = JudgeKey(rubric="small", digest="d" * 12, kind="openai", model="judge-1:8b", path="source")
-SIGNATURE = f"saiten:1|rubric:small@3|digest:{'d' * 12}|judge:openai/v1|model:judge-1:8b|path:source"
+SIGNATURE = (
+    f"saiten:1|rubric:small@3|digest:{'d' * 12}|judge:openai/v1|model:judge-1:8b|prompt:abc|parameters:temperature=0"
+    "|dropped:-|samples:1|expected:no|path:source|translator:-|encoder:e5|baseline:batch=0.6931|weight:10|blended:clarity"
+)
+KEY = key_in(SIGNATURE)
 FOUND = Validation(
     n=60,
     batch="ba_1",
@@ -64,42 +74,74 @@ async def test_a_badge_says_figures_n_and_date(badges: Reliabilities) -> None:
         "Spearman with humans (n = 60 responses, 3 raters, 2026-11-21): warmth 0.74 [0.61, 0.83]; "
         "not shown to go with people's: clarity -0.10; no other aspect was compared"
     )
-    assert (badge.validated, badge.n, badge.at) == (True, 60, AT)
-    assert {name: aspect.validated for name, aspect in badge.aspects.items()} == {"warmth": True, "clarity": False}
-    assert badge.aspects["warmth"].model_copy(update={"validated": False}) == FOUND.aspects["warmth"]
+    assert (badge.n, badge.at) == (60, AT)
+    assert {name: aspect.state for name, aspect in badge.aspects.items() if aspect.n} == {
+        "warmth": "validated",
+        "clarity": "not-shown",
+    }
+    assert not badge.validated, "one of two aspects that were compared is not shown to follow people"
+    source = ValidationSource(batch="ba_1", items=60, raters=3, at=AT)
+    assert badge.aspects["warmth"].source == source
+    plain = {"validated": False, "state": "unknown", "source": None}
+    assert badge.aspects["warmth"].model_copy(update=plain) == FOUND.aspects["warmth"]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"judge": JudgeProvenance(kind="openai", model="judge-2:8b")},
-        {"judge": JudgeProvenance(kind="lexical", model="judge-1:8b")},
-        {"rubric": RubricReference(id="small", version=3, digest="e" * 64)},
-        {"rubric": RubricReference(id="large", version=3, digest="d" * 64)},
-        {"path": "english"},
-    ],
-)
-async def test_another_judge_rubric_or_path_has_none(badges: Reliabilities, changes: dict[str, Any]) -> None:
-    assert (await badges.mark("team", evaluation(**changes))).reliability == UNVALIDATED
-    assert UNVALIDATED.detail == NOT_VALIDATED == "not validated against humans"
+async def test_aspects_that_nobody_rated_are_unknown(badges: Reliabilities) -> None:
+    made = evaluation()
+    badge = (await badges.mark("team", made)).reliability
+    assert badge is not None
+    assert [*badge.aspects][: len(made.aspects)] == [*made.aspects], "the rubric's order"
+    others = [aspect for name, aspect in badge.aspects.items() if name not in FOUND.aspects]
+    assert others == [UNKNOWN] * len(others) != []
+    assert (UNKNOWN.state, UNKNOWN.source) == ("unknown", None)
+
+
+CHANGED = {
+    "judge:openai/v1": "judge:lexical",
+    "model:judge-1:8b": "model:judge-2:8b",
+    "small@3": "large@3",
+    "@3": "@4",
+    "digest:ddd": "digest:eee",
+    "path:source": "path:english",
+    "prompt:abc": "prompt:abd",
+    "temperature=0": "temperature=1",
+    "dropped:-": "dropped:seed",
+    "samples:1": "samples:5",
+    "expected:no": "expected:yes",
+    "translator:-": "translator:deepl",
+}
+
+
+@pytest.mark.parametrize("piece", CHANGED)
+async def test_another_judge_rubric_or_path_has_none(badges: Reliabilities, piece: str) -> None:
+    signature = SIGNATURE.replace(piece, CHANGED[piece])
+    assert signature != SIGNATURE
+    badge = (await badges.mark("team", evaluation(signature=signature))).reliability
+    assert badge is not None
+    assert (badge.validated, badge.detail, badge.n) == (False, "not validated against humans", None)
+    assert {aspect.state for aspect in badge.aspects.values()} == {"unknown"}
+    states = await badges.states("team", [SIGNATURE, signature], ["warmth", "clarity", "mood"])
+    assert states == {"warmth": "unknown", "clarity": "not-shown", "mood": "unknown"}
+
+
+@pytest.mark.parametrize(("piece", "other"), [("saiten:1", "saiten:2"), ("batch=0.6931", "batch=0.7"), ("e5", "e6")])
+async def test_what_changes_no_rating_changes_no_badge(badges: Reliabilities, piece: str, other: str) -> None:
+    badge = (await badges.mark("team", evaluation(signature=SIGNATURE.replace(piece, other)))).reliability
+    assert badge is not None
+    assert badge.n == 60
 
 
 async def test_another_project_has_none(badges: Reliabilities) -> None:
-    assert (await badges.mark("rivals", evaluation())).reliability == UNVALIDATED
+    badge = (await badges.mark("rivals", evaluation())).reliability
+    assert badge is not None
+    assert badge.n is None
 
 
 async def test_with_both_paths_the_aspects_are_the_source_paths(badges: Reliabilities) -> None:
-    badge = (await badges.mark("team", evaluation(path="both"))).reliability
+    both = SIGNATURE.replace("path:source", "path:both") + "|english.prompt:x|english.translator:deepl"
+    badge = (await badges.mark("team", evaluation(path="both", signature=both))).reliability
     assert badge is not None
-    assert badge.validated
-
-
-@pytest.mark.parametrize(("path", "other"), [("source", "source"), ("english", "english"), ("both", "source")])
-def test_a_signature_says_the_same_key_as_its_evaluation(path: Any, other: str) -> None:
-    signature = SIGNATURE.replace("path:source", f"path:{path}")
-    made = evaluation(path=path, signature=signature)
-    assert key_of(made) == key_in(signature)
-    assert key_in(signature).path == other
+    assert badge.n == 60
 
 
 async def test_pages_keep_failures_as_they_are(badges: Reliabilities) -> None:
@@ -114,7 +156,7 @@ async def test_pages_keep_failures_as_they_are(badges: Reliabilities) -> None:
     assert (first[0], second) == (failed, [])
     assert first[1].evaluation is not None
     assert first[1].evaluation.reliability is not None
-    assert first[1].evaluation.reliability.validated
+    assert first[1].evaluation.reliability.n == 60
 
 
 async def test_what_another_process_found_is_seen_after_a_while_and_ones_own_at_once() -> None:
@@ -123,13 +165,13 @@ async def test_what_another_process_found_is_seen_after_a_while_and_ones_own_at_
     assert await badges.of("team", KEY) == UNVALIDATED
     await store.keep_validation("team", KEY, FOUND)
     clock[0] = 0.8 * FRESH_SECONDS
-    assert not (await badges.of("team", KEY)).validated
+    assert (await badges.of("team", KEY)).n is None
     assert store.asked == 1
     clock[0] = FRESH_SECONDS + 0.1
-    assert (await badges.of("team", KEY)).validated
-    other = JudgeKey(rubric="r", digest="d", kind="k", model="m", path="english")
+    assert (await badges.of("team", KEY)).n == 60
+    other = JudgeKey(rubric="r@1", digest="d", judge="model:m", path="english")
     await badges.keep("team", other, FOUND)
-    assert (await badges.of("team", other)).validated
+    assert (await badges.of("team", other)).n == 60
     assert store.asked == 4  # once more to see whether what is known rests on more items
 
 
@@ -153,17 +195,20 @@ async def test_a_correlation_of_fewer_items_of_another_batch_takes_nothing_away(
         (19, 0.9, None, "too few to prove anything: warmth 0.90"),
         (60, 0.1, (-0.16, 0.34), "not shown to go with people's: warmth 0.10 [-0.16, 0.34]"),
         (60, -0.8, (-0.9, -0.7), "not shown to go with people's: warmth -0.80 [-0.90, -0.70]"),
+        (-60, 0.9, (0.8, 0.95), "too few to prove anything: warmth 0.90 [0.80, 0.95]"),
     ],
 )
 async def test_a_correlation_that_proves_nothing_validates_nothing_and_is_shown(
     n: int, rho: float, interval: tuple[float, float] | None, said: str
 ) -> None:
-    aspect = AspectValidation(n=n, raters=1, spearman=rho, pearson=rho, spearman_interval=interval)
+    n, raters = abs(n), 1 if n < 0 else 2  # minus: by one rater
+    aspect = AspectValidation(n=n, raters=raters, spearman=rho, pearson=rho, spearman_interval=interval)
     badges = Reliabilities(FakeMetaStore(), clock=lambda: 0.0)
     await badges.keep("team", KEY, Validation(n=n, batch="ba_1", at=AT, aspects={"warmth": aspect}))
     badge = await badges.of("team", KEY)
     assert (badge.validated, badge.n) == (False, n)
-    about = f"n = {n} responses, 1 rater, 2026-11-21"
+    assert badge.aspects["warmth"].state == "not-shown"
+    about = f"n = {n} responses, {raters} {'rater' if raters == 1 else 'raters'}, 2026-11-21"
     assert badge.detail == f"Spearman with humans ({about}): {said}; no other aspect was compared"
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from app.domain.analysis_request import CorrelationRequest
 from app.domain.errors import StoreUnavailable
-from app.domain.human_rating import HumanRating, RatingFilter
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter
 from app.domain.reliability import UNVALIDATED, Reliability
 from app.meta.desk import MetaDesk
-from app.meta.reliabilities import key_in
+from app.meta.reliabilities import Reliabilities, key_in
 from app.meta.revalidation import NEWEST, BadgeRenewal, Revalidation
 from tests.support.scored_batches import SIGNATURE, score_batch
 from tests.unit.meta.conftest import Bench
@@ -295,3 +295,38 @@ async def test_a_larger_correlation_of_another_batch_stays(following: Following)
 async def test_nothing_is_computed_for_what_was_not_kept(following: Following) -> None:
     assert await following.remove(rater="nobody") == UNVALIDATED
     assert following.asked == []
+
+
+async def test_simulated_ratings_become_no_badge(following: Following) -> None:
+    simulated = [rating.model_copy(update={"simulated": True}) for rating in rate(WARMTH)]
+    assert await following.keep(*simulated) == UNVALIDATED
+    await following.desk.analyse("team", CorrelationRequest(batch="ba_1"))
+    assert await following.badge() == UNVALIDATED
+    assert (await following.keep(*rate(WARMTH[:5], rater="hanako"))).n == 5
+
+
+async def test_a_badge_follows_who_is_excluded(following: Following) -> None:
+    junk = rate([1 - value for value in WARMTH], rater="junk")
+    await following.keep(*rate(WARMTH[:5]), *junk)
+    with_junk = await following.badge()
+    assert with_junk.n == 6
+    assert await following.desk.exclude("team", Exclusion(rater="junk"))
+    badge = await following.badge()
+    assert (badge.n, badge.aspects["warmth"].raters) == (5, 1)
+    assert await following.desk.exclude("team", Exclusion(rater="r1"))
+    assert await following.badge() == UNVALIDATED
+    for rater in ("r1", "junk"):
+        assert await following.desk.include("team", Exclusion(rater=rater))
+    assert await following.badge() == with_junk
+
+
+async def test_what_an_upgrade_cleared_is_computed_at_the_next_look(following: Following) -> None:
+    await following.keep(*rate(WARMTH))
+    store = following.bench.store
+    store.validations_kept.clear()
+    asked = list[str]()
+    later = Reliabilities(store, clock=lambda: 0.0, renew=asked.append)
+    assert await later.of("team", KEY) == await later.of("team", KEY) == UNVALIDATED
+    assert asked == ["team"]
+    following.revalidation.ask("team", [None], removed=True)  # what the service does when asked
+    assert (await following.badge()).n == 6

@@ -20,6 +20,7 @@ from app.meta.analyses import analyse
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_item
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 
 JSON = {"Content-Type": "application/json"}
 CSV = {"Content-Type": "text/csv"}
@@ -69,7 +70,7 @@ async def score(client: httpx.AsyncClient, name: str = "a", count: int = 12, **m
     body = {"name": name, "metadata": {"system": name}, "items": items, **more}
     response = await client.post("/v1/batches", json=body, headers=headers)
     batch: str = response.json()["id"]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         while (await client.get(f"/v1/batches/{batch}", headers=headers)).json()["status"] != "completed":
             await asyncio.sleep(0.02)
     return batch
@@ -374,7 +375,7 @@ async def test_who_may_only_read_sets_no_badge(tmp_path: Path) -> None:
         writer, reader, rival = await make_keys(tmp_path, ("team", "write"), ("team", "read"), ("rivals", "write"))
         batch = await score(client, headers=writer)
         await rate(client, batch, **writer)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECONDS):
             while UNVALIDATED in (before := await details(client, batch, **writer)):
                 await asyncio.sleep(0.02)  # the ratings themselves make a badge, in the background
         report = await find(client, "correlation", {"batch": batch}, **reader)
@@ -408,7 +409,7 @@ async def test_the_service_answers_while_an_analysis_runs(
 
     def slow(*args: Any) -> Any:
         begun.set()
-        go.wait(30)
+        go.wait(LIMIT_SECONDS)
         return analyse(*args)
 
     monkeypatch.setattr("app.meta.analyses.analyse", slow)

@@ -20,6 +20,7 @@ from app.web.batch_events import rest, tell
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 
 Event = tuple[str, Any]
 
@@ -67,7 +68,7 @@ async def test_a_stream_ends_once_its_reader_would_not_be_let_in(tmp_path: Path,
         headers = (await make_keys(tmp_path, ("default", "write")))[0] if had_key else {}
         batch = await client.post("/v1/batches", json=make_body(), headers=headers)
         path = f"/v1/batches/{batch.json()['id']}"
-        async with asyncio.timeout(30), client.stream("GET", f"{path}/events", headers=headers) as response:
+        async with asyncio.timeout(LIMIT_SECONDS), client.stream("GET", f"{path}/events", headers=headers) as response:
             events = read_events(response)
             assert (await anext(events))[0] == "progress"
             engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}")
@@ -120,7 +121,7 @@ async def test_a_caller_who_leaves_is_not_told_any_more(
             async with client.stream("GET", path) as response:
                 await anext(read_events(response))
             # The request's own log record is written when it is over.
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 while not any(getattr(record, "path", "") == path for record in caplog.records):
                     await asyncio.sleep(0.01)
     assert "unexpected error" not in caplog.text

@@ -45,7 +45,7 @@ async def test_a_batch_is_accepted_in_either_form(client: httpx.AsyncClient, ndj
     assert response.status_code == 202
     assert response.headers["location"] == f"/v1/batches/{batch['id']}"
     assert (batch["status"], batch["name"], batch["progress"]) == ("queued", "夜間", 0.0)
-    assert batch["counts"] == {"total": 4, "queued": 4, "scored": 0, "partial": 0, "failed": 0}
+    assert batch["counts"] == {"total": 4, "queued": 4, "scored": 0, "partial": 0, "failed": 0, "expired": 0}
     assert (await client.get(response.headers["location"])).json() == batch
 
 

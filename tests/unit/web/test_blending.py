@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from app.calibration import load_calibration
+from tests.support.encoders import save_mecab, save_sentencepiece, save_wordpiece
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.serving import serving
 from tests.unit.web.conftest import judged_by
 
-pytest.importorskip("bert_score", reason="the bertscore extra is not installed")
-
-from tests.support.encoders import save_mecab, save_sentencepiece, save_wordpiece
+# To import bert_score is to import PyTorch, which every process that collects the tests would do.
+pytestmark = pytest.mark.skipif(find_spec("bert_score") is None, reason="the bertscore extra is not installed")
 
 LAYER = 2
 RESPONSES = [

@@ -13,6 +13,7 @@ from app.ports import KEY_SECONDS, StoredAnswer
 from app.web import idempotency
 from app.web.idempotency import claimed, show_life
 from tests.support.fake_store import FakeStore
+from tests.support.waiting import LIMIT_SECONDS
 
 KEY = "k1"
 REQUEST = Request({"type": "http", "path": "/v1/batches", "headers": [], "state": {"project": "team"}})
@@ -87,7 +88,7 @@ async def test_a_renewal_that_loses_its_cancellation_holds_no_answer_up(monkeypa
                 await asyncio.Event().wait()
 
     monkeypatch.setattr(idempotency, "KEY_SECONDS", 0.004)
-    async with asyncio.timeout(30), claimed(REQUEST, Losing(), KEY, "d"):
+    async with asyncio.timeout(LIMIT_SECONDS), claimed(REQUEST, Losing(), KEY, "d"):
         await renewing.wait()
         monkeypatch.setattr(idempotency, "KEY_SECONDS", KEY_SECONDS)
     assert asyncio.all_tasks() == before

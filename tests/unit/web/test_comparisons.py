@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.meta.anchors import RECORDED_RUNS, load_anchors
+from app.meta.anchors import MOST_RUNS, RECORDED_RUNS, load_anchors
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, say, status, verdict_of
 from tests.support.keyed import make_keys
 from tests.support.posted import make_item, post_batch, wait_for
@@ -72,7 +72,7 @@ async def test_a_comparison_tells_each_measure(client: httpx.AsyncClient) -> Non
     overall = found["aspects"]["overall"]
     # 20 of 30 fall from 5 to 1.
     assert overall["difference"] == pytest.approx(-4 * 20 / 30)
-    assert (overall["verdict"], overall["test"], overall["n"]) == ("worse", "wilcoxon", COUNT)
+    assert (overall["verdict"], overall["test"], overall["n"]) == ("worse", "sign-flip", COUNT)
     assert (overall["baseline_mean"], overall["candidate_mean"]) == (5, pytest.approx(5 - 80 / 30))
     low, high = overall["interval"]
     assert low <= overall["difference"] <= high < 0
@@ -133,7 +133,10 @@ async def test_pairs_that_there_are_not_are_told(client: httpx.AsyncClient) -> N
     await wait_for(client, other)
     response = await ask(client, "comparisons", {"baseline": one, "candidate": other, "test": "paired"})
     assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "/test")
-    assert (await find(client, "comparisons", {"baseline": one, "candidate": other}))["pairing"]["test"] == "unpaired"
+    found = await find(client, "comparisons", {"baseline": one, "candidate": other})
+    assert (found["pairing"]["test"], found["pairing"]["pairs"]) == ("paired", 0)
+    assert {measure["verdict"] for measure in found["aspects"].values()} == {"inconclusive"}
+    assert (await find(client, "gates", {"baseline": one, "candidate": other}))["verdict"] == "inconclusive"
 
 
 async def test_a_batch_that_is_not_there_or_anothers(tmp_path: Path) -> None:
@@ -248,7 +251,7 @@ async def test_anchors_are_asked_past_the_cache(client: httpx.AsyncClient, fake:
     assert len(fake.requests) == RECORDED_RUNS * len(ANCHORS)
     second = await find(client, "judge-checks", {"rubric": "ja-dialogue"})
     assert (second["verdict"], second["reference_at"]) == ("steady", first["ratings"]["at"])
-    assert len(fake.requests) == (RECORDED_RUNS + 1) * len(ANCHORS)
+    assert len(fake.requests) == (RECORDED_RUNS + MOST_RUNS) * len(ANCHORS)
     # To everybody else the cache answers as ever: the same text is asked for once more, and then never again.
     anchor = ANCHORS[0].model_dump(mode="json")
     body = {"context": anchor["context"], "response": anchor["response"], "relevance": None}
@@ -256,7 +259,7 @@ async def test_anchors_are_asked_past_the_cache(client: httpx.AsyncClient, fake:
     answers = [(await client.post("/v1/evaluations", json=body)).json() for _ in range(3)]
     assert ([answer["cached"] for answer in answers], len(fake.requests)) == ([False, True, True], 1)
     await find(client, "judge-checks", {})
-    assert len(fake.requests) == 1 + len(ANCHORS)
+    assert len(fake.requests) == 1 + MOST_RUNS * len(ANCHORS)
     assert (await client.post("/v1/evaluations", json=body)).json()["cached"] is True
     # No anchor is anybody's evaluation or batch.
     assert (await client.get("/v1/batches")).json()["items"] == []

@@ -22,6 +22,7 @@ from app.web.farewell import Farewell, has_unread
 from app.web.server import DrainingServer, make_server
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
+from tests.support.waiting import LIMIT_SECONDS
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -120,8 +121,8 @@ async def read_until(connection: socket.socket, end: bytes) -> bytes:
 async def two_connections(port: int) -> AsyncIterator[tuple[socket.socket, socket.socket]]:
     """Each has been answered once, and is kept open."""
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as late,
-        socket.create_connection(("127.0.0.1", port), timeout=10) as idle,
+        socket.create_connection(("127.0.0.1", port), timeout=LIMIT_SECONDS) as late,
+        socket.create_connection(("127.0.0.1", port), timeout=LIMIT_SECONDS) as idle,
     ):
         for connection in (late, idle):
             connection.send(REQUEST)
@@ -193,11 +194,11 @@ class HangingOpenAI(FakeOpenAI):
 
 
 async def test_a_request_that_outlasts_the_stop_is_told_so(tmp_path: Path) -> None:
-    async with HangingOpenAI() as judge, httpx.AsyncClient(trust_env=False, timeout=30) as client:
+    async with HangingOpenAI() as judge, httpx.AsyncClient(trust_env=False, timeout=LIMIT_SECONDS) as client:
         async with running(tmp_path, openai_api_key="k", openai_base_url=judge.base_url) as (server, port):
             server.config.timeout_graceful_shutdown = 1
             flying = asyncio.create_task(client.post(f"http://127.0.0.1:{port}/v1/evaluations", json=BODY))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 await judge.asked.wait()
         response = await flying
     assert (response.status_code, response.json()["code"]) == (503, "stopping")

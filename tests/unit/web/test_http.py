@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import importlib
 import json
+import pkgutil
 import re
 from pathlib import Path
 
 import httpx
 import pytest
 
+import app
 from app.adapters.sql.engine import open_engine
 from app.adapters.sql.keys import SQLKeyring
 from app.domain import errors
 from app.domain.errors import SaitenError
-from app.web.problems import STATUSES, clip
-from tests.conftest import administer
+from app.web.problems import STATUSES, clip, status_of
+from tests.support.databases import run_statement
 from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -33,6 +36,25 @@ def all_errors(root: type[SaitenError] = SaitenError) -> set[type[SaitenError]]:
 def test_every_error_of_the_tree_has_a_status() -> None:
     unlisted = {kind for kind in all_errors() if kind.__module__ == errors.__name__} - set(STATUSES)
     assert unlisted == set()
+
+
+def test_every_error_that_the_service_can_raise_has_a_status_of_its_own_or_of_its_kind() -> None:
+    for module in pkgutil.walk_packages(app.__path__, "app."):
+        if "migrations" not in module.name:
+            importlib.import_module(module.name)
+    raised = {kind for kind in all_errors() if kind.__module__.startswith("app.") and ".cli." not in kind.__module__}
+    assert set(STATUSES) <= raised
+    without = {kind for kind in raised - {SaitenError} if not any(each in STATUSES for each in kind.__mro__[:-4])}
+    assert without == set()
+    assert {kind for kind in raised if status_of(kind) == 500} <= {
+        SaitenError,
+        errors.RubricInvalid,
+        errors.SettingsInvalid,
+        errors.StoreError,
+    }
+
+
+def test_every_code_is_one_errors() -> None:
     assert len({kind.code for kind in STATUSES if kind.__module__ == errors.__name__}) == len(
         [kind for kind in STATUSES if kind.__module__ == errors.__name__]
     )
@@ -279,13 +301,13 @@ async def test_docs_need_no_other_server_and_no_host(client: httpx.AsyncClient) 
 
 
 async def test_readiness_follows_the_database_and_liveness_does_not(
-    fake: FakeOpenAI, tmp_path: Path, postgres_server: str, postgres_url: str
+    fake: FakeOpenAI, tmp_path: Path, postgres_server: str, bare_postgres_url: str
 ) -> None:
-    settings = judged_by(fake, database_url=postgres_url, cache="memory")
+    settings = judged_by(fake, database_url=bare_postgres_url, cache="memory")
     async with serving(tmp_path, **settings) as client:
         assert (await client.get("/readyz")).status_code == 200
-        name = postgres_url.rsplit("/", 1)[1]
-        await administer(postgres_server, f"DROP DATABASE {name} WITH (FORCE)")
+        name = bare_postgres_url.rsplit("/", 1)[1]
+        await run_statement(postgres_server, f"DROP DATABASE {name} WITH (FORCE)")
         ready = await client.get("/readyz")
         scored = await client.post("/v1/evaluations", json=BODY)
         live = await client.get("/livez")

@@ -17,6 +17,7 @@ from tests.support.keyed import make_keys
 from tests.support.limited_keys import limit_key, make_limited_key, spend
 from tests.support.records import BODY
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.web.conftest import judged_by
 
 FORM = {
@@ -248,7 +249,7 @@ async def test_a_judge_check_is_charged(fake: FakeOpenAI, tmp_path: Path) -> Non
 
 
 async def wait_for(client: httpx.AsyncClient, batch_id: str, key: dict[str, str], *statuses: str) -> dict[str, Any]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_SECONDS):
         while True:
             batch: dict[str, Any] = (await client.get(f"/v1/batches/{batch_id}", headers=key)).json()
             if batch["status"] in statuses:
@@ -283,7 +284,7 @@ async def announce(client: httpx.AsyncClient, path: str) -> bytes:
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n"
     writer.write(head.encode())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         answer = await reader.readuntil(b"\r\n\r\n")
     writer.close()
     await writer.wait_closed()
@@ -294,7 +295,7 @@ async def test_a_process_that_has_enough_in_hand_reads_no_further_body(fake: Fak
     fake.script(lambda _: Answer(fault="hang"))
     async with serving(tmp_path, **judged_by(fake), most_evaluations=1) as client:
         first = asyncio.create_task(client.post("/v1/evaluations", json=BODY))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECONDS):
             while not fake.requests:
                 await asyncio.sleep(0.01)
 
@@ -327,7 +328,7 @@ async def test_a_check_of_the_judge_takes_a_place(fake: FakeOpenAI, tmp_path: Pa
             fake.requests.clear()
             fake.default = lambda _: Answer(fault="hang")
             check = asyncio.create_task(client.post(f"/v1/{route}", json=body))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 while not fake.requests:
                     await asyncio.sleep(0.01)
             refused = await client.post("/v1/evaluations", json=BODY)
@@ -335,14 +336,14 @@ async def test_a_check_of_the_judge_takes_a_place(fake: FakeOpenAI, tmp_path: Pa
             check.cancel()
             await asyncio.wait([check])
             fake.default = valid
-            async with asyncio.timeout(30):  # until the server has noticed that nobody waits any more
+            async with asyncio.timeout(LIMIT_SECONDS):  # until the server has noticed that nobody waits any more
                 while (await client.post("/v1/evaluations", json=BODY)).status_code == 503:
                     await asyncio.sleep(0.01)
 
 
 async def test_a_place_is_free_again_after_success_and_error(fake: FakeOpenAI, tmp_path: Path) -> None:
     async with serving(tmp_path, **judged_by(fake), most_evaluations=1) as client:
-        fake.script(say("わかりません"), say("わかりません"), valid)
+        fake.script(say("わかりません"), say("わかりません"), say("わかりません"), valid)
         statuses = [
             (await client.post("/v1/evaluations", json=body)).status_code
             for body in (BODY, {}, BODY | {"response": "はい"}, BODY | {"response": "いいえ"})

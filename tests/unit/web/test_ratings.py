@@ -11,10 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.gate_files import ASPECTS
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_item, post_batch, wait_for
 from tests.support.records import BODY
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 
 JSON = {"Content-Type": "application/json"}
 
@@ -272,7 +274,7 @@ async def test_each_project_has_its_own_and_readers_may_only_read(tmp_path: Path
 
 async def wait_for_badge(client: httpx.AsyncClient, batch_id: str, n: int | None) -> dict[str, Any]:
     """The reliability of the batch's summary once it rests on so many items."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         while True:
             found: dict[str, Any] = (await client.get(f"/v1/batches/{batch_id}/summary")).json()["reliability"]
             if found["n"] == n:
@@ -295,6 +297,83 @@ async def test_ratings_of_a_batch_become_the_reliability_of_its_judge_by_themsel
     assert (await post(client, *given)).json() == {"added": 48, "replaced": 0}
     badge = await wait_for_badge(client, batch, 24)
     assert badge["validated"] is True
-    assert all(found["spearman"] == pytest.approx(1) for found in badge["aspects"].values())
+    rated = [found for found in badge["aspects"].values() if found["n"]]
+    assert [found["spearman"] for found in rated] == pytest.approx([1] * len(rated))
+    assert {found["state"] for found in rated} == {"validated"}
     assert (await client.delete(f"/v1/ratings?batch={batch}")).json() == {"removed": 48}
     assert (await wait_for_badge(client, batch, None))["validated"] is False
+
+
+# Exclusions
+
+
+async def test_raters_and_rounds_are_excluded_and_included(client: httpx.AsyncClient) -> None:
+    address = "/v1/ratings/exclusions"
+    assert (await client.post(address, json={"rater": "R3"})).json() == {"added": 1}
+    assert (await client.post(address, json={"rater": "R3"})).json() == {"added": 0}
+    (found,) = (await client.get(address)).json()["items"]
+    assert (found["rater"], found["round"]) == ("R3", None)
+    missing = await client.post(address, json={"round": "rr_none"})
+    assert (missing.status_code, missing.json()["code"]) == (404, "not-found")
+    for wrong in ({}, {"rater": "R3", "round": "rr_1"}, {"rater": " "}, {"rater": 3}, {"raters": ["R3"]}):
+        assert (await client.post(address, json=wrong)).status_code == 422
+    assert (await client.delete(address)).status_code == 422
+    assert (await client.delete(f"{address}?rater=R3&reason=x")).status_code == 422
+    assert (await client.delete(f"{address}?rater=R3")).json() == {"removed": 1}
+    assert (await client.delete(f"{address}?rater=R3")).json() == {"removed": 0}
+    events = (await client.get("/v1/audit")).json()["items"]
+    assert [event["action"] for event in events] == ["ratings.included", "ratings.excluded"]
+    assert "R3" not in json.dumps(events)
+
+
+async def test_exclusions_are_the_projects_and_readers_only_look(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        ours, theirs, reader = await make_keys(tmp_path, ("team", "write"), ("rivals", "write"), ("team", "read"))
+        address = "/v1/ratings/exclusions"
+        headers = {**ours, "Idempotency-Key": "once"}
+        first = await client.post(address, json={"rater": "R3"}, headers=headers)
+        again = await client.post(address, json={"rater": "R3"}, headers=headers)
+        assert first.json() == again.json() == {"added": 1}
+        assert again.headers["idempotent-replayed"] == "true"
+        assert (await client.get(address, headers=theirs)).json() == {"items": []}
+        assert len((await client.get(address, headers=reader)).json()["items"]) == 1
+        assert (await client.post(address, json={"rater": "R4"}, headers=reader)).status_code == 403
+        assert (await client.delete(f"{address}?rater=R3", headers=reader)).status_code == 403
+
+
+async def test_simulated_and_excluded_ratings_validate_no_judge(client: httpx.AsyncClient) -> None:
+    items = [make_item(number, response="はい、" * (number % 5) + "海まで行きました。") for number in range(24)]
+    batch = (await client.post("/v1/batches", json={"items": items})).json()["id"]
+    await wait_for(client, batch)
+    lines = (await client.get(f"/v1/batches/{batch}/results")).content.splitlines()
+    results = [json.loads(line) for line in lines]
+    name = next(name for name in ASPECTS if len({one["aspects"][name]["rating"] for one in results}) > 1)
+    scored = {one["item"]: one["aspects"][name]["rating"] for one in results}
+
+    async def rate(*raters: str, **changes: Any) -> None:
+        given = [
+            rating(item, rater, batch=batch, ratings={name: value}, **changes)
+            for item, value in scored.items()
+            for rater in raters
+        ]
+        assert (await post(client, *given)).status_code == 200
+
+    await rate("s1", "s2", simulated=True)
+    assert {line.get("simulated") for line in await read(client)} == {True}
+    report = (await client.post("/v1/analyses/correlation", json={"batch": batch})).json()
+    assert report["ratings_used"] == {"counted": 48, "simulated": True, "simulated_left_out": 0, "excluded": 0}
+    assert report["aspects"][name]["spearman"] == pytest.approx(1)
+    badge = (await client.get(f"/v1/batches/{batch}/summary")).json()["reliability"]
+    assert (badge["validated"], badge["n"]) == (False, None)
+    assert {aspect["state"] for aspect in badge["aspects"].values()} == {"unknown"}
+    await rate("hanako", "taro")
+    badge = await wait_for_badge(client, batch, 24)
+    assert badge["validated"] is True
+    states = {one: found["state"] for one, found in badge["aspects"].items()}
+    assert states == dict.fromkeys(ASPECTS, "unknown") | {name: "validated"}
+    assert badge["aspects"][name]["source"] == {"batch": batch, "items": 24, "raters": 2, "at": badge["at"]}
+    report = (await client.post("/v1/analyses/agreement", json={"batch": batch})).json()
+    assert report["ratings_used"] == {"counted": 48, "simulated": False, "simulated_left_out": 48, "excluded": 0}
+    for rater in ("hanako", "taro"):
+        await client.post("/v1/ratings/exclusions", json={"rater": rater})
+    assert (await wait_for_badge(client, batch, None))["aspects"][name]["state"] == "unknown"

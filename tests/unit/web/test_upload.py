@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.posted import make_body, write_ndjson
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 
 HEAD = b"POST /v1/batches HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n"
 
@@ -63,7 +64,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(
             writer.write(HEAD % len(content) + content[:sent])
             await writer.drain()
             writer.close()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 while not any(record.message == "request" for record in caplog.records):
                     await asyncio.sleep(0.01)
             assert (await client.get("/v1/batches")).json()["items"] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, bindparam, select, update
@@ -45,6 +45,10 @@ class Account:
     translated_characters: int
     cost_usd: float | None
     dearest_usd: float
+    expired: int
+    estimated_calls: int
+    left_seconds: float | None
+    expires_at: datetime | None
     chunks_left: int
     tally: str | None
     measures: str | None
@@ -52,18 +56,19 @@ class Account:
 
     @property
     def finished(self) -> int:
-        return self.scored + self.partial + self.failed
+        return self.scored + self.partial + self.failed + self.expired
 
     @property
     def is_active(self) -> bool:
         return self.status in ACTIVE
 
     def count(self, status: str, by: int = 1) -> None:
-        """Counts `by` more results that are `scored`, `partial` or `failed`."""
+        """Counts `by` more results that are `scored`, `partial`, `failed` or `expired`."""
         setattr(self, status, getattr(self, status) + by)
 
-    def spend(self, usage: Usage) -> None:
-        """Adds what one result took."""
+    def spend(self, usage: Usage, *, estimated: bool = False) -> None:
+        """Adds what one result took; `estimated`: what candidates without one are expected to have taken."""
+        self.estimated_calls += usage.judge_calls if estimated else 0
         self.judge_calls += usage.judge_calls
         self.prompt_tokens += usage.prompt_tokens
         self.cached_tokens += usage.cached_tokens
@@ -73,7 +78,8 @@ class Account:
             self.cost_usd = None
         else:
             self.cost_usd += usage.cost_usd
-            self.dearest_usd = max(self.dearest_usd, usage.cost_usd)
+            if not estimated:
+                self.dearest_usd = max(self.dearest_usd, usage.cost_usd)
 
     def add(self, tally: Tally) -> None:
         """Adds new results' figures to those that are known."""
@@ -87,20 +93,29 @@ class Account:
         """Results have changed: a value cannot be taken out of a tally again to the last digit."""
         self.tally = self.intervals = None
 
-    def start(self, now: datetime) -> None:
-        """queued → running. The rate counts from here."""
+    def start(self, now: datetime, whole_seconds: float) -> None:
+        """queued → running. The rate counts from here, and the running time, of which a batch has `whole_seconds`."""
         if self.status == "queued":
             self.status = "running"
             self.started_at = self.started_at or now
             self.resumed_at, self.finished_before = now, self.finished
+            self.run_out(now, whole_seconds)
 
-    def pause(self, reason: str, detail: str) -> None:
+    def run_out(self, now: datetime, whole_seconds: float) -> None:
+        """Sets the moment at which the running time that is left will be over."""
+        self.left_seconds = whole_seconds if self.left_seconds is None else self.left_seconds
+        self.expires_at = now + timedelta(seconds=self.left_seconds)
+
+    def pause(self, reason: str, detail: str, now: datetime) -> None:
+        """queued or running → paused. The running time stands still."""
         self.status, self.pause_reason, self.pause_detail = "paused", reason, detail
+        if self.expires_at is not None:
+            self.left_seconds, self.expires_at = max(0.0, (self.expires_at - now).total_seconds()), None
 
     def complete(self, now: datetime) -> None:
         """Ends the batch, unless it was cancelled. A paused one whose last results came in has nothing to resume."""
         if self.status not in {"cancelled", "completed"}:
-            self.status, self.finished_at = "completed", now
+            self.status, self.finished_at, self.expires_at = "completed", now, None
             self.pause_reason = self.pause_detail = None
 
 
@@ -158,7 +173,7 @@ def log_completed(locked: Iterable[Locked]) -> None:
     for batch in locked:
         account = batch.account
         if account.status == "completed" != batch.row.status:
-            counts = {name: getattr(account, name) for name in ("scored", "partial", "failed")}
+            counts = {name: getattr(account, name) for name in ("scored", "partial", "failed", "expired")}
             logger.info("batch completed", extra={"batch_id": batch.id, **counts})
 
 

@@ -13,7 +13,7 @@ from app.adapters.sql.tables import batch_chunks
 from app.batch_ports import COLLECT, FINISH, Job
 
 chunk = batch_chunks.c
-RELEASED = {"owner": None, "lease_until": None, "queued_at": None, "reserved_usd": 0.0}
+RELEASED = {"owner": None, "lease_until": None, "queued_at": None, "reserved_usd": 0.0, "begun": 0, "set_aside": False}
 CLOSE = (
     update(batch_chunks)
     .where(chunk.batch_id == bindparam("this"), chunk.number == bindparam("job"))

@@ -23,12 +23,14 @@ from app.adapters.sql.batches.figures import (
 )
 from app.adapters.sql.batches.holding import Span, find_held
 from app.adapters.sql.batches.queueing import Queueing, count_active, queue_waiting, share_of
+from app.adapters.sql.batches.reservations import settle_begun
 from app.adapters.sql.batches.rows import describe_result, score_result
 from app.adapters.sql.batches.signatures import count_in
 from app.adapters.sql.engine import change
 from app.adapters.sql.governance.spending import charge_keys
 from app.adapters.sql.tables import evaluations
-from app.batch_ports import Committed, Finished, Job, Scores
+from app.batch_ports import NOTHING_BEGUN, Committed, Finished, Job, Scores
+from app.domain.batch import EXPIRED
 from app.domain.redaction import ERASED_FAILURE
 from app.domain.tally import Tally
 from app.tally import tally_scores
@@ -43,8 +45,14 @@ ERASED = ERASED_FAILURE.model_dump_json()
 class Commits(Queueing):
     """The hot path: a dozen statements, however many results."""
 
-    async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job]) -> Committed:
-        jobs = {*(each.job for each in finished), *closed}
+    async def commit(
+        self,
+        owner: str,
+        finished: Sequence[Finished],
+        closed: Sequence[Job],
+        begun: Mapping[Job, int] = NOTHING_BEGUN,
+    ) -> Committed:
+        jobs = {*(each.job for each in finished), *closed, *begun}
         if not jobs:
             return Committed()
         now = self._clock()
@@ -62,6 +70,7 @@ class Commits(Queueing):
             locked = await lock_held(connection, batches)
             await enter(connection, locked, free)
             await settle_figures(connection, locked, added)
+            await settle_begun(connection, locked, {job: begun[job] for job in held if job in begun}, ending, now)
             ready = await close_chunks(connection, locked, ending, now)
             await store_accounts(connection, locked.values())
             ready += await self._follow_up(connection, locked, ending, now)
@@ -160,7 +169,7 @@ async def enter(
     signatures = Counter[tuple[str, str]]()
     for each, scores in new:
         account = locked[each.job.batch].account
-        account.count(scores.status)
+        account.count("expired" if each.failure == EXPIRED else scores.status)
         account.spend(each.usage)
         if each.record is not None:
             signatures[each.job.batch, each.record.evaluation.signature] += 1

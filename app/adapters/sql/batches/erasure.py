@@ -7,10 +7,12 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Insert, delete, select
+from sqlalchemy import Insert, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.adapters.sql.batches.account import read_account
 from app.adapters.sql.batches.part import ROWS, StorePart
+from app.adapters.sql.batches.reservations import spend_lost
 from app.adapters.sql.engine import change, read, scrub
 from app.adapters.sql.store import insert_or_ignore
 from app.adapters.sql.tables import batch_chunks, batches, can_hold, erased_calls, evaluations
@@ -32,12 +34,16 @@ class Erasure(StorePart):
         this = (batches.c.id == batch_id) & (batches.c.project == project)
         async with change(self._engine) as connection:
             # Locked first: a commit that waits for the batch finds it gone. Then its chunks, in the order of `renew`.
-            found = await connection.execute(select(batches.c.id).where(this).with_for_update())
-            if found.first() is None:
+            found = (await connection.execute(select(batches).where(this).with_for_update())).one_or_none()
+            if found is None:
                 return False
             leased = select(chunk.number).where(chunk.batch_id == batch_id, chunk.owner.is_not(None))
             await connection.execute(leased.order_by(chunk.number).with_for_update())
             await owe_all_calls(connection, batch_id)
+            begun = select(func.sum(chunk.begun)).where(chunk.batch_id == batch_id)
+            # Its usage goes with it, and its key still pays for what was begun.
+            lost: int = (await connection.execute(begun)).scalar_one() or 0
+            await spend_lost(connection, read_account(found), lost, self._clock())
             await connection.execute(delete(batches).where(this))
         self.remember()
         await self.tidy()

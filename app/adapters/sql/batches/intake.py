@@ -17,6 +17,7 @@ from app.adapters.sql.tables import batch_chunks, batch_items, batch_metadata, b
 from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, KeyedAnswer
 from app.domain.batch import Batch, BatchOptions, Candidate, Entry
 from app.domain.errors import IdempotencyKeyInUse, StoreError
+from app.domain.rubric import split_name
 from app.domain.tally import Tally
 from app.tally import pack
 
@@ -32,6 +33,8 @@ COUNTED = (
     "completion_tokens",
     "translated_characters",
     "chunks_left",
+    "expired",
+    "estimated_calls",
 )
 """Columns of a batch that begin at nought."""
 
@@ -140,7 +143,7 @@ def describe_new(project: str, batch_id: str, options: BatchOptions, now: dateti
         "created_at": now,
         "status": RECEIVING,
         "mode": options.mode,
-        "rubric": options.rubric,
+        "rubric": split_name(options.rubric)[0],
         "options": options.model_dump_json(),
         "budget_usd": options.budget_usd,
         "cost_usd": 0.0,

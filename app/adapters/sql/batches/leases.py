@@ -14,13 +14,14 @@ from app.adapters.sql.batches.account import Locked, hold_batches, lock_batches,
 from app.adapters.sql.batches.budget import EXHAUSTED, Budget
 from app.adapters.sql.batches.closing import RELEASED, close_chunks
 from app.adapters.sql.batches.holding import find_held, hold_condition, stopped_among
-from app.adapters.sql.batches.part import StorePart
+from app.adapters.sql.batches.part import StorePart, whole_seconds
+from app.adapters.sql.batches.reservations import spend_lost
 from app.adapters.sql.batches.results import read_placed
 from app.adapters.sql.batches.texts import read_options
-from app.adapters.sql.engine import change
+from app.adapters.sql.engine import change, read, write
 from app.adapters.sql.governance.spending import find_overspent
-from app.adapters.sql.tables import batch_chunks, batch_items, can_hold, evaluations
-from app.batch_ports import COLLECT, Committed, Job, Work, reckon_candidate
+from app.adapters.sql.tables import batch_chunks, batch_items, batches, can_hold, evaluations
+from app.batch_ports import COLLECT, FINISH, MOST_SET_ASIDE, Committed, Job, Work, reckon_candidate
 
 OVERSPENT = "cost-limit-reached"
 
@@ -30,7 +31,7 @@ chunk, item = batch_chunks.c, batch_items.c
 class Leases(StorePart):
     """Gives chunks to workers and knows whose they are."""
 
-    async def claim(self, job: Job, owner: str, lease_seconds: float) -> Work | None:
+    async def claim(self, job: Job, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
         if not can_hold(job.batch):
             return None
         now = self._clock()
@@ -39,11 +40,16 @@ class Leases(StorePart):
             if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
                 # It will be changed, or reckoned with. Mostly it is not, and claims need not wait for commits.
                 batch = (await lock_held(connection, {job.batch: batch})).get(job.batch)
-            if batch is None or not batch.account.is_active or await self._is_overspent(connection, batch, job, now):
+            if batch is None or not is_open(batch, job, now) or await self._is_overspent(connection, batch, job, now):
                 return None
             found = await lock_free_chunk(connection, job, now)
             if found is None:
                 return None
+            if found.begun:
+                # Whoever held it died, or lost it: what was begun may be paid for.
+                batch = (await lock_held(connection, {job.batch: batch}))[job.batch]
+                await spend_lost(connection, batch, found.begun, now)
+                await store_accounts(connection, [batch])
             todo = await select_todo(connection, job.batch, found)
             if not todo and job.chunk >= 0:
                 # Whoever held it had kept every result and died before it closed the chunk.
@@ -65,10 +71,12 @@ class Leases(StorePart):
                     queued_at=None,
                     crashes=crashes,
                     reserved_usd=budget.reserve(affordable),
+                    begun=min(begun, affordable),
+                    set_aside=False,
                 )
             )
             if batch.account.status == "queued":
-                batch.account.start(now)
+                batch.account.start(now, whole_seconds(batch.row))
                 await store_accounts(connection, [batch])
         unit_usd = None if budget.total_usd is None else budget.unit_usd
         return replace(describe_work(job, batch.row, todo, crashes, affordable), unit_usd=unit_usd)
@@ -85,7 +93,7 @@ class Leases(StorePart):
             return False
         batch = (await lock_batches(connection, [batch.id]))[batch.id]
         if batch.account.is_active:
-            batch.account.pause(OVERSPENT, explain_overspent(*overspent))
+            batch.account.pause(OVERSPENT, explain_overspent(*overspent), now)
             await store_accounts(connection, [batch])
             log_paused(batch.id, OVERSPENT)
         return True
@@ -97,7 +105,7 @@ class Leases(StorePart):
         await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
         others = select(func.count()).where(chunk.batch_id == job.batch, chunk.state == "leased")
         if (await connection.execute(others)).scalar_one() == 0:
-            batch.account.pause(EXHAUSTED, budget.explain())
+            batch.account.pause(EXHAUSTED, budget.explain(), self._clock())
             await store_accounts(connection, [batch])
             log_paused(batch.id, EXHAUSTED)
 
@@ -113,6 +121,24 @@ class Leases(StorePart):
             stopped = await stopped_among(connection, held)
         return Committed(lost=frozenset(jobs) - held.keys(), stopped=stopped)
 
+    async def set_aside(self, job: Job, owner: str) -> None:
+        aside = select(func.count()).where(chunk.batch_id == job.batch, chunk.set_aside).scalar_subquery()
+        mine = this_chunk(job).where(chunk.owner == owner, chunk.state == "leased", aside < MOST_SET_ASIDE)
+        async with write(self._engine) as connection:
+            await connection.execute(mine.values(set_aside=True))
+
+    async def find_halted(self, jobs: Sequence[Job]) -> Committed:
+        if not jobs:
+            return Committed()
+        query = select(batches.c.id, batches.c.status).where(batches.c.id.in_({job.batch for job in jobs}))
+        async with read(self._engine) as connection:
+            status = {row.id: row.status for row in await connection.execute(query)}
+        return Committed(
+            lost=frozenset(job for job in jobs if job.batch not in status),
+            stopped=frozenset(job for job in jobs if status.get(job.batch) in {"paused", "cancelled"}),
+            cancelled=frozenset(job for job in jobs if status.get(job.batch) == "cancelled"),
+        )
+
     async def mark(self, job: Job, owner: str, position: int) -> int:
         this = (item.batch_id == job.batch) & (item.position == position)
         mine = exists().where(chunk.batch_id == job.batch, chunk.number == job.chunk, chunk.owner == owner)
@@ -122,6 +148,12 @@ class Leases(StorePart):
             # A try by one who lost the chunk is not a try of its new owner's.
             await connection.execute(update(batch_items).where(this, mine).values(tries=item.tries + 1))
         return tries or 0
+
+
+def is_open(batch: Locked, job: Job, now: datetime) -> bool:
+    """Whether the job may be done: its batch is active, and the deadline has not come. An end may be made after it."""
+    expires_at = batch.account.expires_at
+    return batch.account.is_active and (expires_at is None or now < expires_at or job.chunk == FINISH)
 
 
 def explain_overspent(cost_usd: float, limit_usd: float) -> str:

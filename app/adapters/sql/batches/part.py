@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
+from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.adapters.sql.batches.texts import read_options
 
 ACTIVE = ("queued", "running")
 """Statuses of a batch that is worked on."""
@@ -20,6 +24,11 @@ ROWS = 1000
 def utc_now() -> datetime:
     """The time of this machine."""
     return datetime.now(UTC)
+
+
+def whole_seconds(batch: Row[Any]) -> float:
+    """The running time that the batch of a row has in all, in seconds."""
+    return 3600.0 * read_options(batch.options).running_hours
 
 
 class StorePart:

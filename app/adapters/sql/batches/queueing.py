@@ -24,6 +24,8 @@ LEAST = 2
 
 chunk = batch_chunks.c
 
+UNDER_WAY = chunk.state.in_(("queued", "leased")) & ~chunk.set_aside
+
 
 class Queueing(Erasure):
     """Gives out jobs. Safe in every process at once: a batch's row is locked while its chunks are chosen."""
@@ -82,7 +84,7 @@ class Queueing(Erasure):
             active = [row.id for row in rows if row.status != RECEIVING]
             share = share_of(window, len(active))
             mine = chunk.batch_id == batches.c.id
-            under_way = select(func.count()).where(mine, chunk.state.in_(("queued", "leased"))).scalar_subquery()
+            under_way = select(func.count()).where(mine, UNDER_WAY).scalar_subquery()
             has_room = and_(exists().where(mine, chunk.state == "waiting"), under_way < share)
             query = select(batches.c.id).where(status.in_(ACTIVE), or_(has_room, exists().where(mine, overdue)))
             due = (await connection.execute(query)).scalars().all() if active else []
@@ -133,7 +135,7 @@ async def queue_waiting(
     tried without a pause.
     """
     mine = chunk.batch_id == batch_id
-    under_way = select(func.count()).where(mine, chunk.state.in_(("queued", "leased")))
+    under_way = select(func.count()).where(mine, UNDER_WAY)
     room = share - (await connection.execute(under_way)).scalar_one()
     if room <= 0:
         return []

@@ -64,6 +64,20 @@ class Results(StorePart):
             rows = await connection.execute(query.order_by(table.position).limit(limit))
             return [read_placed(row) for row in rows]
 
+    async def find_scored(self, batch_id: str) -> Candidate | None:
+        if not can_hold(batch_id):
+            return None
+        table, result = batch_items.c, evaluations.c
+        query = (
+            select(table.request)
+            .join(batches, batches.c.id == table.batch_id)
+            .join(evaluations, (result.batch_id == table.batch_id) & (result.position == table.position))
+            .where(table.batch_id == batch_id, batches.c.texts.is_(None), result.status == "scored")
+        )
+        async with read(self._engine) as connection:
+            row = (await connection.execute(query.limit(1))).one_or_none()
+        return None if row is None else read_candidate(row.request)
+
 
 def read_entry(row: Any) -> Entry:
     """The place that a row of a result tells."""

@@ -6,10 +6,10 @@ import logging
 
 from sqlalchemy import ColumnElement, update
 
-from app.adapters.sql.batches.account import log_paused
+from app.adapters.sql.batches.account import lock_batches, log_paused, store_accounts
 from app.adapters.sql.batches.part import ACTIVE
 from app.adapters.sql.batches.views import Views
-from app.adapters.sql.engine import write
+from app.adapters.sql.engine import change, write
 from app.adapters.sql.tables import batch_chunks, batches, can_hold
 from app.domain.batch import Batch
 
@@ -23,10 +23,14 @@ class Steering(Views):
         this = identify(batch_id, project)
         if this is None:
             return None
-        paused = {"status": "paused", "pause_reason": reason, "pause_detail": detail}
-        async with write(self._engine) as connection:
-            active = update(batches).where(this, batches.c.status.in_(ACTIVE))
-            changed = (await connection.execute(active.values(paused))).rowcount
+        changed = False
+        async with change(self._engine) as connection:
+            found = (await lock_batches(connection, [batch_id])).get(batch_id)
+            mine = found is not None and project in {None, found.row._mapping["project"]}
+            if found is not None and mine and found.account.is_active:
+                found.account.pause(reason, detail, self._clock())
+                await store_accounts(connection, [found])
+                changed = True
         if changed:
             log_paused(batch_id, reason)
         return await self._look(this)

@@ -77,5 +77,5 @@ def has_settled(project: str, batch_id: str, results: int) -> tuple[ColumnElemen
     table, chunk = batches.c, batch_chunks.c
     # Whoever holds a chunk of a cancelled batch may still commit to it or rewrite its results.
     held = exists().where(chunk.batch_id == table.id, chunk.state == "leased")
-    unchanged = table.scored + table.partial + table.failed == results
+    unchanged = table.scored + table.partial + table.failed + table.expired == results
     return table.id == batch_id, table.project == project, table.status.in_(ENDED), unchanged, ~held

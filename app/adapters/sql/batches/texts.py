@@ -16,6 +16,10 @@ STORED = {"limits": UNBOUNDED}
 """The validation context for what is read back: limits are for letting in."""
 
 
+FIRST_VERSIONS = {"ja-dialogue": "ja-dialogue@1"}
+"""What a batch asked for that names no version: the shipped rubrics have several since batches name theirs."""
+
+
 class Kept(Value):
     """A record without its request, which for a candidate of a batch is in the batch's items."""
 
@@ -39,8 +43,10 @@ def replace_evaluation(text: str, evaluation: Evaluation) -> str:
 
 
 def read_options(text: str) -> BatchOptions:
-    """The options in a column of text."""
-    return BatchOptions.model_validate_json(text, context=STORED)
+    """The options in a column of text. One that names no version was stored before rubrics had several."""
+    options = BatchOptions.model_validate_json(text, context=STORED)
+    then = FIRST_VERSIONS.get(options.rubric)
+    return options if then is None else options.model_copy(update={"rubric": then})
 
 
 def read_candidate(text: str) -> Candidate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,10 +13,16 @@ from app.adapters.sql.batches.part import ACTIVE, RECEIVING, StorePart
 from app.adapters.sql.batches.texts import read_options
 from app.adapters.sql.engine import read
 from app.adapters.sql.tables import Instant, batch_metadata, batch_signatures, batches, can_hold
-from app.batch_ports import BatchFilter, age_of_oldest
-from app.domain.batch import Batch, BatchOptions, Counts
-from app.domain.evaluation import Usage
+from app.batch_ports import MOST_PAIRED, BatchFilter, age_of_oldest
+from app.domain.batch import Batch, BatchOptions, BatchUsage, Counts
 from app.domain.policy import TextKeeping
+from app.domain.rubric import split_name
+from app.domain.signature import read_signature
+from app.scores import SYSTEM
+
+FINISHED = ("scored", "partial", "failed", "expired")
+LEFT = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed - batches.c.expired
+"""Candidates without a result."""
 
 SEEN = batches.c.status != RECEIVING
 
@@ -65,9 +71,8 @@ class Views(StorePart):
         return found
 
     async def backlog(self) -> tuple[int, float]:
-        left = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed
         given, oldest = batches.c.mode == "provider-batch", func.min(batches.c.created_at)
-        query = select(func.sum(left), oldest.filter(~given), oldest.filter(given)).where(batches.c.status.in_(ACTIVE))
+        query = select(func.sum(LEFT), oldest.filter(~given), oldest.filter(given)).where(batches.c.status.in_(ACTIVE))
         async with read(self._engine) as connection:
             count, *created_at = (await connection.execute(query)).one()
         return int(count or 0), age_of_oldest(self._clock(), *created_at)
@@ -80,13 +85,23 @@ class Views(StorePart):
         return {named or "": count for named, count in rows}
 
     async def waiting(self, project: str) -> tuple[int, int]:
-        left = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed
         # A project that no column can hold has nothing waiting, and PostgreSQL would not even compare it.
-        mine = case((batches.c.project == project, left), else_=0) if can_hold(project) else literal(0)
-        query = select(func.sum(left), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
+        mine = case((batches.c.project == project, LEFT), else_=0) if can_hold(project) else literal(0)
+        query = select(func.sum(LEFT), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
         async with read(self._engine) as connection:
             everybody, own = (await connection.execute(query)).one()
         return int(everybody or 0), int(own or 0)
+
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        texts = (wanted.name, wanted.text, wanted.rubric)
+        if not can_hold(project, *(text or "" for text in texts), *wanted.metadata, *wanted.metadata.values()):
+            return []
+        async with read(self._engine) as connection:
+            pairs = [(row.id, row.before) for row in await connection.execute(pair_up(project, wanted, limit))]
+        ids = [one for pair in pairs for one in pair]
+        found = {batch.id: batch for batch in await self._read(select(batches).where(SEEN, batches.c.id.in_(ids)))}
+        # One that was erased in between is left out.
+        return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
 
     # Last, for its name hides the type's from whatever stands below
 
@@ -105,18 +120,46 @@ class Views(StorePart):
         return [*await self._read(newest.limit(limit))]
 
 
+def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
+    """The ids of each line's newest completed batch and of the one `before` it."""
+    table, entry = batches.c, batch_metadata.c
+    completed = select(table.id, table.name, table.rubric, table.created_at).where(
+        table.project == project, table.status == "completed", table.name.is_not(None), *conditions_of(wanted)
+    )
+    recent = completed.order_by(table.created_at.desc(), table.id.desc()).limit(MOST_PAIRED).subquery("recent")
+    one = recent.c
+    line = {
+        "partition_by": [one.name, one.rubric, entry.value],
+        "order_by": [one.created_at.desc(), one.id.desc()],
+    }
+    named = (entry.batch_id == one.id) & (entry.key == SYSTEM)
+    placed = (
+        select(
+            one.id,
+            one.created_at,
+            func.row_number().over(**line).label("place"),
+            func.lead(one.id).over(**line).label("before"),
+        )
+        .select_from(recent.outerjoin(batch_metadata, named))
+        .subquery("placed")
+    )
+    newest = select(placed.c.id, placed.c.before).where(placed.c.place == 1, placed.c.before.is_not(None))
+    return newest.order_by(placed.c.created_at.desc(), placed.c.id.desc()).limit(limit)
+
+
 def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
     """What a batch must fulfil to be listed."""
     exact = (
         (NAME_START, wanted.name and wanted.name[:NAME_START_CHARACTERS]),
         # Not the column alone: SQLite would put its value into what is asked of the beginning, and miss the index.
         (batches.c.name.concat(""), wanted.name),
-        (batches.c.rubric, wanted.rubric),
+        (batches.c.rubric, wanted.rubric and split_name(wanted.rubric)[0]),
         (batches.c.status, wanted.status),
     )
     entry = batch_metadata.c
     return [
         *contain(wanted.text),
+        *scored_by(wanted.rubric),
         *(column == value for column, value in exact if value is not None),
         *(
             exists().where(entry.batch_id == batches.c.id, entry.key == key, entry.value == value)
@@ -135,6 +178,27 @@ def contain(text: str | None) -> Sequence[ColumnElement[bool]]:
     return [or_(said, *named)]
 
 
+def scored_by(rubric: str | None) -> Sequence[ColumnElement[bool]]:
+    """That the batch is by this version of its rubric, where the name has one: its results say so, or its options."""
+    if rubric is None or split_name(rubric)[1] is None:
+        return []
+    signature, options = batch_signatures.c, batches.c.options
+    signed = signature.signature.contains(f"|rubric:{rubric}|", autoescape=True)
+    # No metadata look like this: their values are texts, and a quote within a text is escaped.
+    asked = options.like(f'%"rubric":"{rubric.replace("_", "/_")}","path":%"metadata":{{%', escape="/")
+    # Of a batch of an earlier release only its results say it.
+    return [or_(exists().where(signature.batch_id == batches.c.id, signed), asked)]
+
+
+def find_version(asked: str, signatures: Iterable[str]) -> int | None:
+    """The version of a batch's rubric: the one in its options, else that of its results, if they have one."""
+    version = split_name(asked)[1]
+    if version is not None:
+        return version
+    found = {split_name(read_signature(signature).get("rubric", ""))[1] for signature in signatures}
+    return found.pop() if len(found) == 1 else None
+
+
 async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Results by signature, by batch."""
     table = batch_signatures
@@ -148,7 +212,7 @@ async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> d
 def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
     """The batch of a row."""
     options = read_options(row.options)
-    finished = row.scored + row.partial + row.failed
+    finished = row.scored + row.partial + row.failed + row.expired
     queued = row.total - finished
     rate = rate_of(row, finished, now)
     is_running = row.status == "running" and rate
@@ -160,15 +224,17 @@ def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
         pause_detail=row.pause_detail,
         mode=row.mode,
         rubric=row.rubric,
+        rubric_version=find_version(options.rubric, signatures),
         path=options.path,
         relevance=options.relevance,
         judge=options.judge,
         budget_usd=row.budget_usd,
-        counts=Counts(total=row.total, queued=queued, scored=row.scored, partial=row.partial, failed=row.failed),
+        deadline_hours=options.running_hours,
+        counts=Counts(queued=queued, **{name: row._mapping[name] for name in ("total", *FINISHED)}),
         progress=finished / row.total if row.total else 1.0,
         rate_per_second=rate,
         estimated_end=now + timedelta(seconds=queued / rate) if is_running and rate else None,
-        usage=Usage(**{name: row._mapping[name] for name in Usage.model_fields}),
+        usage=BatchUsage(**{name: row._mapping[name] for name in BatchUsage.model_fields}),
         signature=next(iter(signatures)) if len(signatures) == 1 else None,
         signatures=signatures if len(signatures) > 1 else {},
         metadata=options.metadata,

@@ -14,7 +14,7 @@ from app.adapters.sql.batches.erasure import Erasure, owe_calls
 from app.adapters.sql.batches.part import RECEIVING, StorePart
 from app.adapters.sql.engine import change, file_of, read, write
 from app.adapters.sql.governance.candidates import bears, erase_candidates
-from app.adapters.sql.meta.ratings import take_turn
+from app.adapters.sql.meta.turns import take_turn
 from app.adapters.sql.provider_store import SQLProviderStore, cut
 from app.adapters.sql.tables import (
     batch_items,

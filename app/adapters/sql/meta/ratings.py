@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -16,14 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from app.adapters.sql.batches.part import RECEIVING, ROWS
 from app.adapters.sql.engine import change, file_of, read, scrub, write
 from app.adapters.sql.meta.targets import find_rubrics, find_targets
+from app.adapters.sql.meta.turns import take_turn
 from app.adapters.sql.tables import batch_items, batches, can_hold, human_ratings
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
 from app.domain.model import digest
 from app.meta_ports import RatingsKept, RatingsMark
-
-TURNS = 7_236_147
-"""Any number that no other program on the database uses with two: whoever changes a project's ratings takes turns."""
 
 UNHELD = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
 
@@ -117,6 +114,15 @@ class Ratings:
             count, newest = (await connection.execute(query)).one()
         return RatingsMark(count, -1 if newest is None else newest)
 
+    async def rated_batches(self, project: str, *, limit: int) -> Sequence[str]:
+        if not can_hold(project):
+            return []
+        newest = func.max(table.number)
+        mine = (table.project == project, table.batch_id.is_not(None), table.simulated.is_(False))
+        query = select(table.batch_id).where(*mine).group_by(table.batch_id).order_by(newest.desc()).limit(limit)
+        async with read(self._engine) as connection:
+            return (await connection.execute(query)).scalars().all()
+
     # Last, for its name hides the type's from whatever stands below
 
     async def list(
@@ -146,17 +152,6 @@ async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield connection
 
 
-async def take_turn(connection: AsyncConnection, project: str) -> None:
-    """Waits until nobody else changes the project's ratings, to the end of the transaction.
-
-    So a rating is never seen before one with a smaller number, and two who replace the same do not collide. SQLite has
-    one writer at a time as it is.
-    """
-    if file_of(connection.engine) is None:
-        number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], signed=True)
-        await connection.execute(select(func.pg_advisory_xact_lock(TURNS, number)))
-
-
 def refuse_unheld(project: str, ratings: Sequence[HumanRating]) -> None:
     """Raises InvalidRequest where no column can hold a text; the pointer is the rating's number."""
     if not can_hold(project):
@@ -183,6 +178,7 @@ def describe(rating: HumanRating, now: datetime) -> dict[str, Any]:
         "rater": rating.rater,
         "ratings": json.dumps(rating.ratings),
         "comment": rating.comment,
+        "simulated": rating.simulated,
         "created_at": now,
     }
 
@@ -198,6 +194,7 @@ def read_rating(row: Row[Any]) -> StoredRating:
         rater=row.rater,
         ratings=json.loads(row.ratings),
         comment=row.comment,
+        simulated=row.simulated,
         created_at=row.created_at,
     )
 

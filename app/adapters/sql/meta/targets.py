@@ -13,6 +13,7 @@ from app.adapters.sql.batches.part import RECEIVING, ROWS
 from app.adapters.sql.tables import batch_items, batches, evaluations
 from app.domain.errors import NotFound
 from app.domain.human_rating import HumanRating
+from app.domain.signature import read_signature
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,12 @@ async def _find_evaluations(connection: AsyncConnection, project: str, ids: Coll
 
 
 async def find_rubrics(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str]:
-    """The rubric of each evaluation of the project."""
+    """The rubric of each evaluation of the project, with its version where the signature tells it."""
     table, found = evaluations.c, dict[str, str]()
     for some in cut(dict.fromkeys(ids), ROWS):
-        query = select(table.id, table.rubric).where(table.id.in_(some), table.project == project)
-        found |= {row.id: row.rubric for row in await connection.execute(query)}
+        query = select(table.id, table.rubric, table.signature).where(table.id.in_(some), table.project == project)
+        for row in await connection.execute(query):
+            found[row.id] = read_signature(row.signature).get("rubric", row.rubric)
     return found
 
 

@@ -71,10 +71,10 @@ function choose(digit) {
 
 // The digit that was typed: by the character, else by the key, for layouts that have digits on the shifted level.
 function digitOf(event) {
-  if (/^[1-9]$/.test(event.key)) {
+  if (/^[0-9]$/.test(event.key)) {
     return event.key;
   }
-  const found = event.shiftKey ? null : /^Digit([1-9])$/.exec(event.code);
+  const found = event.shiftKey ? null : /^Digit([0-9])$/.exec(event.code);
   return found && !/^[a-z]$/i.test(event.key) ? found[1] : "";
 }
 

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from app.adapters.huggingface.worker import Worker
+from tests.support.waiting import LIMIT_SECONDS
 
 
 async def test_runs_jobs_in_order_in_one_daemon_thread() -> None:
@@ -36,7 +37,7 @@ async def test_a_thread_that_could_not_be_started_is_started_for_the_next_job(mo
         full.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="can't start"):
             worker.submit(lambda: "never")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         assert await worker.submit(lambda: "served") == "served"
     await worker.stop()
 

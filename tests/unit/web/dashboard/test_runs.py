@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.dashboard import runs
+from app.web.dashboard import glance, runs
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, wait_for
 from tests.support.seen_page import HOSTILE, Page
@@ -40,6 +40,13 @@ async def post_run(client: httpx.AsyncClient, build: str, count: int = 3, **opti
     """The id of a completed run of `nightly`."""
     metadata = {"system": "bot-a", "build": build}
     batch = await post_batch(client, count, **{"name": "nightly", "metadata": metadata, **options})
+    await wait_for(client, batch["id"])
+    return str(batch["id"])
+
+
+async def post_items(client: httpx.AsyncClient, items: list[dict[str, Any]], **options: Any) -> str:
+    """The id of a completed run of these items."""
+    batch = (await client.post("/v1/batches", json={**options, "items": items})).json()
     await wait_for(client, batch["id"])
     return str(batch["id"])
 
@@ -172,3 +179,20 @@ async def test_other_projects_runs_are_not_listed(tmp_path):
         page = await look(client, f"/?baseline={made['id']}", **theirs)
     assert "secret" not in page.said
     assert listed(page) == []
+
+
+async def test_a_regression_shows_at_a_glance_however_many_runs_came_since(client, monkeypatch):
+    monkeypatch.setattr(runs, "PAGE", 2)
+    monkeypatch.setattr(glance, "MOST", 2)
+    good, bad = "海まで行って、夕日を見てきました。とてもきれいでしたよ。", "あ"
+    pairs = []
+    for name, said in (("nightly", (good, bad)), ("diary", (good, good)), ("weekly", (good, bad))):
+        items = [[make_item(number, response=text) for number in range(12)] for text in said]
+        pairs.append([await post_items(client, each, name=name) for each in items])
+    for number in range(3):
+        await post_run(client, "1", count=1, name=f"once {number}")
+    page = await look(client)
+    shown = [link for link in page.links() if link.startswith("/compare?")]
+    wanted = [f"/compare?baseline={before}&candidate={now}" for before, now in (pairs[2], pairs[0])]
+    assert sorted(shown[:2]) == sorted(wanted), "the two that fell, and not the one that stayed"
+    assert not {run for pair in pairs for run in pair} & set(listed(page))

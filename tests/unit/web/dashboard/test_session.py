@@ -84,11 +84,25 @@ async def test_a_wrong_key_is_asked_for_again(open_client, tmp_path):
         assert SESSION_COOKIE not in response.headers.get("set-cookie", "")
 
 
-async def test_signing_out_forgets_the_key(open_client, tmp_path):
-    await sign_in(open_client, await make_key(tmp_path, "admin"))
-    assert (await open_client.get("/")).status_code == 200
+async def test_the_cookie_is_not_the_key_and_is_of_no_use_after_signing_out(open_client, tmp_path):
+    key = await make_key(tmp_path, "admin")
+    signed = await sign_in(open_client, key)
+    assert key not in str(signed.headers)
+    assert key.removeprefix("saiten_") not in str(signed.headers)
+    token = open_client.cookies[SESSION_COOKIE]
+    copied = {"Cookie": f"{SESSION_COOKIE}={token}"}
+    assert (await open_client.get("/", headers=copied)).status_code == 200
+    assert (await open_client.get("/v1/batches", headers={"Authorization": f"Bearer {token}"})).status_code == 401
     await open_client.post("/logout", data={"next": "/"})
-    assert (await open_client.get("/")).status_code == 303
+    open_client.cookies.clear()
+    assert (await open_client.get("/", headers=copied)).status_code == 303
+    assert (await open_client.get("/v1/batches", headers=copied)).status_code == 401
+
+
+async def test_the_key_itself_is_no_session(open_client, tmp_path):
+    key = await make_key(tmp_path, "admin")
+    for name in (SESSION_COOKIE, "saiten_key"):
+        assert (await open_client.get("/", headers={"Cookie": f"{name}={key}"})).status_code == 303
 
 
 async def test_the_cookie_reads_the_api_and_never_writes_it(open_client, tmp_path):

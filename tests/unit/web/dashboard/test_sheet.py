@@ -104,12 +104,12 @@ async def test_a_sheet_asks_every_aspect_by_radio_buttons_with_the_rubrics_words
     assert "日本語を母語とする人が、そのまま口にしてもおかしくない。" in japanese
 
 
-async def test_digits_choose_the_levels_from_the_lowest(client):
+async def test_a_levels_key_is_its_own_number(client):
     page = await show(client, await start(client, items()))
     for aspect, values in (("naturalness", ["1", "2", "3"]), ("coherence", ["0", "1"])):
         found = re.findall(rf'name="rating.{aspect}" value="([^"]+)" data-key="(\d)">\s*<kbd[^>]*>(\d)</kbd>', page)
         assert [value for value, _, _ in found] == values
-        assert [key for _, key, _ in found] == [kbd for _, _, kbd in found] == ["1", "2", "3"][: len(values)]
+        assert [key for _, key, _ in found] == [kbd for _, _, kbd in found] == values
 
 
 def test_levels_below_zero_and_beyond_nine_are_mapped_too():
@@ -124,6 +124,7 @@ def test_levels_below_zero_and_beyond_nine_are_mapped_too():
         (3, 1, False),
     ]
     assert [one.key for one in make_choice(aspect(1, 11), Entered()).levels] == [*range(1, 10), None, None]
+    assert [one.key for one in make_choice(aspect(0, 9), Entered()).levels] == [*range(10)]
 
 
 def test_what_is_no_level_counts_as_not_chosen():

@@ -1,0 +1,107 @@
+"""How much a text is worded like one that speaks to its judge: a linear model over the characters of its sentences.
+
+The model knows no phrases. `scripts/fit_injection.py` fitted it on texts that speak to a judge and on texts that only
+talk of the same things. It weighs every run of one to six characters by how much more often it occurs in the former.
+A text is as suspicious as its most suspicious passage of one to three sentences.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+RESOURCE = "data/injection_weights.json"
+LONGEST_RUN = 6
+"""Characters."""
+
+LONGEST_SENTENCE = 240
+"""Characters; what goes on longer without a full stop is read in pieces of this length."""
+
+MOST_SENTENCES = 3
+"""Sentences of a passage."""
+
+DAMPING = 0.35
+"""A passage's sum is divided by its number of known runs to this power: long passages have more of everything."""
+
+HIRAGANA = dict(zip(range(0x30A1, 0x30F7), range(0x3041, 0x3097), strict=True))
+"""Katakana as hiragana: a word spelled out in either is the same word."""
+
+LETTERS = str.maketrans("013457@$!", "oieastasi")
+"""What digits and signs stand for in words like `gr4d3r`."""
+
+
+class Model(NamedTuple):
+    """What each run of characters adds, and what a passage without any has; above 0 it is suspicious."""
+
+    intercept: float
+    weights: Mapping[str, float]
+
+
+@cache
+def fitted() -> Model:
+    """The model that ships with Saiten."""
+    data = json.loads((files("app") / RESOURCE).read_text(encoding="utf-8"))
+    return Model(data["intercept"] - data["threshold"], {run: weight / 1000 for run, weight in data["weights"].items()})
+
+
+@cache
+def sentence() -> re.Pattern[str]:
+    """A sentence of a folded text, or a line, or a piece of a long one, with the white space after it."""
+    return re.compile(rf"(?:[^。.!?\n]|\.(?!\s|\Z)){{1,{LONGEST_SENTENCE}}}[。.!?]{{0,3}}\s{{0,8}}")
+
+
+@cache
+def gap() -> re.Pattern[str]:
+    """Spaces that say nothing: beside a character that is not ASCII, and after another one."""
+    return re.compile(r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+")
+
+
+@cache
+def disguised_word() -> re.Pattern[str]:
+    """A word with digits or signs between its letters."""
+    return re.compile(r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*")
+
+
+def sentences(folded: str) -> list[str]:
+    """The sentences of a folded text as the model reads them."""
+    shown = disguised_word().sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
+    return [" " + gap().sub("", match[0]) for match in sentence().finditer(shown)]
+
+
+def runs(said: str, known: Container[str]) -> set[str]:
+    """The known runs of characters in a sentence. What begins with an unknown run is unknown as well."""
+    found = set()
+    length = len(said)
+    for start in range(length):
+        for end in range(start + 1, min(start + LONGEST_RUN, length) + 1):
+            run = said[start:end]
+            if run not in known:
+                break
+            found.add(run)
+    return found
+
+
+def passages(length: int) -> Iterator[tuple[int, int]]:
+    """Every passage of a text of `length` sentences: the number of its first, and of the one after its last."""
+    for start in range(length):
+        for end in range(start + 1, min(start + MOST_SENTENCES, length) + 1):
+            yield start, end
+
+
+def suspicious_passage(folded: str, above: float = 0.0) -> str | None:
+    """The passage of a folded text that is worded most like one to its judge; None where none scores `above`."""
+    intercept, weights = fitted()
+    said = sentences(folded)
+    known = [runs(each, weights) for each in said]
+    sums = [sum(map(weights.__getitem__, each)) for each in known]
+    counts = [len(each) for each in known]
+    best, found = above, None
+    for start, end in passages(len(said)):
+        score = intercept + sum(sums[start:end]) / max(1, sum(counts[start:end])) ** DAMPING
+        if score > best:
+            best, found = score, (start, end)
+    return None if found is None else "".join(said[slice(*found)])

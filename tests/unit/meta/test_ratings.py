@@ -1,0 +1,48 @@
+"""Which human ratings count."""
+
+from __future__ import annotations
+
+from app.domain.human_rating import Exclusion, HumanRating
+from app.domain.reports import RatingsUsed
+from app.meta.ratings import read_ratings
+from tests.support.batches import START
+from tests.support.fake_meta_store import FakeMetaStore
+from tests.support.scored_batches import score_batch
+from tests.unit.meta.conftest import Bench
+
+
+def rate(rater: str, item: str = "item-0", *, simulated: bool = False) -> HumanRating:
+    return HumanRating(item=item, batch="ba_1", rater=rater, ratings={"warmth": 1}, simulated=simulated)
+
+
+async def look(store: FakeMetaStore) -> tuple[list[str], RatingsUsed]:
+    found = await read_ratings(store, "team", ["ba_1", "ba_1"])
+    return [rating.rater for rating in found.ratings], found.used
+
+
+async def test_simulated_ratings_count_only_where_there_are_no_others(bench: Bench) -> None:
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]})
+    store = bench.store
+    assert await look(store) == ([], RatingsUsed(counted=0, simulated=False, simulated_left_out=0, excluded=0))
+    await store.keep("team", [rate("s1", simulated=True), rate("s2", simulated=True)], START)
+    raters, used = await look(store)
+    assert raters == ["s1", "s2"]
+    assert used == RatingsUsed(counted=2, simulated=True, simulated_left_out=0, excluded=0)
+    assert [*used.notes()] == ["These ratings are simulated: no person rated, and they validate no judge."]
+    await store.keep("team", [rate("hanako")], START)
+    raters, used = await look(store)
+    assert (raters, used.counted, used.simulated, used.simulated_left_out) == (["hanako"], 1, False, 2)
+    assert [*used.notes()] == ["2 simulated ratings are left out."]
+
+
+async def test_ratings_of_excluded_raters_and_rounds_are_left_out(bench: Bench) -> None:
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]})
+    store = bench.store
+    of_round = HumanRating(evaluation="ev_ba_1_0", rater="taro", ratings={"warmth": 1})
+    await store.keep("team", [rate("junk"), rate("junk", "item-1"), rate("taro"), of_round], START)
+    store.rounds["team", "rr_1"] = {("taro", "ev_ba_1_0")}
+    for exclusion in (Exclusion(rater="junk"), Exclusion(round="rr_1")):
+        await store.exclude("team", exclusion, START)
+    raters, used = await look(store)
+    assert (raters, used.counted, used.excluded) == (["taro"], 1, 3)
+    assert [*used.notes()] == ["3 ratings are left out: their rater or round is excluded."]
