@@ -371,7 +371,7 @@ def sizes(items: int, systems: int, clusters: int | None = None) -> str:
 
 
 def clustered(items: int, clusters: int | None, noun: str = "item") -> str:
-    """`36 items`, or `200 items in 20 clusters` where they are not all independent. Reports of older services have 0."""
+    """`36 items`, or `200 items in 20 clusters` where not all are independent. Reports of older services have 0."""
     told = count(items, noun)
     return told if not clusters or clusters >= items else f"{told} in {count(clusters, 'cluster')}"
 
