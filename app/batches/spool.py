@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import secrets
 import tempfile
 from array import array
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from app.domain.batch import BatchItem
-from app.domain.clusters import Trace, digest_beginnings, find_clusters
+from app.domain.clusters import Trace, find_clusters, hash_beginnings
 from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import StoreError, StoreFull
 
@@ -26,7 +25,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 class Spool:
     """A file without a name that vanishes with its process: one line per item, in order.
 
-    A line has the number of candidates, digests of the context's beginnings, a tab, and the item as JSON.
+    A line has the number of candidates, hashes of the context's beginnings, a tab, and the item as JSON.
 
     To be used with `async with`. Raises StoreFull where the disk is, StoreError where the file fails otherwise.
     """
@@ -34,7 +33,6 @@ class Spool:
     def __init__(self) -> None:
         self._waiting = bytearray()
         self._file: IO[bytes] | None = None
-        self._key = secrets.token_bytes(16)
 
     async def __aenter__(self) -> Self:
         with told():
@@ -83,10 +81,11 @@ class Spool:
         with told():
             return await asyncio.to_thread(find_clusters, self._read_traces)
 
-    def _trace(self, item: BatchItem) -> str:
+    @staticmethod
+    def _trace(item: BatchItem) -> str:
         """What stands before the item's JSON."""
-        beginnings = digest_beginnings(item.context, self._key) if item.dialogue is None else []
-        return f"{len(item.responses or ('',))} {array('Q', beginnings).tobytes().hex()}\t"
+        beginnings = hash_beginnings(item.context) if item.dialogue is None else []
+        return f"{len(item.responses or ('',))} {array('q', beginnings).tobytes().hex()}\t"
 
     def _read_traces(self) -> Iterator[Trace]:
         position = 0
@@ -94,7 +93,7 @@ class Spool:
             position += sum(map(len, lines))
             for line in lines:
                 candidates, beginnings = line[: line.index(b"\t")].split(b" ")
-                yield Trace(int(candidates), array("Q", bytes.fromhex(beginnings.decode())))
+                yield Trace(int(candidates), array("q", bytes.fromhex(beginnings.decode())))
 
     def _write(self, lines: bytearray) -> None:
         file = self._opened()

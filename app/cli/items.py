@@ -12,7 +12,7 @@ import click
 from pydantic import Field
 
 from app.domain.batch import BatchOptions, ItemId
-from app.domain.clusters import ALONE, Trace, digest_beginnings, find_clusters, name_dialogue, name_found
+from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 from app.domain.dialogue import Limits
 from app.domain.errors import RubricRequired
 from app.domain.evaluation import EvaluationRequest, require_rubric
@@ -83,8 +83,8 @@ def read_items(
 
 def find_dialogues(items: Sequence[EvaluationRequest]) -> list[str | None]:
     """The digest of the dialogue that each item is a turn of, as a batch's intake finds it; None stands alone."""
-    owner, key = secrets.token_hex(8), secrets.token_bytes(16)
-    traces = [Trace(1, digest_beginnings(item.context, key) if item.dialogue is None else []) for item in items]
+    owner = secrets.token_hex(8)
+    traces = [Trace(1, hash_beginnings(item.context) if item.dialogue is None else []) for item in items]
     found = find_clusters(lambda: traces)
     return [
         name_dialogue(item.dialogue)

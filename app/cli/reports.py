@@ -371,9 +371,9 @@ def sizes(items: int, systems: int, clusters: int | None = None) -> str:
 
 
 def clustered(items: int, clusters: int | None, noun: str = "item") -> str:
-    """`36 items`, or `200 items in 20 clusters` where they are not all independent."""
+    """`36 items`, or `200 items in 20 clusters` where not all are independent. Reports of older services have 0."""
     told = count(items, noun)
-    return told if clusters is None or clusters >= items else f"{told} in {count(clusters, 'cluster')}"
+    return told if not clusters or clusters >= items else f"{told} in {count(clusters, 'cluster')}"
 
 
 def count(n: int, noun: str) -> str:

@@ -261,6 +261,7 @@ def composite(**fields: Any) -> CompositeFit:
 def test_composite_fit() -> None:
     text = shown(composite())
     assert text.startswith("mate from acceptability: 10 items (8 fitted, 2 held out, 2 left out)")
+    assert shown(composite(clusters=4)).startswith("mate from acceptability: 10 items in 4 clusters (8 fitted,")
     assert row(text, "factuality") == ["factuality", "1.900", "[1.50,", "2.30]", "2.048"]
     assert "held-out Pearson 0.853; the rubric's own weights: –" in text
     assert "– declared pearson: on the held-out items: why" in text
@@ -280,7 +281,8 @@ def blend(**fields: Any) -> BlendFit:
 
 def test_blend_fit() -> None:
     text = shown(blend())
-    assert text.startswith("weight of the blend of relevance: 40 items in 5 folds (1 left out)")
+    assert text.startswith("weight of the blend of relevance: 40 items, 5 folds (1 left out)")
+    assert shown(blend(clusters=8)).startswith("weight of the blend of relevance: 40 items in 8 clusters, 5 folds")
     assert row(text, "chosen") == ["chosen", "12.5", "[8.00,", "17.00]", "0.500"]
     assert row(text, "none") == ["none", "0.0", "0.250"]
     assert row(text, "default") == ["default", "10.0", "–"]

@@ -9,10 +9,9 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.clusters import ALONE, Trace, digest_beginnings, find_clusters, name_dialogue, name_found
+from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 from app.domain.dialogue import Utterance
 
-KEY = b"key"
 CONTEXTS = st.lists(st.text("abc", min_size=1, max_size=1), min_size=1, max_size=5)
 
 
@@ -21,7 +20,7 @@ def say(text: Sequence[str]) -> list[Utterance]:
 
 
 def group(contexts: Sequence[Sequence[str]], candidates: int = 1) -> list[int]:
-    traces = [Trace(candidates, digest_beginnings(say(context), KEY)) for context in contexts]
+    traces = [Trace(candidates, hash_beginnings(say(context))) for context in contexts]
     return list(find_clusters(lambda: traces))
 
 
@@ -47,7 +46,7 @@ def test_what_goes_on_alike_before_it_branches_is_joined():
 def test_candidates_of_one_context_are_one_cluster_and_items_that_name_their_dialogue_are_left_to_it():
     assert group(["ab"], candidates=2) == [0]
     named = Trace(3, [])
-    assert list(find_clusters(lambda: [named, Trace(1, digest_beginnings(say("ab"), KEY)), named])) == [ALONE] * 3
+    assert list(find_clusters(lambda: [named, Trace(1, hash_beginnings(say("ab"))), named])) == [ALONE] * 3
 
 
 def test_speakers_and_ends_of_utterances_tell_contexts_apart():
@@ -56,7 +55,7 @@ def test_speakers_and_ends_of_utterances_tell_contexts_apart():
         [Utterance(speaker="A", text="a"), Utterance(speaker="B", text="bc")],
         [Utterance(speaker="B", text="ab"), Utterance(speaker="A", text="c")],
     ]
-    assert len({tuple(digest_beginnings(context, KEY)) for context in contexts}) == 3
+    assert len({tuple(hash_beginnings(context)) for context in contexts}) == 3
 
 
 def test_long_dialogues_are_followed_to_their_end():

@@ -123,7 +123,7 @@ async def test_a_failed_result_can_be_rated_and_has_no_score(bench: Bench) -> No
 
 
 async def test_the_clusters_of_batches_are_those_of_the_observations(bench: Bench) -> None:
-    ones: list[float | None] = [0, 1, 1, 0]
+    ones: list[int | None] = [0, 1, 1, 0]
     await score_batch(bench.batches, "ba_1", {"warmth": ones}, clusters=["0a", "0a", None, None])
     await score_batch(bench.batches, "ba_2", {"warmth": ones}, clusters=[None, None, "0b", "0b"])
     first, both = await fill(bench, "ba_1"), await fill(bench, "ba_1", "ba_2")

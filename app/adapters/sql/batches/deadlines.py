@@ -15,7 +15,7 @@ from app.adapters.sql.batches.commits import enter, keep, settle_figures
 from app.adapters.sql.batches.leases import select_todo
 from app.adapters.sql.batches.part import StorePart, whole_seconds
 from app.adapters.sql.batches.reservations import spend_lost
-from app.adapters.sql.batches.results import read_entry
+from app.adapters.sql.batches.results import read_placed
 from app.adapters.sql.batches.rows import score_result
 from app.adapters.sql.engine import change, read
 from app.adapters.sql.tables import batch_chunks, batches
@@ -75,7 +75,7 @@ async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) 
     for row in rows:
         todo = await select_todo(connection, batch.id, row)
         job = Job(batch.id, row.number)
-        failed += [Finished(job, read_entry(item), None, EXPIRED) for item in todo]
+        failed += [Finished(job, read_placed(item)[0], None, EXPIRED) for item in todo]
         await spend_lost(connection, batch, row.begun, now)
     new = [(each, score_result(each)) for each in failed]
     locked = {batch.id: batch}
