@@ -175,6 +175,7 @@ class Bench:
     judge: HeldJudge = field(default_factory=HeldJudge)
     places: int = 8
     window: int = 24
+    ahead: int = 120
     time: HandTime = field(default_factory=HandTime)
 
     def __post_init__(self) -> None:
@@ -195,7 +196,13 @@ class Bench:
             lane="batch",
         )
         self.ledger = Ledger(
-            self.store, self.queue, self.cache, owner=OWNER, lease_seconds=LEASE, sleep=self.time.sleep
+            self.store,
+            self.queue,
+            self.cache,
+            owner=OWNER,
+            lease_seconds=LEASE,
+            ahead=self.ahead,
+            sleep=self.time.sleep,
         )
         self.floor = Floor(
             owner=OWNER,
