@@ -450,7 +450,7 @@ async def test_a_chunk_with_nothing_but_trouble_left_makes_room_for_the_next(ben
     assert chunk.set_aside
     await bench.time.move(30)
     await run
-    assert not chunk.set_aside
+    assert not bench.store.batches["ba_1"].chunks[0].set_aside
     assert bench.store.statuses()[0] == "judge-unavailable"
 
 

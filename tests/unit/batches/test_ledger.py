@@ -278,7 +278,7 @@ async def test_a_result_that_cannot_be_written_holds_no_other_up(
             raise ValueError("no such character")
         return await commit(owner, finished, closed, *begun)
 
-    bench.store.commit = refuse_one  # type: ignore[method-assign]
+    bench.store.commit = refuse_one  # type: ignore[method-assign, assignment]
     async with asyncio.timeout(30):
         await asyncio.gather(*(bench.ledger.keep(finish(work, position)) for position in range(4)))
         await bench.ledger.close(hold)
