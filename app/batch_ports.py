@@ -284,9 +284,9 @@ class BatchStore(Protocol):
     ) -> Committed:
         """Keeps results and closes chunks, in one transaction with the batches' counts, usage, signatures and charges.
 
-        `begun` is how many candidates of a chunk the owner has begun or may begin from here on, and whose results are
-        not kept: so many are counted as spent, at what a candidate is expected to take, where the owner dies. Of a
-        chunk that is closed they were begun in vain, and are counted at once.
+        `begun` is for how many candidates of a chunk the owner has made calls, or may make them from here on, and whose
+        results are not kept: where the owner dies so many are counted as spent, at what a candidate is expected to
+        take. Of a chunk that is closed they were begun in vain, and are counted at once.
 
         A closed chunk whose candidates all have a result is done; one with candidates left goes back. When the last
         chunk of a batch is done the batch is completed, or, where an end is still to be made (`relevance.baseline:

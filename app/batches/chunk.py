@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from app.batch_ports import BatchStore, Finished, Work
 from app.batches.allowance import Allowance
@@ -18,7 +19,7 @@ from app.batches.retries import RetryPolicy, Trial
 from app.domain.batch import Candidate, Entry, Failure
 from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.evaluation import Usage
-from app.flow.errand import errand
+from app.flow.errand import announcing, errand
 from app.pipeline import Instruments
 from app.ports import Telemetry
 
@@ -107,12 +108,10 @@ class ChunkRun:
     async def _score(self, candidates: Iterable[tuple[Entry, Candidate]], *, last: bool) -> None:
         try:
             for entry, candidate in candidates:
-                await self._floor.ledger.permit(self._hold)
                 await self._floor.places.acquire()
                 if self._hold.stopped or not self._allowance.begin():
                     self._floor.places.release()
                     break
-                self._hold.begun += 1
                 task = asyncio.create_task(self._handle(entry, candidate))
                 self._hold.tasks.add(task)
                 self._placed.add(task)
@@ -145,7 +144,11 @@ class ChunkRun:
     async def _handle(self, entry: Entry, candidate: Candidate) -> None:
         finished = None
         try:
-            finished = await self._find(entry, candidate)
+            with announcing(partial(self._floor.ledger.announce, self._hold, entry.position)):
+                finished = await self._find(entry, candidate)
+            if finished is None:
+                # Refused, or stopped while it waited: nothing that is paid for.
+                self._hold.called.discard(entry.position)
         finally:
             self._allowance.end(finished.usage.cost_usd if finished else 0.0)
         if finished is not None:

@@ -40,15 +40,16 @@ class Hold:
     candidate was begun; `tasks` are those in hand. `closed`: the lease goes back, with the last results or after them.
 
     `touched` are the call cache's keys of every outside call that its candidates asked for; `erased`: some of the
-    candidates are. `begun` candidates were begun, and the store knows of `permitted`: were this worker to die, it would
-    count those of them without a result as spent. `told` is how many it would.
+    candidates are. `called` are the positions of candidates for which a call was made and whose results are not kept.
+    `begun` counts all that were ever among them, and the store knows of `permitted`: were this worker to die, it would
+    count `told` of them as spent.
     """
 
     job: Job
     permitted: int = CHUNK_SIZE
     begun: int = 0
     told: int = 0
-    cut: int = 0
+    called: set[int] = field(default_factory=set)
     stopped: bool = False
     lost: bool = False
     fed: bool = False
@@ -61,15 +62,14 @@ class Hold:
         self.stopped = True
 
     def cut_off(self) -> None:
-        """Ends what runs for the chunk. What was begun then counts as spent."""
+        """Ends what runs for the chunk."""
         self.stopped = True
         for task in self.tasks:
-            self.cut += task.cancelling() == 0
             task.cancel()
 
-    def in_hand_after(self, delivered: int) -> int:
-        """Candidates begun and not delivered once so many more are."""
-        return max(0, len(self.tasks) - delivered)
+    def count_uncalled(self) -> int:
+        """Candidates for which a call may yet be made."""
+        return CHUNK_SIZE if not self.fed and not self.stopped else max(0, len(self.tasks) - len(self.called))
 
     def lose(self) -> None:
         """The same where the chunk is not this worker's any more: its results would be refused."""
@@ -134,10 +134,14 @@ class Ledger:
         self._holds[job] = Hold(job, permitted=self.first, told=self.first)
         return self._holds[job]
 
-    async def permit(self, hold: Hold) -> None:
-        """Returns once the store knows that one more candidate of the chunk may be begun, or the chunk is stopped."""
-        while hold.begun >= hold.permitted and not hold.stopped:
+    async def announce(self, hold: Hold, position: int) -> None:
+        """Returns once the store knows that a call for the candidate may be made: mostly it knows already."""
+        if position in hold.called:
+            return
+        while hold.begun >= hold.permitted and not hold.lost:
             await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
+        hold.begun += 1
+        hold.called.add(position)
 
     async def watch(self) -> None:
         """Looks which batches were stopped or erased meanwhile, and ends what runs for them."""
@@ -225,6 +229,9 @@ class Ledger:
         closed += self._find_ended(finished)
         begun, permitted = self._plan(finished, closed)
         told = await self._persist(finished, closed, begun)
+        for one in finished:
+            if hold := self._holds.get(one.job):
+                hold.called.discard(one.entry.position)
         for job, count in permitted.items():
             if hold := self._holds.get(job):
                 hold.permitted, hold.told = count, begun.get(job, hold.told)
@@ -236,16 +243,18 @@ class Ledger:
 
     def _plan(self, finished: Sequence[Finished], closed: Sequence[Job]) -> tuple[dict[Job, int], dict[Job, int]]:
         """What the store is to be told of begun candidates, by chunk, and how many may have been begun in all then."""
-        delivered = Counter(one.job for one in finished)
+        delivered = {(one.job, one.entry.position) for one in finished}
         begun, permitted = dict[Job, int](), dict[Job, int]()
-        feeding = sum(not hold.fed and job.chunk >= 0 for job, hold in self._holds.items())
-        share = max(FEWEST_AHEAD, self._ahead // max(1, feeding))
+        calling = sum(hold.count_uncalled() > 0 for job, hold in self._holds.items() if job.chunk >= 0)
+        share = max(FEWEST_AHEAD, self._ahead // max(1, calling))
         for job, hold in self._holds.items():
+            called = sum((job, position) not in delivered for position in hold.called)
             if job in closed:
-                begun[job] = hold.cut
+                begun[job] = called
             elif job.chunk >= 0 and not hold.closed and not hold.lost:
-                ahead = 0 if hold.fed or hold.stopped else share
-                permitted[job], count = hold.begun + ahead, hold.in_hand_after(delivered[job]) + ahead
+                # What is permitted already may be used while this is written.
+                ahead = min(hold.count_uncalled(), max(share, hold.permitted - hold.begun))
+                permitted[job], count = hold.begun + ahead, called + ahead
                 if count != hold.told:
                     begun[job] = count
         return begun, permitted

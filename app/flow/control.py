@@ -13,7 +13,7 @@ from app.cancellation import cancel_for_good
 from app.concurrency import within
 from app.domain.errors import JudgeUnavailable, UpstreamError
 from app.flow.call import Call, News, TokenRatio
-from app.flow.errand import begun_before
+from app.flow.errand import announce_call, begun_before
 from app.flow.line import Line, Waiter, copy_refusal
 from app.flow.local import LocalFlowState
 from app.flow.state import FIRST_CALLS, Bounds, Demand, FlowState, Grant
@@ -77,6 +77,7 @@ class FlowControl:
         try:
             if self._refusal is not known and self._refusal is not None:
                 raise copy_refusal(self._refusal)
+            await announce_call()
             began_at = self._clock()
             yield Call(began_at, tokens, waiter.reserved, self._news, self._ratio, self._close_for)
             if began_at > self._refused_at:

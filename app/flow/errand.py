@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 _begun: ContextVar[float] = ContextVar("saiten_errand_begun", default=math.inf)
+
+
+_announce: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("saiten_announce", default=None)
+
+
+@contextmanager
+def announcing(announce: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    """`announce` is awaited before each call inside, also by tasks begun inside, once the call has its turn."""
+    token = _announce.set(announce)
+    try:
+        yield
+    finally:
+        _announce.reset(token)
+
+
+async def announce_call() -> None:
+    """To be awaited before a call is made."""
+    announce = _announce.get()
+    if announce is not None:
+        await announce()
 
 
 @contextmanager

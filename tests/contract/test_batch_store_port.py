@@ -1064,8 +1064,8 @@ async def test_what_a_dead_worker_may_have_begun_is_counted_when_another_takes_o
 
 async def test_before_the_first_result_a_call_for_each_path_and_sample_is_counted(bench: Bench) -> None:
     store = bench.store
-    options = {"path": "both", "judge": JudgeOptions(samples=3), "budget_usd": 9.0}
-    await make_batch(store, count=C, unit_cost_usd=0.2, **options)
+    judge = JudgeOptions(samples=3)
+    await make_batch(store, count=C, unit_cost_usd=0.2, path="both", judge=judge, budget_usd=9.0)
     assert await store.claim(Job("ba_1", 0), "w1", LEASE, 2) is not None
     bench.clock.move(LEASE + 1)
     await claim(store, 0, "w2")

@@ -21,6 +21,8 @@ from tests.support.site import Site, make_item, site
 IN_FLIGHT = 8
 MOST_CALLS = 20
 ENDED_SECONDS = 120.0
+STARTED_SECONDS = 240.0
+"""Until workers have started and scored some, on a machine that does much else."""
 PLAIN = {
     "SAITEN_JUDGE_CONCURRENCY": str(IN_FLIGHT),
     "SAITEN_JUDGE_TIMEOUT_SECONDS": "2",
@@ -61,7 +63,7 @@ def check_ended(made: Site, count: int, mode: str, *bad: int, **options: Any) ->
     made.judge.turn(bad=BAD, bad_mode=mode)
     started = time.monotonic()
     batch_id = made.post_items(make_items(count, *bad), **options)
-    made.wait_for_results(batch_id, count - len(bad), 240)
+    made.wait_for_results(batch_id, count - len(bad), STARTED_SECONDS)
     others = time.monotonic()
     batch = made.wait_for(batch_id, seconds=ENDED_SECONDS)
     ended = time.monotonic()
@@ -107,21 +109,21 @@ def test_what_killed_workers_had_called_is_counted(workers: Site) -> None:
     workers.judge.turn(latency_ms=250)
     batch_id, kills = workers.post(160), 3
     for number in range(kills):
-        workers.wait_for_results(batch_id, 30 * (number + 1))
+        workers.wait_for_results(batch_id, 30 * (number + 1), STARTED_SECONDS)
         workers.kill_worker()
         workers.start_workers(1)
     usage = workers.wait_for(batch_id, seconds=120)["usage"]
     paid = workers.judge.stats()["ok"]
     print(f"\ncounted {usage['judge_calls']} calls, {usage['estimated_calls']} of them estimated; paid {paid}")
     # Calls that were in flight at a kill may be billed though nobody was there to read their answer.
-    assert paid <= usage["judge_calls"] <= paid + kills * 2 * IN_FLIGHT
+    assert paid <= usage["judge_calls"] <= paid + kills * IN_FLIGHT
 
 
 @pytest.mark.parametrize("how", ["cancel", "delete"])
 def test_a_second_after_the_end_of_a_batch_its_calls_have_ended(workers: Site, how: str) -> None:
     workers.judge.turn(latency_ms=200)
     batch_id = workers.post(400)
-    workers.wait_for_results(batch_id, 20)
+    workers.wait_for_results(batch_id, 20, STARTED_SECONDS)
     if how == "cancel":
         workers.client.post(f"/v1/batches/{batch_id}/cancel").raise_for_status()
     else:

@@ -17,6 +17,7 @@ from app.batches.ledger import Hold, Ledger
 from app.batches.retries import RetryPolicy
 from app.call_cache import CachedCalls
 from app.domain.errors import StoreUnavailable
+from app.flow.errand import announce_call
 from app.pipeline import Instruments
 from app.ports import Judgement, JudgingTask
 from app.relevance import Relevance
@@ -85,6 +86,7 @@ class HeldJudge(FakeJudge):
 
     async def judge(self, task: JudgingTask) -> Judgement:
         response = task.dialogue.response
+        await announce_call()
         if self.holds:
             waiting = (response, asyncio.Event())
             self._waiting.append(waiting)
@@ -175,6 +177,7 @@ class Bench:
     judge: HeldJudge = field(default_factory=HeldJudge)
     places: int = 8
     window: int = 24
+    ahead: int = 120
     time: HandTime = field(default_factory=HandTime)
 
     def __post_init__(self) -> None:
@@ -195,7 +198,13 @@ class Bench:
             lane="batch",
         )
         self.ledger = Ledger(
-            self.store, self.queue, self.cache, owner=OWNER, lease_seconds=LEASE, sleep=self.time.sleep
+            self.store,
+            self.queue,
+            self.cache,
+            owner=OWNER,
+            lease_seconds=LEASE,
+            ahead=self.ahead,
+            sleep=self.time.sleep,
         )
         self.floor = Floor(
             owner=OWNER,

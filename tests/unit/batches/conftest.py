@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,10 @@ from tests.support.floor import Bench
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    made = Bench()
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """Parametrize it indirectly with the arguments of another bench."""
+    arguments: dict[str, Any] = getattr(request, "param", {})
+    made = Bench(**arguments)
     commits = asyncio.create_task(made.ledger.run())
     yield made
     commits.cancel()

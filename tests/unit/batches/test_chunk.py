@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from app.batch_ports import Job, Work
 from app.batches.chunk import DEAD_LETTER, MOST_TRIES
 from app.batches.doubts import MOST_REFUSED
 from app.batches.ledger import Hold
+from app.batches.retries import MOST_STRIKES
 from app.domain.errors import (
     JudgeQuotaExhausted,
     JudgeRefusedRequest,
@@ -384,3 +386,100 @@ async def test_a_suspect_that_waits_keeps_the_others_out(bench: Bench) -> None:
     await bench.time.move(10)
     await run
     assert bench.store.statuses() == dict.fromkeys(range(3), "scored")
+
+
+# Candidates that the judge always fails
+
+
+def fail_for_ever(bench: Bench, *positions: int) -> None:
+    bench.judge.errors |= dict.fromkeys(names(*positions), JudgeUnavailable("it fails"))
+
+
+@pytest.mark.parametrize("bench", [{"places": 2}], indirect=True)
+async def test_candidates_that_wait_hold_no_place_that_others_need(bench: Bench) -> None:
+    fail_for_ever(bench, 0, 1, 2)
+    run, _ = await begin(bench, 12)
+    await turns(400)
+    # No time has gone by: those in trouble still wait for their second round.
+    assert bench.store.statuses() == dict.fromkeys(range(3, 12), "scored")
+    await bench.time.move(30)
+    await run
+    assert bench.store.statuses() == dict.fromkeys(range(3), "judge-unavailable") | dict.fromkeys(
+        range(3, 12), "scored"
+    )
+    assert await free_places(bench) == 2
+
+
+async def test_the_last_candidates_fail_by_probes_that_are_on_the_bill(bench: Bench) -> None:
+    fail_for_ever(bench, 2)
+    run, _ = await begin(bench, 3)
+    await bench.time.move(30)
+    await run
+    assert bench.store.statuses() == {0: "scored", 1: "scored", 2: "judge-unavailable"}
+    assert bench.store.batches["ba_1"].status == "completed"
+    asked = Counter(bench.judge.judged)
+    # Some rounds count for nothing: before the others are served, and before a result is there to probe with.
+    assert MOST_STRIKES <= asked["返事 2"] <= MOST_STRIKES + 2
+    probes = asked["返事 0"] + asked["返事 1"] - 2
+    assert 1 <= probes <= MOST_STRIKES
+    assert bench.store.batches["ba_1"].usage.judge_calls == 2 + probes
+
+
+async def test_in_an_outage_of_everything_nobody_fails_and_probes_are_few(bench: Bench) -> None:
+    run, _ = await begin(bench, 12)
+    await run
+    await bench.post(12, "ba_2")
+    work, hold = await bench.lease(batch_id="ba_2")
+    fail_for_ever(bench, *range(12))
+    run = bench.begin(work, hold)
+    await bench.time.move(200)
+    assert bench.store.statuses("ba_2") == {}
+    bench.judge.errors.clear()
+    await bench.time.move(9)
+    await run
+    assert bench.store.statuses("ba_2") == dict.fromkeys(range(12), "scored")
+
+
+async def test_a_chunk_with_nothing_but_trouble_left_makes_room_for_the_next(bench: Bench) -> None:
+    fail_for_ever(bench, 0)
+    run, _ = await begin(bench, 60)
+    chunk = bench.store.batches["ba_1"].chunks[0]
+    await turns(400)
+    assert len(bench.store.statuses()) == 39
+    await bench.time.move(2)
+    assert chunk.set_aside
+    await bench.time.move(30)
+    await run
+    assert not bench.store.batches["ba_1"].chunks[0].set_aside
+    assert bench.store.statuses()[0] == "judge-unavailable"
+
+
+async def test_a_candidate_that_waits_when_its_chunk_is_stopped_is_not_tried_again(bench: Bench) -> None:
+    fail_for_ever(bench, 0)
+    run, hold = await begin(bench, 1)
+    await turns()
+    hold.stop()
+    await bench.time.move(9)
+    await run
+    assert bench.judge.judged == names(0)
+    assert bench.store.batches["ba_1"].chunks[0].owner is None
+
+
+@pytest.mark.parametrize("bench", [{"ahead": 6}], indirect=True)
+async def test_no_more_is_begun_than_the_store_knows_of(bench: Bench) -> None:
+    judge = hold_judge(bench)
+    await bench.post(30)
+    work, hold = await bench.lease()
+    bench.store.gate.clear()
+    run = bench.begin(work, hold)
+    await turns()
+    assert judge.held == names(0, 1)
+    bench.store.gate.set()
+    await turns()
+    assert judge.held == names(*range(8))
+    assert bench.store.batches["ba_1"].chunks[0].begun >= 8
+    judge.let_all_go()
+    await run
+    assert bench.store.statuses() == dict.fromkeys(range(30), "scored")
+    assert bench.store.batches["ba_1"].chunks[0].begun == 0
+    assert bench.store.batches["ba_1"].estimated_calls == 0

@@ -279,7 +279,7 @@ async def test_a_result_that_cannot_be_written_holds_no_other_up(
             raise ValueError("no such character")
         return await commit(owner, finished, closed, *begun)
 
-    bench.store.commit = refuse_one  # type: ignore[method-assign]
+    bench.store.commit = refuse_one  # type: ignore[method-assign, assignment]
     async with asyncio.timeout(LIMIT_SECONDS):
         await asyncio.gather(*(bench.ledger.keep(finish(work, position)) for position in range(4)))
         await bench.ledger.close(hold)
@@ -321,3 +321,35 @@ async def test_results_are_counted_once_though_they_come_twice(bench: Bench) -> 
     batch = await bench.store.find("team", "ba_1")
     assert batch is not None
     assert (batch.counts.scored, batch.usage.cost_usd) == (1, 0.5)
+
+
+@pytest.mark.parametrize("how", ["cancel", "erase"])
+async def test_a_look_ends_what_runs_for_a_batch_that_was_cancelled_or_erased(bench: Bench, how: str) -> None:
+    await bench.post(12, api_key="key_1")
+    bench.judge.holds = True
+    work, hold = await bench.lease()
+    run = bench.begin(work, hold)
+    await turns()
+    await (bench.store.cancel("team", "ba_1") if how == "cancel" else bench.store.erase("team", "ba_1"))
+    await bench.ledger.watch()
+    await turns()
+    assert len(bench.judge.cancelled) == bench.places
+    await run
+    if how == "cancel":
+        assert bench.store.batches["ba_1"].estimated_calls == bench.places
+        assert bench.store.batches["ba_1"].chunks[0].owner is None
+
+
+async def test_a_look_lets_what_is_in_hand_of_a_paused_batch_finish(bench: Bench) -> None:
+    await bench.post(12)
+    bench.judge.holds = True
+    work, hold = await bench.lease()
+    run = bench.begin(work, hold)
+    await turns()
+    await bench.store.pause("ba_1", "requested", "…")
+    await bench.ledger.watch()
+    await turns()
+    assert (bench.judge.cancelled, hold.stopped) == ([], True)
+    bench.judge.let_all_go()
+    await run
+    assert bench.store.statuses() == dict.fromkeys(range(bench.places), "scored")
