@@ -244,8 +244,9 @@ def test_no_correlation_is_no_badge() -> None:
 
 def test_a_gates_report_says_the_state_beside_each_aspect() -> None:
     plain = make_report(FAILED)
-    states: dict[str, State] = {"warmth": "validated", "clarity": "not-shown"}
-    report = attach_states(plain, dict.fromkeys(asked_of(plain), "unknown") | states)
+    states: dict[str, State] = dict.fromkeys(asked_of(plain), "unknown")
+    states |= {"warmth": "validated", "clarity": "not-shown"}
+    report = attach_states(plain, states)
     out = StringIO()
     print_gate(report, on=Console(file=out, width=200))
     for told in (write_markdown(report).replace("\\", ""), write_junit(report), out.getvalue()):
