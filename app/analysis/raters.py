@@ -77,18 +77,18 @@ def compare_raters(rated: Rated) -> Agreement:
     spearman = pearson_within(rater, raters, rank_within(rater, own), rank_within(rater, others))
     known = ~np.isnan(pearson)
     few = int((np.bincount(rater, minlength=raters) < FEWEST).sum())
-    left = {"few": few, "constant": raters - few - int(known.sum())}
+    constant = raters - few - int(known.sum())
     if not known.any():
         reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
-        return Agreement(raters, 0, None, None, reason, **left)
+        return Agreement(raters, 0, None, None, reason, few=few, constant=constant)
     return Agreement(
         raters,
         int(known.sum()),
         float(spearman[known].mean()),
         float(pearson[known].mean()),
         reason=None,
-        few=left["few"],
-        constant=left["constant"],
+        few=few,
+        constant=constant,
         by_rater=list_raters(rated.rater, spearman),
     )
 

@@ -1108,10 +1108,10 @@ async def test_the_newest_pairs_are_of_the_whole_store_whatever_came_since(store
             await post(f"ba_{system}_{day}", 3 * number + day, name="nightly", metadata=metadata)
     for day in range(10, 38):
         await post(f"ba_once_{day}", day, name=f"once {day}")
-    for number, options in enumerate(
-        [{"name": "plain"}, {"name": "plain"}, {}, {}, {"name": "plain", "rubric": "other"}]
+    for number, (name, rubric) in enumerate(
+        [("plain", "ja-dialogue")] * 2 + [(None, "ja-dialogue")] * 2 + [("plain", "other")]
     ):
-        await post(f"ba_other_{number}", 40 + number, **options)
+        await post(f"ba_other_{number}", 40 + number, name=name, rubric=rubric)
     await post("ba_open", 50, name="nightly", metadata={"system": "bot-a"}, done=False)
     await post("ba_theirs", 51, name="nightly", metadata={"system": "bot-a"}, project="rivals")
 

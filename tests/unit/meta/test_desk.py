@@ -19,7 +19,7 @@ from app.domain.errors import InvalidRequest, JudgeUnavailable, NotFound, Signat
 from app.domain.evaluation import JudgeOptions
 from app.domain.human_rating import HumanRating, RatingFilter
 from app.domain.lines import InvalidLines
-from app.domain.reliability import UNVALIDATED
+from app.domain.reliability import UNVALIDATED, AspectValidation, Validation
 from app.meta.reliabilities import key_in
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.scored_batches import SIGNATURE, score_batch
@@ -284,6 +284,18 @@ async def test_a_comparison_is_candidate_minus_baseline(bench: Bench) -> None:
     assert (found.baseline, found.candidate) == ("old (ba_1)", "new (ba_2)")
     assert (found.aspects["warmth"].difference, found.aspects["warmth"].verdict) == (-1.0, "worse")
     assert (found.pairing.test, found.pairing.pairs) == ("paired", 30)
+
+
+async def test_comparisons_and_gates_say_where_the_judge_follows_people(bench: Bench) -> None:
+    await two_runs(bench)
+    held = AspectValidation(n=40, raters=3, spearman=0.7, pearson=0.7, spearman_interval=(0.4, 0.8))
+    found = Validation(n=40, batch="ba_0", at=bench.now.now, aspects={"warmth": held})
+    await bench.store.keep_validation("team", key_in(SIGNATURE), found)
+    comparison = await bench.desk.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2"))
+    assert (comparison.reliability["warmth"], comparison.reliability["clarity"]) == ("validated", "unknown")
+    report = await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2"))
+    assert report.comparison is not None
+    assert report.reliability == report.comparison.reliability == comparison.reliability
 
 
 async def test_other_signatures_are_refused_unless_allowed(bench: Bench) -> None:

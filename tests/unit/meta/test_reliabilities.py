@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from app.analysis.correlation import correlate
+from app.analysis.junit import write_junit
+from app.analysis.markdown import write_markdown
+from app.cli.gate_table import print_gate
 from app.domain.batch import Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, JudgeProvenance, RubricReference
 from app.domain.reliability import (
@@ -16,11 +21,13 @@ from app.domain.reliability import (
     UNVALIDATED,
     AspectValidation,
     JudgeKey,
+    State,
     Validation,
     ValidationSource,
 )
-from app.meta.reliabilities import FRESH_SECONDS, Reliabilities, key_in, validation_of
+from app.meta.reliabilities import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
 from tests.support.fake_meta_store import FakeMetaStore
+from tests.support.gates import FAILED, make_report
 from tests.support.observed import observe
 from tests.support.records import make_record
 
@@ -233,3 +240,17 @@ async def test_only_what_correlates_becomes_a_badge() -> None:
 def test_no_correlation_is_no_badge() -> None:
     constant = [{"item": str(n), "ratings": {"warmth": 1}, "scores": {"warmth": n}} for n in range(5)]
     assert validation_of(correlate(observe(constant), resamples=100, seed=0), None, AT) is None
+
+
+def test_a_gates_report_says_the_state_beside_each_aspect() -> None:
+    plain = make_report(FAILED)
+    states: dict[str, State] = dict.fromkeys(asked_of(plain), "unknown")
+    states |= {"warmth": "validated", "clarity": "not-shown"}
+    report = attach_states(plain, states)
+    out = StringIO()
+    print_gate(report, on=Console(file=out, width=200))
+    for told in (write_markdown(report).replace("\\", ""), write_junit(report), out.getvalue()):
+        assert "(judge shown to follow people's ratings here)" in told
+        assert "(judge not shown to follow people's ratings here)" in told
+    assert '<property name="reliability.warmth" value="validated" />' in write_junit(report)
+    assert "people's ratings" not in write_markdown(plain)

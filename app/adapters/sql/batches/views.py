@@ -128,17 +128,15 @@ def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
     )
     recent = completed.order_by(table.created_at.desc(), table.id.desc()).limit(MOST_PAIRED).subquery("recent")
     one = recent.c
-    line = {
-        "partition_by": [one.name, one.rubric, entry.value],
-        "order_by": [one.created_at.desc(), one.id.desc()],
-    }
+    line = [one.name, one.rubric, entry.value]
+    newest_first = [one.created_at.desc(), one.id.desc()]
     named = (entry.batch_id == one.id) & (entry.key == SYSTEM)
     placed = (
         select(
             one.id,
             one.created_at,
-            func.row_number().over(**line).label("place"),
-            func.lead(one.id).over(**line).label("before"),
+            func.row_number().over(partition_by=line, order_by=newest_first).label("place"),
+            func.lead(one.id).over(partition_by=line, order_by=newest_first).label("before"),
         )
         .select_from(recent.outerjoin(batch_metadata, named))
         .subquery("placed")
