@@ -14,6 +14,7 @@ import httpx2
 import openai
 
 from app import __version__
+from app.adapters.openai.reply import FILTER_CODES
 from app.adapters.openai.transfer import IDLE_SECONDS, read_body
 
 PATH = "/chat/completions"
@@ -27,6 +28,16 @@ ERRORS: dict[int, type[openai.APIStatusError]] = {
     422: openai.UnprocessableEntityError,
     429: openai.RateLimitError,
 }
+
+NAMED: dict[str, int] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    **dict.fromkeys(FILTER_CODES, 400),
+}
+"""The status of an error that came with a successful one, by its code or type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +84,10 @@ class ChatLine:
 
     def make_error(self, told: dict[str, Any]) -> openai.APIStatusError:
         """The error that an endpoint told of with a successful status, as if it had come with its own."""
-        code = told.get("code")
-        number = int(code) if isinstance(code, int | str) and re.fullmatch("[45][0-9]{2}", str(code)) else 500
+        words = [str(told.get(name)) for name in ("code", "type")]
+        number = next((NAMED[word] for word in words if word in NAMED), 500)
+        if re.fullmatch("[45][0-9]{2}", words[0]):
+            number = int(words[0])
         return make_status_error(number, httpx2.Response(number, request=self._request()), told)
 
     async def close(self) -> None:

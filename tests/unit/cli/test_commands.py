@@ -84,7 +84,7 @@ def test_broken_input_is_refused_whole_with_its_place(tmp_path: Path, stdin: byt
 
 LINES = {
     "no such file": (("score", "none.json"), {}, 2, "none.json: No such file"),
-    "judge without key": (("serve",), {"SAITEN_JUDGE": "openai"}, 3, "SAITEN_JUDGE=openai needs OPENAI_API_KEY"),
+    "judge without key": (("serve",), {"SAITEN_JUDGE": "openai"}, 3, "SAITEN_JUDGE=openai is set, but neither"),
     "unknown judge": (("serve",), {"SAITEN_JUDGE": "gpt"}, 3, "SAITEN_JUDGE: "),
     "open to all without keys": (("serve", "--host", "0.0.0.0"), {}, 3, "saiten keys create"),
     "not this machine": (

@@ -101,6 +101,8 @@ def test_azures_v1_address_is_taken():
         ({"code": 402, "message": "Insufficient credits."}, JudgeQuotaExhausted, 1),
         ({"code": 401, "message": "No auth credentials."}, JudgeUnauthorized, 1),
         ({"code": "400", "message": "The prompt is not taken."}, JudgeRefusedRequest, 1),
+        ({"type": "invalid_request_error", "message": "The prompt is not taken."}, JudgeRefusedRequest, 1),
+        ({"code": "rate_limit_exceeded", "message": "Slow down."}, JudgeUnavailable, 4),
         ({"code": 502, "message": "Provider returned error."}, JudgeUnavailable, 4),
         ({"message": "the model failed to load"}, JudgeUnavailable, 4),
         ("model not loaded", JudgeUnavailable, 4),
@@ -114,6 +116,13 @@ async def test_an_error_with_status_200_is_that_error(error: Any, becomes: type[
     assert len(bench.fake.requests) == calls
     if becomes is JudgeRefusedRequest:
         assert "The prompt is not taken" in str(caught.value)
+
+
+async def test_a_filter_with_status_200_is_a_filter():
+    filtered = Answer(200, {"error": {"code": "content_filter", "message": "Filtered."}})
+    async with open_bench(lambda _: filtered, malformed_retries=0) as bench:
+        assert reasons_of(await bench.rate()) == {"content-filter"}
+        assert len(bench.fake.requests) == 1
 
 
 async def test_a_limit_with_status_200_is_waited_out():
