@@ -42,7 +42,7 @@ FEWEST_TEXTS = 3
 
 C = 30.0
 ROUNDS = 3
-FALSE_ALARMS = 0.06
+FALSE_ALARMS = 0.08
 """Share of the look-alikes that may be flagged by a model that was fitted without their portion: sets the threshold."""
 
 Floats = NDArray[np.float64]

@@ -19,7 +19,8 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"(?:書き|出力|貼|見せ|写|コピー|吐|そのまま|載せ|引用|再現|並べ)",
         r"(?:프롬프트|지시|설명|안내문|지침|기준|글|규칙)[^.\n]{0,24}"
         r"(?:베껴|출력|붙여|보여|적어|복사|뱉|그대로|실어|인용|재현|나열)",
-        r"\b(?:paste|print|reveal|output|show|write out|spit out|repeat|copy)\b[^.\n]{0,50}\b(?:prompt|instruction|given"
+        r"\b(?:paste|print|reveal|output|show|write out|spit out|repeat|copy)\b[^.\n]{0,50}\b(?:prompt"
+        r"|instruction|given"
         r"|handout|guideline|rubric)|\b(?:prompt|instructions?)\b[^.\n]{0,40}\b(?:verbatim|paste|word for word)",
     ),
     "a demand for no score": (
@@ -28,7 +29,8 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"(?:点数?|数字|数値|スコア)(?:を|は|の出力)?(?:一切)?(?:出さ|返さ|つけな|書かな|付けな|付けず|つけず|拒否)",
         r"빈칸|빈 결과|(?:채점|평가|판정)(?:할 수|하지|을 거부|를 거부| ?불가)"
         r"|(?:점수|숫자|수치)(?:는|를|도)? ?(?:안 |내지|주지|적지|매기지)",
-        r"\b(?:blank|null|empty result|no (?:score|number|rating|opinion)|cannot (?:evaluate|score|rate|be)|impossible to"
+        r"\b(?:blank|null|empty result|no (?:score|number|rating|opinion)|cannot (?:evaluate|score|rate|be)"
+        r"|impossible to"
         r"|abstain|refuse|without (?:scor|rat)|(?:not|n't|stop|skip|never) (?:\w+ )?(?:scor|rat|grad|evaluat))",
     ),
     "a redefined scale": (
@@ -50,7 +52,8 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"(?:채점|평가|심사|판정|사정|검토|검수)[^.\n]{0,6}"
         r"(?:자|관|위원|담당|사람|분|쪽|ai|모델|시스템|기|봇|님)|심판|저지",
         r"\b(?:evaluators?|graders?|raters?|scorers?|judges?|assessors?|reviewers?|markers?|inspectors?)\b"
-        r"|\b(?:who|whoever|anyone|those|model|ai|you)\b[^.\n]{0,16} (?:scor|rat|grad|evaluat|judg|assess|review)(?:e|es|ing)\b",
+        r"|\b(?:who|whoever|anyone|those|model|ai|you)\b[^.\n]{0,16} (?:scor|rat|grad|evaluat|judg|assess"
+        r"|review)(?:e|es|ing)\b",
     ),
     "the best score": (
         r"満点|最高|最大|上限|一番(?:上|いい|良)|高得点|高く|合格|優|まんてん|(?<![0-9])5",

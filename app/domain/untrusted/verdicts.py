@@ -95,7 +95,8 @@ def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
 @cache
 def inversion() -> re.Pattern[str]:
     """A sentence that calls a low level good and a high level bad, in either order."""
-    copula = r"(?:点|점)?['\"」]?(?:が|は|=|:|이|가|은|는| is| means| stands for)[ 「\"'が]*(?:the |very |가장 |제일 |매우 |最も|もっとも|一番|いちばん)?"
+    copula = r"(?:点|점)?['\"」]?(?:が|は|=|:|이|가|은|는| is| means| stands for)[ 「\"'が]*"
+    copula += r"(?:the |very |가장 |제일 |매우 |最も|もっとも|一番|いちばん)?"
     good = r"(?:最高|最良|最優|最上|良|よ|優|満足|좋|우수|최고|최상|best|highest|excellent|perfect|superb|good|top)"
     bad = r"(?:最低|最悪|最下|悪|劣|不満|나쁘|나쁜|최저|최하|최악|떨어|worst|lowest|poor|bad|dreadful|terrible|bottom)"
     low, high = rf"(?<![0-9.])[01]{copula}{good}", rf"(?<![0-9.])(?:[2-9]|10){copula}{bad}"

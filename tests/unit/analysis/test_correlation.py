@@ -274,11 +274,15 @@ def test_nothing_to_correlate_is_an_empty_report():
 
 def test_a_score_can_be_held_against_a_rating_of_another_name():
     """The figures are those of the same values under one name."""
-    records = [
-        {"item": str(number), "ratings": {"whole": number % 4}, "scores": {"mate": (number * 3) % 5 / 2}}
-        for number in range(30)
-    ]
-    renamed = [{**record, "scores": {"whole": record["scores"]["mate"]}} for record in records]
+    values = [(number % 4, (number * 3) % 5 / 2) for number in range(30)]
+
+    def name(score: str) -> list[dict[str, object]]:
+        return [
+            {"item": str(number), "ratings": {"whole": rating}, "scores": {score: value}}
+            for number, (rating, value) in enumerate(values)
+        ]
+
+    records, renamed = name("mate"), name("whole")
     found = correlate(observe(records), match={"mate": "whole"}, resamples=200)
     alone = correlate(observe(renamed), resamples=200)
     assert found.aspects == {"mate": alone.aspects["whole"]}

@@ -92,16 +92,17 @@ def test_what_is_not_known_is_a_dash_in_the_table():
 
 
 def test_dialogues_are_counted_beside_their_items():
-    runs = []
-    for name, column in (("new", FAILED), ("old", [4.0] * 12)):
+    def make(name: str, column: list[float]) -> Run:
         run = make_run(name, {"warmth": column})
         items = [replace(item, cluster=f"d{number % 6}") for number, item in enumerate(run.items)]
-        runs.append(replace(run, items=items))
-    text = write_markdown(judge_gate(*runs))
+        return replace(run, items=items)
+
+    new, old = make("new", FAILED), make("old", [4.0] * 12)
+    text = write_markdown(judge_gate(new, old))
     assert "; the units are 6 dialogues, as the candidate run has them." in text
     assert "12 pairs in 6 dialogues" in text
     assert "| 12 in 6 |" in text
-    assert "| 12 in 6 / 12 in 6 |" in write_markdown(judge_gate(*runs, test="unpaired"))
+    assert "| 12 in 6 / 12 in 6 |" in write_markdown(judge_gate(new, old, test="unpaired"))
 
 
 def test_differing_pieces_and_notes_are_shown():
