@@ -21,6 +21,7 @@ from app.domain.reports import (
     Correlations,
     HierarchyReport,
     Matrix,
+    RatingsUsed,
     WinReport,
     WinShare,
 )
@@ -52,6 +53,9 @@ def print_report(report: Value, *, on: Console | None = None) -> None:
             print_sheet(part, target)
         else:
             target.print(part)
+    used: RatingsUsed | None = getattr(report, "ratings_used", None)
+    for note in used.notes() if used is not None else ():
+        target.print(note, soft_wrap=not target.is_terminal)
 
 
 @singledispatch
