@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from app.analysis.gate import judge_gate
 from app.analysis.markdown import escape, write_markdown
-from app.domain.comparison import GateRule
+from app.domain.comparison import GateRule, Run
 from tests.support.gates import FAILED, INCONCLUSIVE, make_report
 from tests.support.judge_checks import make_check
 from tests.support.runs import make_run
@@ -92,7 +93,7 @@ def test_what_is_not_known_is_a_dash_in_the_table():
 
 
 def test_dialogues_are_counted_beside_their_items():
-    def make(name: str, column: list[float]) -> Run:
+    def make(name: str, column: Sequence[float | None]) -> Run:
         run = make_run(name, {"warmth": column})
         items = [replace(item, cluster=f"d{number % 6}") for number, item in enumerate(run.items)]
         return replace(run, items=items)
