@@ -63,7 +63,7 @@ EITHER_LEVEL = re.compile(
     r"|(?:제|내|뭐|누|우리|저희|어디|언제|여기|거기)가요$|^(?:[오가계]십시오|드립니다)$"
 )
 """Said in either level: formulas, the intention -겠습니다, -나요 and -ㄴ가요, in which formal speakers ask as well, and
-fragments with 요. Forms for which 합쇼체 has no ending of its own (-네요, -군요, -죠), and -세요, match neither table."""
+fragments with 요. Forms for which 합쇼체 has no ending of its own (-네요, -군요, -죠), and -세요, match neither."""
 
 ANSWERS = words_of(
     "맞습니다 맞아요 아닙니다 아니에요 아니예요 그렇습니다 그래요 물론입니다 좋습니다 좋아요 괜찮습니다 괜찮아요"
