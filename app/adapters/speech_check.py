@@ -8,11 +8,11 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from app.adapters.register.japanese import JapaneseRegister
-from app.adapters.register.korean import read_korean, read_korean_level
+from app.adapters.register.korean import read_korean, read_korean_level, read_korean_misuse
 from app.adapters.register.scripts import LanguageReading, read_scripts
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import Warned
-from app.domain.speech import Level, Register, agreed_register, established_level, own_utterances
+from app.domain.speech import Level, Misuse, Register, agreed_register, established_level, own_utterances
 
 MOST_UTTERANCES = 8
 """Latest own utterances that the response is compared with."""
@@ -42,8 +42,8 @@ class SpeechChecks:
         self._found = OrderedDict[bytes, tuple[Warned, ...]]()
 
     def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
-        """`language-mismatch`, or else `register-shift`, `register-mixed` or `register-mix` (합쇼체 with 해요체);
-        nothing where nothing is wrong, and in languages other than ja, ko and en."""
+        """`language-mismatch`, or else `register-shift`, `register-mixed` or `register-mix` (합쇼체 with 해요체),
+        and `honorific-misuse`; nothing where nothing is wrong, and in languages other than ja, ko and en."""
         if language not in {"ja", "ko", "en"}:
             return ()
         key = digest_of([language, dialogue.response, *texts_of(dialogue)])
@@ -57,7 +57,13 @@ class SpeechChecks:
         reading = read_scripts(dialogue.response)
         if reading.language not in {language, "none"}:
             return (warn_of_language(reading, language),)
-        return self._check_register(dialogue, language)
+        return (*self._check_register(dialogue, language), *self._check_honorifics(dialogue.response, language))
+
+    def _check_honorifics(self, response: str, language: str) -> tuple[Warned, ...]:
+        misuse = read_misuse(response, language, self._japanese)
+        if misuse is None:
+            return ()
+        return (Warned(code="honorific-misuse", where="response", detail=f"In the response {misuse.value}."),)
 
     def _check_register(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
         if language == "en" or not (earlier := own_utterances(dialogue, MOST_UTTERANCES)):
@@ -133,6 +139,13 @@ def read_register(text: str, language: str, japanese: JapaneseRegister | None = 
     if language == "ja":
         return (japanese or JapaneseRegister()).read(text)
     return Register.NONE
+
+
+def read_misuse(text: str, language: str, japanese: JapaneseRegister) -> Misuse | None:
+    """The first clear misuse of an honorific or humble verb; None in languages other than ja and ko."""
+    if language == "ko":
+        return read_korean_misuse(text)
+    return japanese.find_misuse(text) if language == "ja" else None
 
 
 def warn_of_language(reading: LanguageReading, language: str) -> Warned:

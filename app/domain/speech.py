@@ -29,6 +29,13 @@ class Level(Enum):
     NONE = "none"
 
 
+class Misuse(Enum):
+    """What is clearly wrong with an honorific or humble verb."""
+
+    OWN = "an honorific verb is used for what the speaker does"
+    OTHER = "a humble verb is used for what the addressee does"
+
+
 class Sign(Enum):
     """What the end of one sentence tells. A weak sign counts only where no strong one is about: an exclamation
     (すごい, 그렇구나) within polite speech is said to oneself, and はい or 응 goes with anything."""

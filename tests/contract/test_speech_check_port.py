@@ -58,6 +58,16 @@ CASES = [
     ("ko", dialogue("상자에 넣어 주시면 돼요.", *FORMAL[:2]), []),
     ("ko", dialogue("상자에 넣어 주시면 돼요.", *FORMAL, "저도 가요.", "네."), []),
     ("ko", dialogue("상자에 넣어 주시면 돼요.", *FORMAL, "저도 가요. 같이 갑니다.", "네."), []),
+    # Honorific and humble verbs, with or without earlier utterances.
+    ("ja", dialogue("私が先に召し上がります。", "うん"), ["honorific-misuse"]),
+    ("ja", dialogue("お客様が参りましたら、お知らせします。", "うん"), ["honorific-misuse"]),
+    ("ja", dialogue("私がおっしゃったよ。", "元気ですか？", "うん"), ["register-shift", "honorific-misuse"]),
+    ("ja", dialogue("お客様は私がご案内いたします。先生がくださった本です。", "うん"), []),
+    ("ja", dialogue("私はいらっしゃるのを楽しみにしています。", "うん"), []),
+    ("ko", dialogue("제가 먼저 드시겠습니다.", "응"), ["honorific-misuse"]),
+    ("ko", dialogue("저한테 여쭤봐 주세요.", "응"), ["honorific-misuse"]),
+    ("ko", dialogue("제가 끓인 차를 드시겠어요? 제가 가져다드릴게요.", "응"), []),
+    ("ko", dialogue("저에게 드린 보상이 적었나요? 앉아 계세요.", "응"), []),
     ("en", dialogue("元気です。", "Hello"), ["language-mismatch"]),
     ("en", dialogue("Bonjour, comment ça va ?", "Hello"), []),
     ("fr", dialogue("元気です。", "Bonjour"), []),
@@ -81,6 +91,8 @@ def test_the_detail_says_what_it_looks_like_and_never_quotes(check: SpeechCheck)
     assert warned.detail == "The response is plain; this speaker's earlier utterances are polite."
     (warned,) = check.check(dialogue("상자에 넣어 주시면 돼요.", *FORMAL), "ko")
     assert warned.detail == "The response is in 해요체; this speaker's earlier utterances keep 합쇼체."
+    (warned,) = check.check(dialogue("제가 먼저 드시겠습니다.", "응"), "ko")
+    assert warned.detail == "In the response an honorific verb is used for what the speaker does."
 
 
 def test_only_the_latest_utterances_count(check: SpeechCheck) -> None:

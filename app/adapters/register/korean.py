@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
 
+from app.adapters.register.honorifics import find_korean_misuse
 from app.adapters.register.korean_endings import (
     ADVERBS,
     FAMILIAR_WORDS,
@@ -18,7 +19,7 @@ from app.adapters.register.korean_endings import (
 )
 from app.adapters.register.passages import open_passage, split_sentences
 from app.domain.marks import cut_mark_runs
-from app.domain.speech import Level, Register, Sign, settle
+from app.domain.speech import Level, Misuse, Register, Sign, settle
 
 STAND_IN = "것"
 """Takes a quotation's place: a noun, as a quotation is."""
@@ -45,6 +46,12 @@ def read_korean_level(text: str) -> Level:
     clauses = (split_words(part) for sentence in sentences_of(text) for part in COMMA.split(sentence))
     found = {level for words in clauses for level in levels_of(words)} - {Level.NONE}
     return Level.MIXED if len(found) > 1 else next(iter(found), Level.NONE)
+
+
+def read_korean_misuse(text: str) -> Misuse | None:
+    """The first clear misuse of an honorific or humble verb at the beginning of a text."""
+    clauses = (split_words(part) for sentence in sentences_of(text) for part in COMMA.split(sentence))
+    return next(filter(None, map(find_korean_misuse, clauses)), None)
 
 
 def levels_of(words: Sequence[str]) -> Iterator[Level]:
