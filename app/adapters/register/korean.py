@@ -11,6 +11,7 @@ from app.adapters.register.honorifics import find_korean_misuse
 from app.adapters.register.korean_endings import (
     ADVERBS,
     FAMILIAR_WORDS,
+    GREETINGS,
     HUMBLE_WORDS,
     is_midway_plain,
     is_polite_word,
@@ -43,7 +44,9 @@ def read_korean(text: str) -> Register:
 def read_korean_level(text: str) -> Level:
     """The level of the beginning of a polite text: of the words that end its clauses, and of those within them that
     end a sentence without a mark."""
-    clauses = (split_words(part) for sentence in sentences_of(text) for part in COMMA.split(sentence))
+    clauses = (
+        split_words(part) for sentence in sentences_of(text) for part in COMMA.split(GREETINGS.sub("", sentence))
+    )
     found = {level for words in clauses for level in levels_of(words)} - {Level.NONE}
     return Level.MIXED if len(found) > 1 else next(iter(found), Level.NONE)
 
