@@ -8,11 +8,11 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from app.adapters.register.japanese import JapaneseRegister
-from app.adapters.register.korean import read_korean
+from app.adapters.register.korean import read_korean, read_korean_level, read_korean_misuse
 from app.adapters.register.scripts import LanguageReading, read_scripts
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import Warned
-from app.domain.speech import Register, agreed_register, own_utterances
+from app.domain.speech import Level, Misuse, Register, agreed_register, established_level, own_utterances
 
 MOST_UTTERANCES = 8
 """Latest own utterances that the response is compared with."""
@@ -38,11 +38,12 @@ class SpeechChecks:
     def __init__(self) -> None:
         self._japanese = JapaneseRegister()
         self._known = OrderedDict[bytes, Register]()
+        self._levels = OrderedDict[bytes, Level]()
         self._found = OrderedDict[bytes, tuple[Warned, ...]]()
 
     def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
-        """`language-mismatch`, or else `register-shift` or `register-mixed`; nothing where nothing is wrong, and in
-        languages other than ja, ko and en."""
+        """`language-mismatch`, or else `register-shift`, `register-mixed` or `register-mix` (합쇼체 with 해요체),
+        and `honorific-misuse`; nothing where nothing is wrong, and in languages other than ja, ko and en."""
         if language not in {"ja", "ko", "en"}:
             return ()
         key = digest_of([language, dialogue.response, *texts_of(dialogue)])
@@ -56,7 +57,13 @@ class SpeechChecks:
         reading = read_scripts(dialogue.response)
         if reading.language not in {language, "none"}:
             return (warn_of_language(reading, language),)
-        return self._check_register(dialogue, language)
+        return (*self._check_register(dialogue, language), *self._check_honorifics(dialogue.response, language))
+
+    def _check_honorifics(self, response: str, language: str) -> tuple[Warned, ...]:
+        misuse = read_misuse(response, language, self._japanese)
+        if misuse is None:
+            return ()
+        return (Warned(code="honorific-misuse", where="response", detail=f"In the response {misuse.value}."),)
 
     def _check_register(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
         if language == "en" or not (earlier := own_utterances(dialogue, MOST_UTTERANCES)):
@@ -65,7 +72,18 @@ class SpeechChecks:
         if now is Register.NONE:
             return ()
         before = agreed_register(self._recall(text, language) for text in earlier)
-        return () if before in {Register.NONE, now} else (warn_of_register(before, now),)
+        if before not in {Register.NONE, now}:
+            return (warn_of_register(before, now),)
+        if language == "ko" and before is Register.POLITE:
+            return self._check_level(dialogue.response, earlier)
+        return ()
+
+    def _check_level(self, response: str, earlier: Sequence[str]) -> tuple[Warned, ...]:
+        now = read_korean_level(response)
+        if now is Level.NONE:
+            return ()
+        before = established_level(self._recall_level(text) for text in earlier)
+        return () if before in {Level.NONE, now} else (warn_of_level(before, now),)
 
     def _recall(self, text: str, language: str) -> Register:
         """The register of an earlier utterance. Contexts come again and again, so the last `MOST_RECENT` are known, by
@@ -76,6 +94,15 @@ class SpeechChecks:
             known = read_register(text, language, self._japanese)
             remember(self._known, key, known)
         return known
+
+    def _recall_level(self, text: str) -> Level:
+        """The level of an earlier polite Korean utterance, known as registers are."""
+        key = digest_of([text])
+        level = self._levels.get(key)
+        if level is None:
+            level = read_korean_level(text)
+            remember(self._levels, key, level)
+        return level
 
 
 def texts_of(dialogue: Dialogue) -> Iterator[str]:
@@ -114,6 +141,13 @@ def read_register(text: str, language: str, japanese: JapaneseRegister | None = 
     return Register.NONE
 
 
+def read_misuse(text: str, language: str, japanese: JapaneseRegister) -> Misuse | None:
+    """The first clear misuse of an honorific or humble verb; None in languages other than ja and ko."""
+    if language == "ko":
+        return read_korean_misuse(text)
+    return japanese.find_misuse(text) if language == "ja" else None
+
+
 def warn_of_language(reading: LanguageReading, language: str) -> Warned:
     """Names the language that was found, and its share where others are mixed in; never the text."""
     found = LANGUAGE_NAMES.get(reading.language, "text in another script")
@@ -135,3 +169,13 @@ def warn_of_register(before: Register, now: Register) -> Warned:
         return Warned(code="register-mixed", where="response", detail=detail)
     detail = f"The response is {now.value}; this speaker's earlier utterances are {before.value}."
     return Warned(code="register-shift", where="response", detail=detail)
+
+
+def warn_of_level(before: Level, now: Level) -> Warned:
+    """A polite Korean response that leaves the level of earlier utterances, wholly or in part."""
+    found = "mixes 합쇼체 and 해요체" if now is Level.MIXED else f"is in {now.value}"
+    return Warned(
+        code="register-mix",
+        where="response",
+        detail=f"The response {found}; this speaker's earlier utterances keep {before.value}.",
+    )

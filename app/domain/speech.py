@@ -7,6 +7,9 @@ from enum import Enum
 
 from app.domain.dialogue import Dialogue
 
+LEAST_TOLD = 2
+"""Earlier utterances that must keep one level before a departure from it counts: polite Korean often mixes the two."""
+
 
 class Register(Enum):
     """`NONE` where nothing tells: a noun, an interjection, another language."""
@@ -15,6 +18,22 @@ class Register(Enum):
     PLAIN = "plain"
     MIXED = "mixed"
     NONE = "none"
+
+
+class Level(Enum):
+    """Level of polite Korean; `NONE` where nothing tells, or where what is said goes with both."""
+
+    FORMAL = "합쇼체"
+    INFORMAL = "해요체"
+    MIXED = "mixed"
+    NONE = "none"
+
+
+class Misuse(Enum):
+    """What is clearly wrong with an honorific or humble verb."""
+
+    OWN = "an honorific verb is used for what the speaker does"
+    OTHER = "a humble verb is used for what the addressee does"
 
 
 class Sign(Enum):
@@ -47,6 +66,12 @@ def agreed_register(earlier: Iterable[Register]) -> Register:
     if told == {Register.POLITE}:
         return Register.POLITE
     return Register.PLAIN if told == {Register.PLAIN} else Register.NONE
+
+
+def established_level(earlier: Iterable[Level]) -> Level:
+    """The one level that at least `LEAST_TOLD` earlier utterances keep; NONE where fewer tell, or one differs."""
+    told = [level for level in earlier if level is not Level.NONE]
+    return told[0] if len(told) >= LEAST_TOLD and len(set(told)) == 1 and told[0] is not Level.MIXED else Level.NONE
 
 
 def own_utterances(dialogue: Dialogue, most: int) -> Sequence[str]:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from app.adapters.register.honorifics import JA_SUSPICIOUS, find_japanese_misuse
 from app.adapters.register.japanese_ends import Word, read_closed, read_end, split_clauses
 from app.adapters.register.passages import Sentence, open_passage, split_sentences
 from app.adapters.tagger import open_tagger
 from app.domain.marks import cut_mark_runs
-from app.domain.speech import Register, Sign, settle
+from app.domain.speech import Misuse, Register, Sign, settle
 
 REACH = 240
 """Code points of a sentence in which its last letter is looked for, before marks and laughs."""
@@ -65,6 +66,15 @@ class JapaneseRegister:
             for sign in self._signs(sentence)
         )
         return settle(signs)
+
+    def find_misuse(self, text: str) -> Misuse | None:
+        """The first clear misuse of an honorific or humble verb at the beginning of a text."""
+        normal = unicodedata.normalize("NFKC", cut_mark_runs(open_passage(text)))
+        for sentence in split_sentences(normal, STAND_IN):
+            for clause in re.split("[、,]", sentence.text[-REACH:]):
+                if JA_SUSPICIOUS.search(clause) and (found := find_japanese_misuse(self._split(clause + "。")[:-1])):
+                    return found
+        return None
 
     def _signs(self, sentence: Sentence) -> Iterator[Sign]:
         """What a sentence tells: its last clause, and any clause before a comma that could stand alone."""

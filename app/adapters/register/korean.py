@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
+from app.adapters.register.honorifics import find_korean_misuse
 from app.adapters.register.korean_endings import (
     ADVERBS,
     FAMILIAR_WORDS,
+    GREETINGS,
     HUMBLE_WORDS,
     is_midway_plain,
     is_polite_word,
+    read_level,
     read_word,
 )
 from app.adapters.register.passages import open_passage, split_sentences
 from app.domain.marks import cut_mark_runs
-from app.domain.speech import Register, Sign, settle
+from app.domain.speech import Level, Misuse, Register, Sign, settle
 
 STAND_IN = "것"
 """Takes a quotation's place: a noun, as a quotation is."""
@@ -35,9 +38,37 @@ NOT_A_SYLLABLE = re.compile("[^\uac00-\ud7a3]+$")
 
 def read_korean(text: str) -> Register:
     """The register of the beginning of a text (`open_passage`)."""
+    return settle(sign for sentence in sentences_of(text) for sign in read_sentence(sentence))
+
+
+def read_korean_level(text: str) -> Level:
+    """The level of the beginning of a polite text: of the words that end its clauses, and of those within them that
+    end a sentence without a mark."""
+    clauses = (
+        split_words(part) for sentence in sentences_of(text) for part in COMMA.split(GREETINGS.sub("", sentence))
+    )
+    found = {level for words in clauses for level in levels_of(words)} - {Level.NONE}
+    return Level.MIXED if len(found) > 1 else next(iter(found), Level.NONE)
+
+
+def read_korean_misuse(text: str) -> Misuse | None:
+    """The first clear misuse of an honorific or humble verb at the beginning of a text."""
+    clauses = (split_words(part) for sentence in sentences_of(text) for part in COMMA.split(sentence))
+    return next(filter(None, map(find_korean_misuse, clauses)), None)
+
+
+def levels_of(words: Sequence[str]) -> Iterator[Level]:
+    """What each word tells that ends politely and is not reported."""
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        if not REPORTING.match(following):
+            yield read_level(word, alone=len(words) == 1)
+
+
+def sentences_of(text: str) -> Iterator[str]:
+    """The speaker's own sentences at the beginning of a text (`open_passage`)."""
     # NFC, because NFKC turns ㅋㅋ and ㅠㅠ into conjoining letters.
     normal = unicodedata.normalize("NFC", cut_mark_runs(open_passage(text)))
-    return settle(sign for found in split_sentences(normal, STAND_IN) for sign in read_sentence(found.text))
+    return (found.text for found in split_sentences(normal, STAND_IN))
 
 
 def read_sentence(text: str) -> Iterator[Sign]:

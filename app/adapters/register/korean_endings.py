@@ -6,7 +6,7 @@ import re
 
 from app.adapters.register.hangul import spell
 from app.adapters.register.passages import words_of
-from app.domain.speech import Sign
+from app.domain.speech import Level, Sign
 
 LONGEST_WORD = 10
 """Syllables of a word that are looked at: the ending is at its end."""
@@ -49,6 +49,31 @@ POLITE_SPELLINGS = re.compile(
 )
 POLITE_LOOKALIKES = re.compile(r"(?:필|중|주|수|소|개|동|강|민|담|^)요$|아니오$")
 """Nouns that end as polite speech does."""
+
+FORMAL = ends("ㅂㄴㅣㄷㅏ[ㅇㅁ]?", "ㅂㄴㅣㄲㅏ", "ㅂㅅㅣㅇㅗ", "ㅂㅅㅛ")
+INFORMAL = ends(
+    "(?<!ㄴㄱ)[ㅏㅐㅓㅕㅘㅙㅝ]ㅇㅛㅇ?",  # 가요, 해요, 먹어요, 마셔요, 봐요, 돼요, 줘요
+    "ㅇ[ㅔㅖ]ㅇㅛ",  # 거예요, 이에요
+    "ㄹㄱㅔㅇㅛ",  # 할게요
+    "ㄷㅡㄴㅇㅛ",  # 거든요
+)
+EITHER_LEVEL = re.compile(
+    r"겠습니[다까당]|(?:감사|고마|고맙|죄송|미안|송구|반가|반갑|안녕|실례|수고|고생|축하|환영|부탁|뵙|뵈|뵐|봬|오랜만|천만)[가-힣]*$"
+    r"|(?:^|[^끝만떠화혼빛어])나요$|까요$|(?:답|(?<!바)랍)니다$|[에해아어려와져]서요$|(?:진짜|셔|뭐)요$"
+    r"|(?:제|내|뭐|누|우리|저희|어디|언제|여기|거기)가요$|^(?:[오가계되]|보내)십시오$"
+)
+"""Said in either level: formulas, the intention -겠습니다, -나요 and -ㄴ가요, in which formal speakers ask as well, and
+fragments with 요. Forms for which 합쇼체 has no ending of its own (-네요, -군요, -죠), and -세요, match neither."""
+
+GREETINGS = re.compile(
+    r"(?:(?:보내|되|있으)시(?:기를?|길)|감사|부탁|축하|환영) (?:바랍|드립|합)니다|(?:고생|수고) 많으[가-힣]{1,5}"
+)
+"""Formulas of two words, said in either level."""
+
+ANSWERS = words_of(
+    "맞습니다 맞아요 아닙니다 아니에요 아니예요 그렇습니다 그래요 물론입니다 좋습니다 좋아요 괜찮습니다 괜찮아요"
+)
+"""Said in either level where they are a clause of their own."""
 
 CONSONANT_STEMS = "ㄱㄲㄷㄹㄺㄻㄼㄾㅀㅁㅂㅄㅅㅆㅈㅊㅌㅍㅎㄵㄶ"
 """Final consonants of stems. ㅇ ends no stem and ㄴ few, which keeps 영어, 언어 and 단어 out."""
@@ -115,6 +140,9 @@ WEAK_LOOKALIKES = re.compile(r"(?:에서|면서|[^어아해여워와돼라]서|�
 MIDWAY_PLAIN = ends("ㅆㅇㅓㅇ?", "ㄱㅓㅇㅑ", "ㅈㅏㄶㅇㅏ", "ㄹㄱㅔㅇ?")
 """Endings that nothing of the same sentence can follow: 좋았어 next to another word ends a sentence without a mark."""
 
+MIDWAY_LOOKALIKES = re.compile(r"(?:길|멀|달|글|늘|들|널)게$")
+"""Adverbs: 길게 쓰지 말고."""
+
 
 def read_word(word: str, *, alone: bool) -> Sign | None:
     """What a clause tells by its last word; `alone` where it is the only one. None for nouns and open ends."""
@@ -146,6 +174,17 @@ def is_polite_word(word: str) -> bool:
     return bool(POLITE_SPELLINGS.search(word) or POLITE.search(spell(word[-LONGEST_WORD:])))
 
 
+def read_level(word: str, *, alone: bool) -> Level:
+    """The level of a word that ends politely; `alone` where it is the only one of its clause."""
+    word = word[-LONGEST_WORD:]
+    if EITHER_LEVEL.search(word) or (alone and word in ANSWERS):
+        return Level.NONE
+    spelled = spell(word)
+    if FORMAL.search(spelled):
+        return Level.FORMAL
+    return Level.INFORMAL if INFORMAL.search(spelled) and not POLITE_LOOKALIKES.search(word) else Level.NONE
+
+
 def is_midway_plain(word: str) -> bool:
     """Whether the word ends a plain sentence wherever it stands."""
-    return bool(MIDWAY_PLAIN.search(spell(word[-LONGEST_WORD:])))
+    return bool(MIDWAY_PLAIN.search(spell(word[-LONGEST_WORD:]))) and not MIDWAY_LOOKALIKES.search(word)

@@ -57,6 +57,8 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "language-mismatch": mark("another language"),
         "register-shift": mark("register shift"),
         "register-mixed": mark("mixed register"),
+        "register-mix": mark("합쇼체 with 해요체"),
+        "honorific-misuse": mark("honorific misused"),
         "similarity-truncated": mark("truncated for the encoder"),
         "similarity-unknown-tokens": mark("words unknown to the encoder"),
         "samples-unrated": mark("some samples unrated"),

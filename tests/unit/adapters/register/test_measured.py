@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from app.adapters.register.japanese import JapaneseRegister
-from app.adapters.speech_check import read_language, read_register
+from app.adapters.speech_check import SpeechChecks, read_language, read_misuse, read_register
+from app.domain.dialogue import Dialogue, Utterance
 
 DATA = Path(__file__).parents[3] / "data" / "register"
+CONVERSATIONS = Path(__file__).parents[5] / "shared" / "checks" / "conversations.jsonl"
 REGISTERS = ("polite", "plain", "mixed", "none")
 
 FLOORS = {  # (precision, recall)
@@ -87,3 +89,34 @@ def test_accuracy_stays_where_it_was(language: str) -> None:
     right = sum(count for (label, read), count in pairs.items() if label == read)
     print(f"{language} accuracy: {right}/{pairs.total()} = {right / pairs.total():.3f}")
     assert right / pairs.total() >= ACCURACY[language]
+
+
+@pytest.mark.parametrize(("language", "least_recall"), [("ja", 0.6), ("ko", 0.82)])
+def test_misuses_of_honorifics_are_found_and_correct_uses_are_not_flagged(language: str, least_recall: float) -> None:
+    japanese = JapaneseRegister()
+    rows = [row for row in rows_of("honorifics") if row["language"] == language]
+    flagged = [row for row in rows if read_misuse(row["text"], language, japanese)]
+    assert [row["text"] for row in flagged if not row["misuse"]] == []
+    assert len(flagged) / sum(row["misuse"] for row in rows) >= least_recall
+    others = (row["text"] for row in rows_of(language) if row["language"] == language)
+    assert [text for text in others if read_misuse(text, language, japanese)] == []
+
+
+def test_planted_shifts_are_found_in_conversations() -> None:
+    if not CONVERSATIONS.exists():
+        pytest.skip("../shared/checks/conversations.jsonl is absent")
+    checks = SpeechChecks()
+    codes = {"register-shift", "register-mix", "register-mixed", "honorific-misuse"}
+    counts = Counter[str]()
+    for conversation in map(json.loads, CONVERSATIONS.read_text(encoding="utf-8").splitlines()):
+        said = [Utterance(speaker=turn["speaker"], text=turn["text"]) for turn in conversation["turns"]]
+        for place, turn in enumerate(conversation["turns"]):
+            if turn["role"] != "system" or not place:
+                continue
+            expected = {fault["code"] for fault in conversation["expect"] if fault["turn"] == place} & codes
+            dialogue = Dialogue(context=tuple(said[:place]), response=turn["text"])
+            found = {warned.code for warned in checks.check(dialogue, conversation["lang"])} & codes
+            counts += Counter(turns=1, planted=len(expected), found=len(expected & found), false=len(found - expected))
+    print(dict(counts))
+    assert counts["found"] >= 0.9 * counts["planted"]
+    assert counts["false"] <= 0.01 * counts["turns"]

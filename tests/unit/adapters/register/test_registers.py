@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.adapters.register.japanese import JapaneseRegister
-from app.adapters.register.korean import read_korean
-from app.domain.speech import Register
+from app.adapters.register.korean import read_korean, read_korean_level, read_korean_misuse
+from app.domain.speech import Level, Misuse, Register
 
 JAPANESE = JapaneseRegister()
 
@@ -142,11 +142,19 @@ def test_korean_is_read_by_its_endings(register: str, text: str) -> None:
 
 @settings(max_examples=200)
 @given(
-    st.text(alphabet=st.sampled_from("です。ますだねよ、「」!?…wー っぁ笑かの行く한요다네ㅋ'\"~ 　A1😊"), max_size=60)
+    st.text(
+        alphabet=st.sampled_from(
+            "です。ますだねよ、「」!?…wー っぁ笑かの行く私が参り召上になお한요다네ㅋ제가계세드려'\"~ 　A1😊"
+        ),
+        max_size=60,
+    )
 )
 def test_no_text_is_too_odd_to_read(text: str) -> None:
     assert JAPANESE.read(text) in Register
     assert read_korean(text) in Register
+    assert read_korean_level(text) in Level
+    for found in (JAPANESE.find_misuse(text), read_korean_misuse(text)):
+        assert found is None or found in Misuse
 
 
 def test_threads_may_share_a_reader() -> None:
