@@ -1028,6 +1028,14 @@ async def test_a_scored_candidate_is_found(store: BatchStore) -> None:
     assert await store.find_scored("ba_2") is None
 
 
+async def test_a_candidate_of_which_something_is_unrated_is_found_too(store: BatchStore) -> None:
+    # Some judges never rate one of the aspects: such a batch has no other candidates.
+    await make_batch(store, count=5)
+    work = await claim(store, 0)
+    await store.commit("w1", [fail(work, 0), finish(work, 2, status="partial")], [])
+    assert await store.find_scored("ba_1") == work.todo[2][1]
+
+
 async def test_who_is_halted_is_found(store: BatchStore) -> None:
     for number in range(4):
         await make_batch(store, f"ba_{number}", count=1)
@@ -1071,7 +1079,7 @@ async def test_before_the_first_result_a_call_for_each_path_and_sample_is_counte
     await claim(store, 0, "w2")
     found = await usage(store)
     assert (found.judge_calls, found.estimated_calls) == (12, 12)
-    assert found.cost_usd == pytest.approx(2 * 0.2 / 2)
+    assert found.cost_usd == pytest.approx(2 * 0.2 / 3)
 
 
 async def test_what_was_cut_off_is_counted_when_its_chunk_goes_back(store: BatchStore) -> None:

@@ -17,8 +17,9 @@ from app.batch_ports import Job
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import Usage
 
-TRIES_RECKONED = 2
-"""What a candidate is reckoned with under a budget bears so many tries."""
+TRIES_RECKONED = 3
+"""What a candidate is reckoned with under a budget bears so many tries, unless malformed replies are retried less or
+more often than by default."""
 
 chunk = batch_chunks.c
 TELL = (
