@@ -127,7 +127,8 @@ class Kept:
             calls = begun * self.options.judge.samples * (2 if self.options.path == "both" else 1)
             lost = Usage(judge_calls=calls, cost_usd=begun * (self.unit_cost_usd or 0.0) / 3)
         else:
-            calls = math.ceil(begun * (self.usage.judge_calls - self.estimated_calls) / len(rated))
+            counted = self.usage.judge_calls - self.estimated_calls
+            calls = max(begun, math.ceil(begun * counted / len(rated))) if counted else 0
             share = calls / self.usage.judge_calls if self.usage.judge_calls else 0.0
             lost = Usage(
                 judge_calls=calls,
