@@ -38,6 +38,10 @@ MOST_RESTING = 64
 is served, and beginning still more of them helps nobody."""
 
 
+async def announce_nothing() -> None:
+    """For calls that are of no candidate in hand."""
+
+
 @dataclass
 class Floor:
     """Where candidates are worked on: what all chunks of a worker share.
@@ -194,8 +198,12 @@ class ChunkRun:
             candidate = await self._floor.store.find_scored(self._work.job.batch)
         except StoreError:
             return None
-        # With the worker's own judge: a provider's batch has its reply already.
-        return None if candidate is None else await probe_with(self._work, candidate, self._floor.instruments)
+        if candidate is None:
+            return None
+        # It may outlast the candidate that set it off, and its chunk: no call of theirs is to be announced.
+        with announcing(announce_nothing):
+            # With the worker's own judge: a provider's batch has its reply already.
+            return await probe_with(self._work, candidate, self._floor.instruments)
 
     def _give_place_back(self, task: asyncio.Task[None] | None) -> None:
         """Once, however the task ends: one that is cancelled before it begins never runs."""

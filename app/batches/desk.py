@@ -203,9 +203,10 @@ class BatchDesk:
         """The results that there are now, in figures."""
         return await self._summaries.summarize(project, await self.find(project, batch_id))
 
-    async def summaries(self, project: str, batches: Sequence[Batch]) -> dict[str, Summary]:
-        """The summaries of several batches by id, without those whose rubric is gone."""
-        return await self._summaries.summarize_all(project, batches)
+    async def summaries(self, project: str, batches: Sequence[Batch], *, intervals: bool = True) -> dict[str, Summary]:
+        """The summaries of several batches by id, without those whose rubric is gone. Without `intervals` no batch's
+        values are read for one that is not kept."""
+        return await self._summaries.summarize_all(project, batches, intervals=intervals)
 
     async def _enqueue(self, batch_id: str) -> None:
         """Tells workers. What fails here is only late: a sweep finds every batch that has work and no jobs."""

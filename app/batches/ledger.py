@@ -42,13 +42,14 @@ class Hold:
     `touched` are the call cache's keys of every outside call that its candidates asked for; `erased`: some of the
     candidates are. `called` are the positions of candidates for which a call was made and whose results are not kept.
     `begun` counts all that were ever among them, and the store knows of `permitted`: were this worker to die, it would
-    count `told` of them as spent.
+    count `told` of them as spent. `waiting` are those that wait for the store to know of more.
     """
 
     job: Job
     permitted: int = CHUNK_SIZE
     begun: int = 0
     told: int = 0
+    waiting: int = 0
     called: set[int] = field(default_factory=set)
     stopped: bool = False
     lost: bool = False
@@ -135,11 +136,16 @@ class Ledger:
         return self._holds[job]
 
     async def announce(self, hold: Hold, position: int) -> None:
-        """Returns once the store knows that a call for the candidate may be made: mostly it knows already."""
+        """Returns once the store knows that a call for the candidate may be made: mostly it knows already. Of a chunk
+        that went back meanwhile nobody is told."""
         if position in hold.called:
             return
-        while hold.begun >= hold.permitted and not hold.lost:
-            await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
+        while hold.begun >= hold.permitted and not hold.lost and self._holds.get(hold.job) is hold:
+            hold.waiting += 1
+            try:
+                await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
+            finally:
+                hold.waiting -= 1
         hold.begun += 1
         hold.called.add(position)
 
@@ -254,6 +260,8 @@ class Ledger:
             elif job.chunk >= 0 and not hold.closed and not hold.lost:
                 # What is permitted already may be used while this is written.
                 ahead = min(hold.count_uncalled(), max(share, hold.permitted - hold.begun))
+                # A call of a candidate that came to nothing counts as well: whoever waits is let through all the same.
+                ahead = max(ahead, min(1, hold.waiting))
                 permitted[job], count = hold.begun + ahead, called + ahead
                 if count != hold.told:
                     begun[job] = count

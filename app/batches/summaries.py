@@ -15,6 +15,7 @@ from app.domain.summary import Intervals, Summary
 from app.domain.tally import Tally
 from app.ports import RubricSource
 
+NOT_COMPUTED = Intervals(results=0, clusters=None, measures={})
 SCORES_PAGE = 1000
 ENDED = ("completed", "cancelled")
 
@@ -31,20 +32,27 @@ class Summaries:
         rubric = self._rubrics.nearest(batch.rubric_name)
         return (await self._sum(project, [(batch, rubric)]))[batch.id]
 
-    async def summarize_all(self, project: str, batches: Sequence[Batch]) -> dict[str, Summary]:
-        """The summaries by batch, without those whose rubric is gone."""
+    async def summarize_all(
+        self, project: str, batches: Sequence[Batch], *, intervals: bool = True
+    ) -> dict[str, Summary]:
+        """The summaries by batch, without those whose rubric is gone. Without `intervals` only those that are kept are
+        given: to compute one takes every value of its batch."""
         known = {rubric.id for rubric in self._rubrics.list()}
         found = [(batch, self._rubrics.nearest(batch.rubric_name)) for batch in batches if batch.rubric in known]
-        return await self._sum(project, found)
+        return await self._sum(project, found, intervals=intervals)
 
-    async def _sum(self, project: str, asked: Sequence[tuple[Batch, Rubric]]) -> dict[str, Summary]:
+    async def _sum(
+        self, project: str, asked: Sequence[tuple[Batch, Rubric]], *, intervals: bool = True
+    ) -> dict[str, Summary]:
         ids = [batch.id for batch, _ in asked]
-        kept, intervals = await self._store.tallies(project, ids), await self._store.intervals(project, ids)
+        kept, estimated = await self._store.tallies(project, ids), await self._store.intervals(project, ids)
         found = {}
         for batch, rubric in asked:
             tally = kept.get(batch.id) or await self._add_up(project, batch)
-            known = intervals.get(batch.id) or await self._find_intervals(project, batch, rubric, tally)
-            found[batch.id] = summarize_tally(rubric, tally, batch, known)
+            known = estimated.get(batch.id)
+            if known is None and intervals:
+                known = await self._find_intervals(project, batch, rubric, tally)
+            found[batch.id] = summarize_tally(rubric, tally, batch, known or NOT_COMPUTED)
         return found
 
     async def _find_intervals(self, project: str, batch: Batch, rubric: Rubric, tally: Tally) -> Intervals:

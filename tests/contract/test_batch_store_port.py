@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed,
 from app.domain.batch import EXPIRED, BatchOptions, BatchUsage, Counts
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
-from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated
+from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated, Usage
 from app.domain.summary import Intervals, MeanEstimate
 from app.domain.tally import Tally
 from app.ports import Store, StoredAnswer
@@ -1028,6 +1028,14 @@ async def test_a_scored_candidate_is_found(store: BatchStore) -> None:
     assert await store.find_scored("ba_2") is None
 
 
+async def test_a_candidate_of_which_something_is_unrated_is_found_too(store: BatchStore) -> None:
+    # Some judges never rate one of the aspects: such a batch has no other candidates.
+    await make_batch(store, count=5)
+    work = await claim(store, 0)
+    await store.commit("w1", [fail(work, 0), finish(work, 2, status="partial")], [])
+    assert await store.find_scored("ba_1") == work.todo[2][1]
+
+
 async def test_who_is_halted_is_found(store: BatchStore) -> None:
     for number in range(4):
         await make_batch(store, f"ba_{number}", count=1)
@@ -1071,7 +1079,21 @@ async def test_before_the_first_result_a_call_for_each_path_and_sample_is_counte
     await claim(store, 0, "w2")
     found = await usage(store)
     assert (found.judge_calls, found.estimated_calls) == (12, 12)
-    assert found.cost_usd == pytest.approx(2 * 0.2 / 2)
+    assert found.cost_usd == pytest.approx(2 * 0.2 / 3)
+
+
+async def test_cached_replies_make_no_call_that_was_begun_cheaper(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=C)
+    work = await store.claim(Job("ba_1", 0), "w1", LEASE, 4)
+    assert work is not None
+    cached = [replace(finish(work, number), usage=Usage(cost_usd=0.0)) for number in range(1, 10)]
+    await store.commit("w1", [finish(work, 0, cost_usd=0.5), *cached], [], {work.job: 6})
+    bench.clock.move(LEASE + 1)
+    await claim(store, 0, "w2")
+    found = await usage(store)
+    assert (found.judge_calls, found.estimated_calls, found.prompt_tokens) == (7, 6, 70)
+    assert found.cost_usd == pytest.approx(7 * 0.5)
 
 
 async def test_what_was_cut_off_is_counted_when_its_chunk_goes_back(store: BatchStore) -> None:

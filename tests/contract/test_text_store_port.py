@@ -401,6 +401,16 @@ async def test_candidates_of_a_finished_batch_leave_consistent_figures(bench: Be
     assert await bench.texts.erase_marked("team", USER) == Erased(0, 0, 0)
 
 
+async def test_what_expired_before_it_was_erased_is_counted_once(bench: Bench) -> None:
+    await make_full_batch(bench, deadline_hours=1.0)
+    bench.clock.move(3600)
+    await bench.batches.expire()
+    assert (await found(bench)).counts.expired == 6
+    assert await bench.texts.erase_marked("team", USER) == Erased(batches=0, candidates=2, evaluations=0)
+    counts = (await found(bench)).counts
+    assert (counts.failed, counts.expired, counts.queued) == (2, 4, 0)
+
+
 async def found(bench: Bench, batch_id: str = "ba_1") -> Any:
     batch = await bench.batches.find("team", batch_id)
     assert batch is not None

@@ -125,9 +125,10 @@ class Kept:
         rated = [one for one in self.results.values() if status_of(one) in {"scored", "partial"}]
         if not rated:
             calls = begun * self.options.judge.samples * (2 if self.options.path == "both" else 1)
-            lost = Usage(judge_calls=calls, cost_usd=begun * (self.unit_cost_usd or 0.0) / 2)
+            lost = Usage(judge_calls=calls, cost_usd=begun * (self.unit_cost_usd or 0.0) / 3)
         else:
-            calls = math.ceil(begun * (self.usage.judge_calls - self.estimated_calls) / len(rated))
+            counted = self.usage.judge_calls - self.estimated_calls
+            calls = max(begun, math.ceil(begun * counted / len(rated))) if counted else 0
             share = calls / self.usage.judge_calls if self.usage.judge_calls else 0.0
             lost = Usage(
                 judge_calls=calls,
@@ -494,7 +495,9 @@ class FakeBatchStore:
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         kept = self._get(None, batch_id)
-        places = [place for place, one in kept.results.items() if status_of(one) == "scored"] if kept else []
+        places = (
+            [place for place, one in kept.results.items() if status_of(one) in {"scored", "partial"}] if kept else []
+        )
         return kept.items[places[0]][1] if kept and places else None
 
     async def expire(self) -> builtins.list[Job]:

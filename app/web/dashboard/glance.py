@@ -53,7 +53,7 @@ async def glance(service: Service, project: str, speech: Speech, wanted: BatchFi
     pairs = await service.desk.newest_pairs(project, wanted, limit=MOST_LINES)
     if len(pairs) > MOST:
         batches = {batch.id: batch for pair in pairs for batch in pair}
-        summaries = await service.desk.summaries(project, [*batches.values()])
+        summaries = await service.desk.summaries(project, [*batches.values()], intervals=False)
         pairs = sorted(pairs, key=lambda pair: fall_of(service, pair, summaries), reverse=True)
     found = await asyncio.gather(*(look(service, project, speech, *pair) for pair in pairs[:MOST]))
     return sorted(found, key=lambda one: not one.worse)

@@ -148,7 +148,7 @@ async def find_picked(service: Service, project: str, batch_id: str) -> Batch | 
 
 async def make_rows(service: Service, project: str, batches: Sequence[Batch]) -> list[RunRow]:
     """The runs with their figures and predecessors."""
-    summaries = await service.desk.summaries(project, batches)
+    summaries = await service.desk.summaries(project, batches, intervals=False)
     befores = await find_predecessors(service.desk, project, [each for each in batches if each.status == "completed"])
     return [make_row(service, batch, summaries, befores) for batch in batches]
 

@@ -22,6 +22,7 @@ from app.domain.errors import (
 )
 from app.domain.evaluation import Unrated
 from app.flow.control import open_local_flow
+from app.flow.errand import announce_call
 from app.flow.state import Bounds
 from app.ports import Judgement, JudgingTask
 from tests.support.batches import LEASE, claim
@@ -423,6 +424,27 @@ async def test_the_last_candidates_fail_by_probes_that_are_on_the_bill(bench: Be
     probes = asked["返事 0"] + asked["返事 1"] - 2
     assert 1 <= probes <= MOST_STRIKES
     assert bench.store.batches["ba_1"].usage.judge_calls == 2 + probes
+
+
+async def test_a_probe_that_outlasts_its_chunk_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn, calls = asyncio.Event(), list[str]()
+
+    async def probe(*_: object) -> None:
+        await turn.wait()
+        await announce_call()
+        calls.append("made")
+
+    monkeypatch.setattr("app.batches.chunk.probe_with", probe)
+    fail_for_ever(bench, 2)
+    run, hold = await begin(bench, 3)
+    await bench.time.move(9)
+    hold.stop()
+    await bench.time.move(9)
+    await run
+    turn.set()
+    await turns()
+    # Else it would wait for ever, and no other probe could be sent.
+    assert calls == ["made"]
 
 
 async def test_in_an_outage_of_everything_nobody_fails_and_probes_are_few(bench: Bench) -> None:

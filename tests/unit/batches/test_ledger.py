@@ -353,3 +353,26 @@ async def test_a_look_lets_what_is_in_hand_of_a_paused_batch_finish(bench: Bench
     bench.judge.let_all_go()
     await run
     assert bench.store.statuses() == dict.fromkeys(range(bench.places), "scored")
+
+
+async def test_calls_of_a_chunk_that_went_back_wait_for_nothing(bench: Bench) -> None:
+    await bench.post(3)
+    _, hold = await bench.lease()
+    await bench.ledger.close(hold)
+    hold.permitted = hold.begun
+    async with asyncio.timeout(LIMIT_SECONDS):
+        await bench.ledger.announce(hold, 0)
+
+
+async def test_a_call_goes_on_though_another_candidate_of_the_chunk_came_to_nothing(bench: Bench) -> None:
+    await bench.post(3)
+    _, hold = await bench.lease()
+    # The first was called and ended in an error; of it no task is left.
+    await bench.ledger.announce(hold, 0)
+    hold.fed = hold.stopped = True
+    hold.permitted = hold.begun
+    last = asyncio.create_task(bench.ledger.announce(hold, 1))
+    hold.tasks.add(last)
+    async with asyncio.timeout(LIMIT_SECONDS):
+        await last
+    assert hold.called == {0, 1}

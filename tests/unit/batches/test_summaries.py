@@ -11,6 +11,7 @@ import pytest
 from app.batch_ports import BatchStore, Scored, Scores, ValuesPage
 from app.batches.intervals import WAITING
 from app.batches.summaries import Summaries
+from app.batches.summary import NOT_KEPT
 from app.domain.batch import Batch, BatchStatus, BatchUsage, Counts, Entry
 from app.domain.errors import StoreFull
 from app.domain.evaluation import JudgeOptions
@@ -128,3 +129,13 @@ async def test_a_large_batch_that_goes_on_says_that_its_intervals_come_later(mon
     assert (summary.aspects["warmth"].interval, store.read) == (None, 0)
     assert summary.aspects["warmth"].reason == WAITING
     assert (await make_summaries(store).summarize("p", make_batch())).aspects["warmth"].interval is not None
+
+
+async def test_lists_take_no_values_to_be_read_for_intervals() -> None:
+    store = ScoringStore(5, tally_scores([WARM] * 5))
+    told = await make_summaries(store).summarize_all("p", [make_batch()], intervals=False)
+    assert (told["ba_1"].aspects["warmth"].mean, store.read) == (1.0, 0)
+    assert told["ba_1"].aspects["warmth"].reason == NOT_KEPT
+    # What is kept is told all the same.
+    full = await make_summaries(store).summarize("p", make_batch())
+    assert await make_summaries(store).summarize_all("p", [make_batch()], intervals=False) == {"ba_1": full}

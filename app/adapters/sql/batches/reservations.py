@@ -17,8 +17,9 @@ from app.batch_ports import Job
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import Usage
 
-TRIES_RECKONED = 2
-"""What a candidate is reckoned with under a budget bears so many tries."""
+TRIES_RECKONED = 3
+"""What a candidate is reckoned with under a budget bears so many tries, unless malformed replies are retried less or
+more often than by default."""
 
 chunk = batch_chunks.c
 TELL = (
@@ -58,15 +59,16 @@ async def spend_lost(connection: AsyncConnection, batch: Locked, begun: int, now
 
 
 def expect_usage(account: Account, options: BatchOptions, unit_cost_usd: float | None, begun: int) -> Usage:
-    """What so many candidates of the batch are expected to take: on average what those that are rated did. Before there
-    is one, a call for each sample and path, at the cost that the budget reckons with."""
+    """What so many candidates of the batch are expected to take: on average what those that are rated did, and a call
+    each at least, since replies of some may have come from the cache. Before one is rated, a call for each sample and
+    path, at the cost that the budget reckons with."""
     rated = account.scored + account.partial
     if rated == 0:
         paths = 2 if options.path == "both" else 1
         cost_usd = begun * (unit_cost_usd or 0.0) / TRIES_RECKONED
         return Usage(judge_calls=begun * paths * options.judge.samples, cost_usd=cost_usd)
     counted = account.judge_calls - account.estimated_calls
-    calls = math.ceil(begun * counted / rated)
+    calls = max(begun, math.ceil(begun * counted / rated)) if counted else 0  # a judge may make none
     # Estimates are averages themselves, and change no ratio.
     share = calls / account.judge_calls if account.judge_calls else 0.0
     return Usage(

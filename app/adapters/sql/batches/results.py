@@ -24,6 +24,10 @@ PLACE = ("position", "item", "candidate", "dialogue", "cluster")
 """Columns of a result that say where in its batch it stands."""
 
 
+RATED = ("scored", "partial")
+"""Statuses of a result that the judge gave."""
+
+
 class Results(StorePart):
     """Reads results; changes nothing."""
 
@@ -72,7 +76,7 @@ class Results(StorePart):
             select(table.request)
             .join(batches, batches.c.id == table.batch_id)
             .join(evaluations, (result.batch_id == table.batch_id) & (result.position == table.position))
-            .where(table.batch_id == batch_id, batches.c.texts.is_(None), result.status == "scored")
+            .where(table.batch_id == batch_id, batches.c.texts.is_(None), result.status.in_(RATED))
         )
         async with read(self._engine) as connection:
             row = (await connection.execute(query.limit(1))).one_or_none()

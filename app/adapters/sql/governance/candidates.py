@@ -23,12 +23,14 @@ from app.adapters.sql.provider_tables import provider_replies
 from app.adapters.sql.round_tables import rating_rounds, round_items, round_tasks
 from app.adapters.sql.tables import batch_items, batch_texts, batches, evaluations, human_ratings
 from app.batch_ports import Finished, Job
+from app.domain.batch import EXPIRED
 from app.domain.redaction import ERASED_FAILURE, erased_candidate
 from app.scores import failed_scores, pack
 from app.tally import tally_scores
 
 SCORES = failed_scores(ERASED_FAILURE)
 ANY_CHUNK = 0
+GONE = EXPIRED.model_dump_json()
 
 result, item, rating, batch = evaluations.c, batch_items.c, human_ratings.c, batches.c
 
@@ -121,7 +123,7 @@ async def blank_results(
 def recount(account: Account, had: Collection[Any], fresh: int) -> None:
     """Counts the erased as failed. What they cost was spent all the same."""
     for one in had:
-        account.count(one.status, -1)
+        account.count("expired" if one.failure == GONE else one.status, -1)
     account.count("failed", len(had) + fresh)
     if had:
         account.forget_figures()
