@@ -119,11 +119,12 @@ class JudgeOptions(Value):
     samples: Annotated[int, Field(ge=1), AfterValidator(check_samples)] = 1
     expected: bool = False
     explain: bool = False
+    # Left out at their defaults: a Saiten that does not know them, as during an upgrade, refuses options with them.
     screen: bool | None = Field(
         default=None,
+        exclude_if=lambda screen: screen is None,
         description="whether the verdict also says if a text addresses its evaluator; null: from version 2 of a rubric",
     )
-    # Left out at their defaults: a Saiten that does not know them, as during an upgrade, refuses options with them.
     temperature: Annotated[Finite, Field(ge=0, le=2)] = Field(
         default=0.0, exclude_if=is_unset, description="how much the judge's replies vary; 0 varies least"
     )

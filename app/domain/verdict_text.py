@@ -12,8 +12,9 @@ from app.domain.verdict_parts import INTEGER, Malformed, Part
 
 SPACE = re.compile(r"[ \t\r\n\u3000]*")
 GAP = re.compile(r"[ \t\r\n\u3000]+|\Z")
-COLON = r"[ \t\u3000]*[:：][ \t\u3000]*"
-VALUE = r"「[ \t\u3000]*(?P<value>[-－0-9０-９]*)[ \t\u3000]*」"
+# Possessive: a reply that ends in nothing but spaces is read once, and not once for each of them.
+COLON = r"[ \t\u3000]*+[:：][ \t\u3000]*+"
+VALUE = r"「[ \t\u3000]*+(?P<value>[-－0-9０-９]*)[ \t\u3000]*+」"
 
 
 def read_text_verdict(reply: str, aspects: tuple[Aspect, ...], language: str, *, explain: bool) -> dict[str, Part]:
@@ -47,7 +48,7 @@ def entry_pattern(aspects: tuple[Aspect, ...], language: str, *, explain: bool) 
     if not explain:
         return re.compile(f"{name}{COLON}{VALUE}")
     label = re.escape(frame_of(language).reason_label.format(name="\x00")).replace(re.escape("\x00"), name)
-    return re.compile(rf"{label}{COLON}(?P<reason>[^\n]*\S[^\n]*)(?:\n\s*(?P=name){COLON}{VALUE})?")
+    return re.compile(rf"{label}{COLON}(?P<reason>[^\S\n]*+\S[^\n]*)(?:\n\s*(?P=name){COLON}{VALUE})?")
 
 
 def read_entry(found: re.Match[str], *, explain: bool) -> Part:

@@ -35,8 +35,8 @@ def find_address(base_url: str | None) -> Address:
 def check_address(address: Address) -> Address:
     """The address. Raises SettingsInvalid where paths cannot be appended to it."""
     parts = urlsplit(address.url)
-    if parts.query or parts.fragment:
-        mark = "?" if parts.query else "#"
+    mark = next((mark for mark in "?#" if mark in address.url), None)
+    if mark is not None:
         hint = (
             "; Azure's versioned API needs no api-version: write https://RESOURCE.openai.azure.com/openai/v1/"
             if (parts.hostname or "").endswith(".azure.com") or "api-version" in parts.query

@@ -19,7 +19,7 @@ IGNORED = "the endpoint probably ignored `response_format`"
 """A reply that was held to the schema could not be like this."""
 NO_THINKING = "switch its thinking off with SAITEN_JUDGE_EXTRA"
 THINKING = re.compile(
-    r"\s*(?:<(?:think|thinking|thought|reasoning)>|<\|channel\|>analysis|.{0,4000}?</think>)", re.DOTALL
+    r"\s*+(?:<(?:think|thinking|thought|reasoning)>|<\|channel\|>analysis|.{0,4000}?</think>)", re.DOTALL
 )
 """How models begin that write what they think before the verdict. Some templates open the block for them."""
 

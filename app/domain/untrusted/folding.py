@@ -45,7 +45,8 @@ def spaced_letters() -> re.Pattern[str]:
     """Single characters, each set apart: six and more by a space or two, or four and more by the same sign."""
     spaced = r"[^\W_](?:[ \u3000]{1,2}[^\W_]){5,}"
     dotted = r"[^\W\d_]([^\w\s]|_)(?:[^\W_]\1){2,}[^\W_]"
-    return re.compile(rf"(?<![^\W_])(?:{spaced}|{dotted})(?!\w)")
+    # Not `(?!\w)`: a run of `a_a_a_` would be tried anew from each of its letters.
+    return re.compile(rf"(?<![^\W_])(?:{spaced}|{dotted})(?![^\W_])")
 
 
 @cache

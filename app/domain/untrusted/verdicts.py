@@ -41,7 +41,7 @@ def pattern(name: str) -> re.Pattern[str]:
     label = f"(?:{ASPECTS}|{LABELS})"
     return re.compile(
         {
-            "quoted": rf"{label}[ \t]*[:=]?[ \t]*(?:「{NUMBER}」|\[\[{NUMBER}\]\])",
+            "quoted": rf"{label}[ \t]*(?:[:=][ \t]*)?(?:「{NUMBER}」|\[\[{NUMBER}\]\])",
             "line": rf"^[^\w\n]{{0,6}}{label}[ \t*_\"']*[:=]+[^\w\n]{{0,4}}{NUMBER}(?: ?/ ?[0-9]{{1,3}}|点"
             rf"|점)?[^\w\n]{{0,4}}$",
             "other line": r"^[^\n:：0-9]{1,16}[:：][ \t]*[0-9]",

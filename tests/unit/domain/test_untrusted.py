@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -204,10 +205,19 @@ def test_the_form_that_is_read_stays_small() -> None:
         ("満\u200b点", "満点"),
         ("i g n o r e  a l l", "ignore all"),
         ("a b c", "a b c"),
+        ("i_g_n_o_r_e_", "ignore_"),
     ],
 )
 def test_characters_are_read_for_what_they_look_like(text: str, read: str) -> None:
     assert fold(text) == read
+
+
+@pytest.mark.parametrize("text", ["a_" * 30_000, "score" + " " * 60_000, "評価" + "\t" * 60_000])
+def test_a_long_run_of_the_same_is_read_once(text: str) -> None:
+    """Reading it anew from each of its characters takes half a minute of CPU."""
+    started = time.process_time()
+    inspect_text(text)
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared attacks are not beside this repository")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 
 import pytest
 from hypothesis import given
@@ -288,3 +289,13 @@ def test_spans_show_where_each_value_stands(explain):
 
 def test_write_text_is_the_text_format():
     assert write_text(GOOD, ASPECTS) == GOOD_TEXT
+
+
+@pytest.mark.parametrize(
+    ("reply", "explain"), [("自然さ（理由）: ", True), ("自然さ（理由）: x\n自然さ: 「", True), ("自然さ: 「", False)]
+)
+def test_a_reply_that_ends_in_spaces_is_read_once(reply: str, explain: bool) -> None:
+    """Some judges write white space up to their limit. Reading it anew from each space takes half a minute and more."""
+    started = time.process_time()
+    assert rated(read(reply + " " * 150_000, structured=False, explain=explain)) == {}
+    assert time.process_time() - started < 10

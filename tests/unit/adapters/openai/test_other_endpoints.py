@@ -79,6 +79,7 @@ async def test_gemini_says_in_the_body_how_long_to_wait():
         ("https://gateway.example.org/v1?api-version=1", "/openai/v1/"),
         ("https://gateway.example.org/v1?key=secret", "must end before '?'"),
         ("https://gateway.example.org/v1#models", "must end before '#'"),
+        ("https://gateway.example.org/v1?", "must end before '?'"),
     ],
 )
 def test_an_address_with_a_query_is_refused_at_start(url: str, words: str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -111,3 +112,12 @@ def test_not_too_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         assert known.read(answer(question, f"{' ' * number}{said}"), question).complete
     assert len(held(known)) == 3 < MOST_RECENT
+
+
+def test_a_reply_of_nothing_but_white_space_is_read_once() -> None:
+    """Some judges write it up to their limit. Looking for reasoning behind each space takes half a minute and more."""
+    question = ask(joint_rubric())
+    started = time.process_time()
+    reading = read_reply(answer(question, "\n" * 1_500_000), question)
+    assert reading.rated == 0
+    assert time.process_time() - started < 10

@@ -60,7 +60,6 @@ async def test_what_is_sent_is_scored_kept_and_shown(client):
         "samples": 2,
         "expected": False,
         "explain": True,
-        "screen": None,
     }
 
 
