@@ -234,6 +234,7 @@ def list_drops(asked: Sequence[Asked], comparison: Comparison | None, alpha: flo
             tolerated=one.rule.max_drop,
             must_detect=one.must_detect,
             step=one.step,
+            width=None if one.scale is None or one.key[0] == "blended" else one.scale[1] - one.scale[0],
             same=comparison.baseline == comparison.candidate,
         )
         for one in compared

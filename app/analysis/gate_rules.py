@@ -27,7 +27,8 @@ class Finding:
 class Drop:
     """A measure whose drop is to be judged. `p` is adjusted by Holm over the `tests` measures that have such a rule.
 
-    `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by.
+    `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
+    `width` the scale's, None where values know none.
     `same` says that the run is compared with itself.
     """
 
@@ -38,6 +39,7 @@ class Drop:
     tolerated: float
     must_detect: float
     step: float = 1.0
+    width: float | None = None
     same: bool = False
 
     @property
@@ -64,7 +66,14 @@ class Drop:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest drop shown with 80 % power at that level; None where the values show no spread."""
+        """The smallest drop shown with 80 % power at that level; None where the values show no spread, or too much for
+        any drop that the scale allows."""
+        reached = self.reached
+        return None if reached is None or (self.width is not None and reached > self.width) else reached
+
+    @property
+    def reached(self) -> float | None:
+        """The same, though the scale were to allow no such drop."""
         error, freedom = self.measure.standard_error, self.measure.freedom
         if not error or freedom is None or self.least_p() >= self.level:
             return None
@@ -138,7 +147,7 @@ def judge_standstill(drop: Drop) -> Finding:
 
 def weigh_evidence(drop: Drop, figures: str) -> Finding:
     """No significant change: that means something only where a drop that matters would have been seen."""
-    aim, detectable = f"{drop.must_detect:g}", drop.detectable
+    aim, detectable = f"{drop.must_detect:g}", drop.reached
     if drop.p is None:
         return lack(f"{figures}: not tested; {drop.measure.undefined.get('p', 'there is no test')}")
     if not drop.possible:
@@ -147,6 +156,8 @@ def weigh_evidence(drop: Drop, figures: str) -> Finding:
         why = drop.measure.undefined.get("smallest_detectable", "the smallest detectable drop is not known")
         return lack(f"{figures}: not significant; {why}")
     seen = f"{figures}: no significant drop; one of {detectable:.3f} would have been seen with 80 % power"
+    if drop.detectable is None:
+        seen = f"{figures}: no significant drop; no drop that the scale allows is sure to be seen with such data"
     if detectable > drop.must_detect:
         needed = drop.measure.n * (detectable / drop.must_detect) ** 2
         return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where(drop.measure)} would do")

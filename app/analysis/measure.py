@@ -33,6 +33,7 @@ from app.domain.reports import Interval, PairedWins
 OF_TEST = ("p", "p_adjusted", "smallest_detectable")
 OF_CHANCE = (*OF_TEST, "interval", "standard_error", "freedom")
 SAME = "no value differs, so there is no interval and no detectable difference"
+TOO_WIDE = "values vary so much that no difference which the scale allows would be found in four of five runs"
 
 
 @dataclass(frozen=True)
@@ -159,12 +160,15 @@ def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Genera
     elif "smallest_detectable" not in undefined and find_least_p(flips, *sides.sizes[sides.paired :]) >= level:
         few = f"{count_units(sides)} are too few for any difference to be significant at {level:.2g}"
         undefined["smallest_detectable"] = few
+    reached = None if "smallest_detectable" in undefined else differences.reach(level, freedom) * error
+    if reached is not None and sides.width is not None and reached > sides.width:
+        reached, undefined["smallest_detectable"] = None, TOO_WIDE
     return Chance(
         p=p if sides.testable else None,
         interval=estimate.interval,
         standard_error=error if sides.units > 1 else None,
         freedom=freedom if sides.units > 1 else None,
-        smallest_detectable=None if "smallest_detectable" in undefined else differences.reach(level, freedom) * error,
+        smallest_detectable=reached,
         undefined=undefined,
     )
 

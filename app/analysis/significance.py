@@ -86,14 +86,14 @@ class PairTests:
         return min(asymptotic, 2 / comb(few + many, few)) if few < EXACT_BELOW else asymptotic
 
 
-def refuse_many(systems: int, aspects: int) -> None:
+def refuse_many(systems: int, aspects: int, *, most: int = MOST_PAIRS) -> None:
     """Raises InvalidRequest where so many systems, or pairs of them by so many aspects, are beyond a report."""
     if systems > MOST_SYSTEMS:
         raise InvalidRequest(f"these are {systems:,} systems; at most {MOST_SYSTEMS} are held against each other")
     pairs = systems * (systems - 1) // 2 * aspects
-    if pairs > MOST_PAIRS:
+    if pairs > most:
         raise InvalidRequest(
-            f"{systems:,} systems on {aspects:,} aspects make {pairs:,} pairs; at most {MOST_PAIRS:,} are compared: "
+            f"{systems:,} systems on {aspects:,} aspects make {pairs:,} pairs; at most {most:,} are compared: "
             "take fewer aspects or systems"
         )
 

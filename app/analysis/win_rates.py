@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from app.analysis.estimates import estimate_mean
-from app.analysis.observations import Floats, Integers, Mask, Observations
-from app.analysis.significance import refuse_many
+from app.analysis.observations import Floats, Integers, Mask, Observations, number_keys
+from app.analysis.significance import MOST_PAIRS, refuse_many
 from app.domain.reports import AspectWins, PairedWins, WinReport, WinShare
 
 EQUAL_WITHIN = 1e-9
@@ -20,6 +20,9 @@ EQUAL_WITHIN = 1e-9
 
 PREFERENCE = ("preference", "preference_interval")
 NORMAL_975 = float(ndtri(0.975))
+MOST_CLUSTERED_PAIRS = 20_000
+"""Of systems, over all aspects, where dialogues are named: each then takes half a millisecond and more."""
+
 NO_CONTEST = "no context has a value from both systems"
 
 
@@ -33,7 +36,8 @@ def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | No
     Raises InvalidRequest for more pairs of systems than a report holds.
     """
     columns = (observations.ratings or observations.scores) if measures is None else measures
-    refuse_many(len(observations.systems), len(columns))
+    clustered = observations.dialogue is not None
+    refuse_many(len(observations.systems), len(columns), most=MOST_CLUSTERED_PAIRS if clustered else MOST_PAIRS)
     answers = np.bincount(observations.unit_item, minlength=len(observations.items))
     contested = answers > 1
     contexts, alone = int(contested.sum()), int((answers == 1).sum())
@@ -80,13 +84,14 @@ def rate_aspect(found: Valued, contexts: int) -> AspectWins:
     complete, cluster = complete_contexts(found)
     first = find_firsts(complete) if complete.size else np.zeros(complete.shape, dtype=np.bool_)
     pairs = None if found.cluster is not None else count_outcomes(found)
+    rows = [] if pairs is not None else rows_by_system(found)
     return AspectWins(
         contexts=complete.shape[1],
         left_out=contexts - complete.shape[1],
         systems={name: share_of(won, cluster) for name, won in zip(systems, first, strict=True)},
         ties=share_of(np.asarray(~first.any(axis=0)), cluster),
         pairs=tuple(
-            describe_outcomes(systems[a], systems[b], *outcomes_of(found, a, b), of=contexts)
+            describe_outcomes(systems[a], systems[b], *outcomes_of(found, rows[a], rows[b]), of=contexts)
             if pairs is None
             else describe_pair(systems[a], systems[b], *map(int, pairs[:, a, b]), of=contexts)
             for a, b in combinations(range(len(systems)), 2)
@@ -107,12 +112,17 @@ def complete_contexts(found: Valued) -> tuple[Floats, Integers | None]:
     return found.values[rows].reshape(-1, systems).T, cluster
 
 
-def outcomes_of(found: Valued, a: int, b: int) -> tuple[Floats, Integers]:
-    """A's value minus b's in each context that both answered, and the contexts' clusters, shapes (contexts,)."""
-    rows = [np.flatnonzero(found.system == system) for system in (a, b)]
-    contexts = found.context[rows[0]], found.context[rows[1]]
-    _, of_a, of_b = np.intersect1d(contexts[0], contexts[1], assume_unique=True, return_indices=True)
-    mine, theirs = rows[0][of_a], rows[1][of_b]
+def rows_by_system(found: Valued) -> list[Integers]:
+    """The places of each system's units, in the order of their contexts."""
+    held = np.bincount(found.system, minlength=len(found.systems))
+    return np.split(np.argsort(found.system, kind="stable"), np.cumsum(held)[:-1])
+
+
+def outcomes_of(found: Valued, a: Integers, b: Integers) -> tuple[Floats, Integers]:
+    """A's value minus b's in each context that both answered, and the contexts' clusters, shapes (contexts,), from the
+    places of their units."""
+    _, of_a, of_b = np.intersect1d(found.context[a], found.context[b], assume_unique=True, return_indices=True)
+    mine, theirs = a[of_a], b[of_b]
     cluster = np.zeros(len(mine), dtype=np.int64) if found.cluster is None else found.cluster[mine]
     return found.values[mine] - found.values[theirs], cluster
 
@@ -194,7 +204,7 @@ def describe_outcomes(a_name: str, b_name: str, difference: Floats, cluster: Int
     a_won, b_won = difference > EQUAL_WITHIN, difference < -EQUAL_WITHIN
     wins, losses = int(a_won.sum()), int(b_won.sum())
     plain = describe_pair(a_name, b_name, wins, losses, len(difference) - wins - losses, of=of)
-    decided = a_won | b_won
+    decided, cluster = a_won | b_won, number_keys(cluster)
     return plain.model_copy(
         update={
             "a_wins": share_of(a_won, cluster),
@@ -212,7 +222,7 @@ def share_of(won: Mask, cluster: Integers | None) -> WinShare:
     plain = share(int(won.sum()), len(won))
     if cluster is None or not len(won):
         return plain
-    numbers = np.unique(cluster, return_inverse=True)[1]
+    numbers = number_keys(cluster)
     counts = np.bincount(numbers).astype(np.float64)
     wins = np.bincount(numbers, weights=won).astype(np.float64)
     found = estimate_mean(wins, counts, bounds=(0.0, 1.0))

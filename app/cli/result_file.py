@@ -107,7 +107,7 @@ def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> Run:
 
 def cluster_of(result: ResultLine) -> str | None:
     """The digest of the dialogue that the result is a turn of; results that were written by hand name it alone."""
-    return name_dialogue(result.dialogue) if result.cluster is None and result.dialogue else result.cluster
+    return result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
 
 
 def describe(result: ResultLine, number: int, rubric: Rubric) -> RunItem:

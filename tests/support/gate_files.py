@@ -22,8 +22,10 @@ def write_lines(path: Path, values: Sequence[object]) -> str:
 
 
 def write_items(folder: Path, name: str = "items.ndjson", count: int = 40, worse: int = 0, **changes: Any) -> str:
-    """`count` items, the first `worse` of them with a response that says nothing."""
-    items = [make_item(number, **changes) for number in range(count)]
+    """`count` items, the first `worse` of them with a response that says nothing. Each has a context of its own: items
+    with one context count as one dialogue."""
+    contexts = [[{"speaker": "A", "text": f"週末はどこかに出かけましたか？（{number}）"}] for number in range(count)]
+    items = [make_item(number, **{"context": context, **changes}) for number, context in enumerate(contexts)]
     for item in items[:worse]:
         item["response"] = WORSE
     return write_lines(folder / name, items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -40,6 +41,12 @@ def test_no_more_systems_than_a_report_can_hold(analyse):
 
 def test_three_hundred_systems_are_taken():
     assert len(rate_wins(systems_by_aspects(300, 1)).aspects["a0"].pairs) == 300 * 299 // 2
+
+
+def test_where_dialogues_are_named_fewer_pairs_of_systems_are_taken():
+    named = replace(systems_by_aspects(201, 1), dialogue=np.zeros(201, dtype=np.int64))
+    with pytest.raises(InvalidRequest, match="201 systems on 1 aspects make 20,100 pairs; at most 20,000"):
+        rate_wins(named)
 
 
 @pytest.mark.parametrize("analyse", [find_hierarchy, measure_agreement])

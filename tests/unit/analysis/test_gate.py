@@ -403,3 +403,21 @@ def test_a_check_that_comes_later_makes_the_same_report(after: Any, verdict: Any
     check = make_check(verdict)
     rules = ({"max_drop": 0.0, "min_mean": 3.4},)
     assert judge_again(judge(BEFORE, after, *rules), check) == judge(BEFORE, after, *rules, judge=check)
+
+
+def test_a_drop_larger_than_the_scale_is_never_said_to_be_seen():
+    before, after = (make_run(name, {"warmth": [rating] * 100}) for name, rating in (("old", 5), ("new", 1)))
+    # One dialogue has nearly all items, and the six others have not changed.
+    items = [
+        dataclasses.replace(
+            item, cluster="long" if number > 5 else f"d{number}", ratings={"warmth": 1 if number > 5 else 5}
+        )
+        for number, item in enumerate(after.items)
+    ]
+    report = judge_gate(dataclasses.replace(after, items=items), before)
+    assert (report.verdict, report.reasons[0].detectable) == ("inconclusive", None)
+    assert "no drop that the scale allows is sure to be seen with such data" in report.reasons[0].detail
+    assert report.comparison is not None
+    measure = report.comparison.aspects["warmth"]
+    assert measure.smallest_detectable is None
+    assert "no difference which the scale allows" in measure.undefined["smallest_detectable"]
