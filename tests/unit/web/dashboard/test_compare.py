@@ -39,8 +39,15 @@ async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncC
 
 
 async def score(client: httpx.AsyncClient, build: str, *, bad: int = 0, extra: str = "", **options: Any) -> str:
-    """The id of a completed run, its first responses bad."""
-    items = [make_item(at, response=f"{BAD if at < bad else '良い'}返事です。（{at}）{extra}") for at in range(COUNT)]
+    """The id of a completed run, its first responses bad. Each item has a context of its own: equal ones are one unit."""
+    items = [
+        make_item(
+            at,
+            context=[{"speaker": "A", "text": f"週末はどこかに出かけましたか？（{at}）"}],
+            response=f"{BAD if at < bad else '良い'}返事です。（{at}）{extra}",
+        )
+        for at in range(COUNT)
+    ]
     metadata = {"system": "bot-a", "build": build}
     body = {"name": "nightly", "metadata": metadata, "relevance": None, "items": items, **options}
     response = await client.post("/v1/batches", json=body)
