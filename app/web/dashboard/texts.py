@@ -71,9 +71,9 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "fail": mark("fail"),
     },
     "reliability": {
-        "validated": mark("follows people's ratings"),
-        "not-shown": mark("not shown to follow people's ratings"),
-        "unknown": mark("not compared with people's ratings"),
+        "validated": mark("follows people"),
+        "not-shown": mark("not shown to follow people"),
+        "unknown": mark("not compared with people"),
     },
     "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin")},
 }
