@@ -136,12 +136,12 @@ class Ledger:
 
     async def announce(self, hold: Hold, position: int) -> None:
         """Returns once the store knows that a call for the candidate may be made: mostly it knows already."""
-        if position in hold.called:
-            return
-        while hold.begun >= hold.permitted and not hold.lost:
+        # Several calls of one candidate (samples, aspects) may wait here side by side: the first of them counts for all.
+        while position not in hold.called and hold.begun >= hold.permitted and not hold.lost:
             await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
-        hold.begun += 1
-        hold.called.add(position)
+        if position not in hold.called:
+            hold.begun += 1
+            hold.called.add(position)
 
     async def watch(self) -> None:
         """Looks which batches were stopped or erased meanwhile, and ends what runs for them."""
