@@ -136,7 +136,7 @@ class Ledger:
 
     async def announce(self, hold: Hold, position: int) -> None:
         """Returns once the store knows that a call for the candidate may be made: mostly it knows already."""
-        # Several calls of one candidate (samples, aspects) may wait here side by side: the first of them counts for all.
+        # Several calls of one candidate (samples, aspects) may wait here side by side: the first counts for all.
         while position not in hold.called and hold.begun >= hold.permitted and not hold.lost:
             await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
         if position not in hold.called:
