@@ -136,18 +136,23 @@ class Ledger:
         return self._holds[job]
 
     async def announce(self, hold: Hold, position: int) -> None:
-        """Returns once the store knows that a call for the candidate may be made: mostly it knows already. Of a chunk
-        that went back meanwhile nobody is told."""
-        if position in hold.called:
-            return
-        while hold.begun >= hold.permitted and not hold.lost and self._holds.get(hold.job) is hold:
+        """Returns once the store knows that a call for the candidate may be made: in most cases it knows already. Of a
+        chunk that went back meanwhile nothing is told."""
+        # Several calls of one candidate (samples, aspects) may wait here side by side: the first counts for all.
+        while (
+            position not in hold.called
+            and hold.begun >= hold.permitted
+            and not hold.lost
+            and self._holds.get(hold.job) is hold
+        ):
             hold.waiting += 1
             try:
                 await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
             finally:
                 hold.waiting -= 1
-        hold.begun += 1
-        hold.called.add(position)
+        if position not in hold.called:
+            hold.begun += 1
+            hold.called.add(position)
 
     async def watch(self) -> None:
         """Looks which batches were stopped or erased meanwhile, and ends what runs for them."""

@@ -75,7 +75,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
     "reliability": {
         "validated": mark("follows people"),
         "not-shown": mark("not shown to follow people"),
-        "unknown": mark("not held against people"),
+        "unknown": mark("not compared with people"),
     },
     "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin")},
 }

@@ -376,3 +376,17 @@ async def test_a_call_goes_on_though_another_candidate_of_the_chunk_came_to_noth
     async with asyncio.timeout(LIMIT_SECONDS):
         await last
     assert hold.called == {0, 1}
+
+
+async def test_calls_of_one_candidate_that_wait_side_by_side_are_announced_together(bench: Bench) -> None:
+    await bench.post(C)
+    _, hold = await bench.lease()
+    hold.fed, hold.permitted = True, 0
+    hold.tasks.add(asyncio.create_task(hang()))
+    samples = [asyncio.create_task(bench.ledger.announce(hold, 0)) for _ in range(3)]
+    await turns(200)
+    for task in [*samples, *hold.tasks]:
+        task.cancel()
+    await asyncio.gather(*samples, *hold.tasks, return_exceptions=True)
+    assert [task.cancelled() for task in samples] == [False] * 3
+    assert hold.begun == 1

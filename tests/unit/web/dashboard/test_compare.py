@@ -39,8 +39,15 @@ async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncC
 
 
 async def score(client: httpx.AsyncClient, build: str, *, bad: int = 0, extra: str = "", **options: Any) -> str:
-    """The id of a completed run, its first responses bad."""
-    items = [make_item(at, response=f"{BAD if at < bad else '良い'}返事です。（{at}）{extra}") for at in range(COUNT)]
+    """The id of a completed run, its first responses bad. Each item has a context of its own: equal ones are one unit."""
+    items = [
+        make_item(
+            at,
+            context=[{"speaker": "A", "text": f"週末はどこかに出かけましたか？（{at}）"}],
+            response=f"{BAD if at < bad else '良い'}返事です。（{at}）{extra}",
+        )
+        for at in range(COUNT)
+    ]
     metadata = {"system": "bot-a", "build": build}
     body = {"name": "nightly", "metadata": metadata, "relevance": None, "items": items, **options}
     response = await client.post("/v1/batches", json=body)
@@ -72,9 +79,9 @@ async def test_a_worse_run_is_called_so_with_its_worst_dialogues(client):
     overall = report["aspects"]["overall"]
     assert f"{overall['baseline_mean']:.2f} → {overall['candidate_mean']:.2f}" in table
     assert "large" in table
-    assert table.count("not held against people") == len(report["aspects"])
+    assert table.count("not compared with people") == len(report["aspects"])
     assert report["reliability"] == dict.fromkeys([*report["aspects"], *report["composites"]], "unknown")
-    assert "not held against people" in page.one("ul", class_="reasons").text
+    assert "not compared with people" in page.one("ul", class_="reasons").text
     opened = [details for details in page.all("details", class_="change") if "open" in details.attributes]
     assert len(opened) == 3
     assert all(f"{BAD}返事です。" in details.text and "良い返事です。" in details.text for details in opened)
