@@ -78,6 +78,7 @@ def check_counts(made: Site, batch_id: str) -> None:
         "scored": ITEMS - ITEMS // 4,
         "partial": 0,
         "failed": ITEMS // 4,
+        "expired": 0,
     }
     summary = made.client.get(f"/v1/batches/{batch_id}/summary").json()
     assert {one["n"] for one in summary["aspects"].values()} == {ITEMS - ITEMS // 4}

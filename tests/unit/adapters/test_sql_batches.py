@@ -59,7 +59,9 @@ async def test_what_a_raised_limit_let_in_is_read_back_after_it_is_lowered(engin
 
 async def test_candidates_and_options_beyond_the_limits_are_read_back(engine: AsyncEngine) -> None:
     store, beyond = SQLBatchStore(engine), {"limits": UNBOUNDED}
-    options = BatchOptions.model_validate({"name": "長" * 500, "judge": {"samples": 40}}, context=beyond)
+    options = BatchOptions.model_validate(
+        {"name": "長" * 500, "rubric": "ja-dialogue@1", "judge": {"samples": 40}}, context=beyond
+    )
     given = {"context": BODY["context"], "response": "あ" * 9000}
     candidate = Candidate.model_validate(given, context=beyond)
     await store.begin("team", "ba_1", options, START)
