@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -15,6 +16,9 @@ from app.memory import without_collection
 
 SERVING = frozenset({"serve", "worker"})
 """Commands that run until they are stopped."""
+
+HELP = "saiten.help"
+"""Whether a command is asked for its help."""
 
 EXIT_COULD_NOT_RUN = 3
 EXIT_INTERRUPTED = 128 + 2
@@ -58,6 +62,11 @@ class LazyGroup(click.Group):
             command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        # The command's own arguments: click takes them off the context before it calls `saiten`.
+        ctx.meta[HELP] = not set(ctx.help_option_names).isdisjoint(ctx.args)
+        return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
@@ -70,7 +79,8 @@ def saiten(context: click.Context) -> None:
     """Saiten (採点 · 채점) scores what dialogue systems say in Japanese and Korean."""
     if context.invoked_subcommand not in SERVING:
         require_output()
-        name_unknown_settings()
+        if not context.meta[HELP]:  # which stays quick: the settings take most of a second to import
+            name_unknown_settings()
 
 
 def name_unknown_settings() -> None:

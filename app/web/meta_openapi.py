@@ -12,7 +12,7 @@ from app.domain.analysis_request import (
     ComparisonRequest,
     GateRequest,
 )
-from app.domain.human_rating import HumanRating, StoredRating
+from app.domain.human_rating import Exclusion, HumanRating, StoredRating
 from app.domain.judge_check import JudgeCheckRequest
 from app.web.batch_openapi import write_lines
 from app.web.body import JSON
@@ -27,6 +27,7 @@ META_DOCUMENTED: tuple[type[BaseModel], ...] = (
     JudgeCheckRequest,
     HumanRating,
     StoredRating,
+    Exclusion,
 )
 """Models of bodies that are read strictly, or as lines."""
 
@@ -94,7 +95,7 @@ KEPT = {
 EXCLUDES = {
     "requestBody": {
         "required": True,
-        "content": {JSON: {"schema": {"$ref": TEMPLATE.format(model="Exclusion")}, "example": {"rater": "R3"}}},
+        "content": {JSON: {"schema": {"$ref": TEMPLATE.format(model=Exclusion.__name__)}, "example": {"rater": "R3"}}},
     },
     "parameters": [IDEMPOTENCY_KEY],
 }

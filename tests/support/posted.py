@@ -18,6 +18,11 @@ def make_item(number: int = 0, **changes: Any) -> dict[str, Any]:
     return {"id": f"i{number}", "context": context, "response": f"海まで行ってきました。（{number}）", **changes}
 
 
+def make_context(number: int) -> list[dict[str, str]]:
+    """A context that no other number's equals: items with equal contexts count as one dialogue."""
+    return [{"speaker": "A", "text": f"週末はどこかに出かけましたか？（{number}）"}]
+
+
 def make_body(count: int = 3, **options: Any) -> dict[str, Any]:
     """A batch of so many items."""
     return {**options, "items": [make_item(number) for number in range(count)]}

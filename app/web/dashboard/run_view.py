@@ -49,6 +49,7 @@ PIECES: Mapping[str, str] = {
     "samples": mark("ratings asked for per response"),
     "expected": mark("whether expected ratings were computed from token probabilities"),
     "screen": mark("whether the judge was asked if a text addresses it"),
+    "composites": mark("whether composites were computed per sample and averaged (runs), or from mean ratings (means)"),
     "path": mark("language that was judged: the source, English, or both"),
     "translator": mark("translator of the English path"),
     "encoder": mark("encoder of the similarity to the context"),

@@ -263,6 +263,8 @@ DEGENERATE: dict[str, list[Record]] = {
         for n in range(9)
     ],
 }
+NOT_FIGURES = {"ratings_used", "clusters"}
+"""Null without a reason: these data are of no batch, and no record names a dialogue."""
 
 
 @pytest.mark.parametrize("data", DEGENERATE)
@@ -271,7 +273,9 @@ def test_degenerate_data_gives_reasons_not_failures(name: str, data: str) -> Non
     options = ["--aspect", "a"] if name == "blend-fit" else []
     found = report(name, *options, records=DEGENERATE[data])
     # An interval's reason may be that of its figure.
-    lacking = [(path.replace("_interval", "").split("."), known) for path, known in nulls(found)]
+    lacking = [
+        (path.replace("_interval", "").split("."), known) for path, known in nulls(found) if path not in NOT_FIGURES
+    ]
     assert [path for path, known in lacking if not any(name in known for name in path)] == []
     done = analyze(name, "-", *options, stdin=ndjson(DEGENERATE[data]))
     assert done.exit_code == 0
@@ -314,7 +318,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
         "import sys; from app.cli import run; sys.argv = ['saiten', 'analyze', '--help']; code = run();"
         "print(code, [name for name in ('numpy', 'scipy', 'pydantic', 'rich', 'httpx') if name in sys.modules])"
     )
-    done = run([sys.executable, "-c", script], tmp_path, None, {})
+    done = run([sys.executable, "-c", script], tmp_path, None, {"SAITEN_MODEL": "gpt-6-luna"})
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
 
 

@@ -42,7 +42,7 @@ async def test_a_reply_that_rates_nothing_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("there", [False, True])
 async def test_a_reply_that_rates_some_aspects_is_shown(tmp_path: Path, there: bool) -> None:
     def answer(request: Request):
-        return complete(request, '{"naturalness": 3}')
+        return complete(request, '{"addressesEvaluator": false, "naturalness": 3}')
 
     async with FakeOpenAI(refuse("seed", then=answer)) as fake:
         if there:
@@ -55,7 +55,7 @@ async def test_a_reply_that_rates_some_aspects_is_shown(tmp_path: Path, there: b
     lines = done.stderr.splitlines()
     (told,) = [line for line in lines if line.startswith("item 1: coherence unrated")]
     assert IGNORED in told
-    assert told.endswith('its last reply begins: {"naturalness": 3}')
+    assert told.endswith('its last reply begins: {"addressesEvaluator": false, "naturalness": 3}')
     assert "the judge's endpoint refused seed: it was asked without" in lines
     assert "_unused" not in done.stdout
 

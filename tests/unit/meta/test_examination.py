@@ -7,6 +7,7 @@ import pytest
 from app.domain.analysis_request import ComparisonRequest, GateRequest
 from app.domain.errors import NotFound, SignatureMismatch, UnknownAspect, UnknownRubric
 from app.meta.examination import Examiner
+from app.meta.reliabilities import asked_of, attach_states
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
 from tests.unit.meta.conftest import Bench
@@ -24,10 +25,12 @@ async def test_it_says_what_comparison_and_gate_say(bench: Bench, examiner: Exam
     await score_batch(bench.batches, "ba_1", BEFORE, blend=0.25)
     await score_batch(bench.batches, "ba_2", AFTER, blend=0.5)
     found = await examiner.examine("team", "ba_1", "ba_2", alpha=0.1)
-    assert found.comparison == await bench.desk.compare(
-        "team", ComparisonRequest(baseline="ba_1", candidate="ba_2", alpha=0.1)
-    )
-    assert found.gate == await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", alpha=0.1))
+    # The page attaches the states of the judge.
+    states = await bench.reliabilities.states("team", {SIGNATURE}, asked_of(found.gate))
+    gate = attach_states(found.gate, states)
+    assert gate == await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", alpha=0.1))
+    compared = await bench.desk.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2", alpha=0.1))
+    assert (found.comparison, gate.comparison) == (found.gate.comparison, compared)
     assert (found.changes.measure, found.changes.pairs) == (None, 6)
     assert [change.item for change in found.changes.drops] == ["item-2"]
 

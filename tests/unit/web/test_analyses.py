@@ -18,7 +18,7 @@ import pytest
 from app.domain.analysis_request import REQUESTS
 from app.meta.analyses import analyse
 from tests.support.keyed import make_keys
-from tests.support.posted import NDJSON, make_item
+from tests.support.posted import NDJSON, make_context, make_item
 from tests.support.serving import serving
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -64,9 +64,12 @@ async def find(client: httpx.AsyncClient, name: str, body: Any, **headers: str) 
 
 
 async def score(client: httpx.AsyncClient, name: str = "a", count: int = 12, **more: Any) -> str:
-    """The id of a completed batch of different responses."""
+    """The id of a completed batch of different responses, two in each dialogue."""
     headers = more.pop("headers", {})
-    items = [make_item(number, response="はい、" * (number % 5) + "海まで行きました。") for number in range(count)]
+    items = [
+        make_item(number, context=make_context(number // 2), response="はい、" * (number % 5) + "海まで行きました。")
+        for number in range(count)
+    ]
     body = {"name": name, "metadata": {"system": name}, "items": items, **more}
     response = await client.post("/v1/batches", json=body, headers=headers)
     batch: str = response.json()["id"]
@@ -309,7 +312,7 @@ async def test_a_batch_is_analysed_with_its_ratings(client: httpx.AsyncClient) -
     )
     # The same question with the data spelled out has the same answer.
     data = [
-        {"item": line["item"], "rater": one["rater"], "ratings": one["ratings"], "scores": {n: a["mean"] for n, a in line["aspects"].items()}}
+        {"item": line["item"], "dialogue": line["cluster"], "rater": one["rater"], "ratings": one["ratings"], "scores": {n: a["mean"] for n, a in line["aspects"].items()}}
         for line in lines
         for one in map(json.loads, (await client.get(f"/v1/ratings?item={line['item']}")).content.splitlines())
     ]  # fmt: skip
@@ -340,7 +343,7 @@ async def details(client: httpx.AsyncClient, batch: str, **headers: str) -> set[
     summary = await client.get(f"/v1/batches/{batch}/summary", headers=headers)
     table = await client.get(f"/v1/batches/{batch}/results?format=csv", headers=headers)
     rows = list(csv.DictReader(io.StringIO(table.text)))
-    assert list(rows[0])[-1] == "reliability"
+    assert list(rows[0])[-3:] == ["reliability", "dialogue", "cluster"]
     return {
         *(line["reliability"]["detail"] for line in lines),
         *(row["reliability"] for row in rows),

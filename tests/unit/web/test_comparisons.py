@@ -14,7 +14,7 @@ import pytest
 from app.meta.anchors import MOST_RUNS, RECORDED_RUNS, load_anchors
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, say, status, verdict_of
 from tests.support.keyed import make_keys
-from tests.support.posted import make_item, post_batch, wait_for
+from tests.support.posted import make_context, make_item, post_batch, wait_for
 from tests.support.serving import serving
 from tests.unit.web.conftest import judged_by
 
@@ -41,8 +41,11 @@ async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncC
 
 
 async def score(client: httpx.AsyncClient, bad: int = 0, count: int = COUNT, **options: Any) -> str:
-    """The id of a completed batch, its first responses bad."""
-    items = [make_item(at, response=f"{BAD if at < bad else '良い'}返事です。（{at}）") for at in range(count)]
+    """The id of a completed batch of dialogues, its first responses bad."""
+    items = [
+        make_item(at, context=make_context(at), response=f"{BAD if at < bad else '良い'}返事です。（{at}）")
+        for at in range(count)
+    ]
     response = await client.post("/v1/batches", json={"relevance": None, "items": items, **options})
     assert response.status_code == 202, response.text
     await wait_for(client, response.json()["id"])

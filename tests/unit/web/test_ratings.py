@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.gate_files import ASPECTS
 from tests.support.keyed import make_keys
-from tests.support.posted import NDJSON, make_item, post_batch, wait_for
+from tests.support.posted import NDJSON, make_context, make_item, post_batch, wait_for
 from tests.support.records import BODY
 from tests.support.serving import serving
 from tests.support.waiting import LIMIT_SECONDS
@@ -282,10 +282,18 @@ async def wait_for_badge(client: httpx.AsyncClient, batch_id: str, n: int | None
             await asyncio.sleep(0.02)
 
 
-async def test_ratings_of_a_batch_become_the_reliability_of_its_judge_by_themselves(client: httpx.AsyncClient) -> None:
-    items = [make_item(number, response="はい、" * (number % 5) + "海まで行きました。") for number in range(24)]
-    batch = (await client.post("/v1/batches", json={"items": items})).json()["id"]
+async def score(client: httpx.AsyncClient) -> str:
+    """The id of a completed batch of 24 dialogues whose ratings differ."""
+    items = [
+        make_item(at, context=make_context(at), response="はい、" * (at % 5) + "海まで行きました。") for at in range(24)
+    ]
+    batch: str = (await client.post("/v1/batches", json={"items": items})).json()["id"]
     await wait_for(client, batch)
+    return batch
+
+
+async def test_ratings_of_a_batch_become_the_reliability_of_its_judge_by_themselves(client: httpx.AsyncClient) -> None:
+    batch = await score(client)
     assert (await wait_for_badge(client, batch, None))["detail"] == "not validated against humans"
     lines = (await client.get(f"/v1/batches/{batch}/results")).content.splitlines()
     scored = {one["item"]: one["aspects"] for one in map(json.loads, lines)}
@@ -342,9 +350,7 @@ async def test_exclusions_are_the_projects_and_readers_only_look(tmp_path: Path)
 
 
 async def test_simulated_and_excluded_ratings_validate_no_judge(client: httpx.AsyncClient) -> None:
-    items = [make_item(number, response="はい、" * (number % 5) + "海まで行きました。") for number in range(24)]
-    batch = (await client.post("/v1/batches", json={"items": items})).json()["id"]
-    await wait_for(client, batch)
+    batch = await score(client)
     lines = (await client.get(f"/v1/batches/{batch}/results")).content.splitlines()
     results = [json.loads(line) for line in lines]
     name = next(name for name in ASPECTS if len({one["aspects"][name]["rating"] for one in results}) > 1)

@@ -10,8 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.errors import JudgeReplyInvalid, SaitenError
+from app.domain.evaluation import JudgeOptions, JudgeProvenance
 from app.domain.rubric import Rubric
+from app.domain.signature import describe_composites, describe_judge
 from app.domain.summary import AspectSummary, Summary
 from app.web.dashboard import run_patterns
 from app.web.dashboard.run_view import PIECES, WHAT_TO_DO, explain, find_lowest, make_cards, titles_of
@@ -236,7 +239,14 @@ def test_every_pause_has_its_advice():
 async def test_every_piece_of_a_signature_is_explained(client):
     run = await post_run(client, "1", 1)
     signature = (await client.get(f"/v1/batches/{run}")).json()["signature"]
-    assert [piece.name for piece in explain(signature)] == list(PIECES)
+    sometimes = ["screen", "composites"]
+    assert [piece.name for piece in explain(signature)] == [name for name in PIECES if name not in sometimes]
+    rubric = RubricFiles([default_folder()]).get("lfqa")  # has a composite with absolute terms
+    options = JudgeOptions(samples=2)
+    judged = describe_judge(JudgeProvenance(kind="openai", model="m", screen=True), options)
+    pieces = [*judged, *describe_composites(rubric, options)]
+    assert pieces == [name for name in PIECES if name in pieces]
+    assert set(sometimes) < set(pieces)
     assert all(piece.meaning for piece in explain(f"{signature}|english.model:x"))
 
 

@@ -138,7 +138,7 @@ async def test_instructions_are_open_on_the_first_sheet_alone(client):
     address = await start(client, items())
     page = await show(client, address)
     assert '<details class="panel instructions" open>' in page
-    assert "I finally moved into my new place last weekend." in page
+    assert "I went back to my parents&#39; place over the weekend, for the first time in ages." in page
     await save(client, page)
     page = await show(client, address)
     assert "Response 2 of 3" in page
