@@ -263,10 +263,7 @@ async def test_an_erasure_that_the_cache_interrupts_is_completed_later() -> None
     assert await store.owed(1) == ()
 
 
-async def test_a_batch_is_pinned_to_the_version_that_was_the_newest_when_it_came(sqlite_url: str) -> None:
-    engine = open_engine(sqlite_url)
-    await migrate(engine)
-    site = Desk(SQLBatchStore(engine, window=2), SQLStore(engine), FakeJudge())
+async def test_a_batch_is_pinned_to_the_version_that_was_the_newest_when_it_came(site: Desk) -> None:
     batch = await site.accept()
     assert (batch.rubric, batch.rubric_version) == (RUBRIC.id, RUBRIC.version)
     options = await site.store.options("p", batch.id)
