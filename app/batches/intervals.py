@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from app.batch_ports import BatchStore, ValuesPage
-from app.batches.summary import BLENDED
 from app.domain.batch import Batch
 from app.domain.composites import range_of
 from app.domain.rubric import Rubric
@@ -24,8 +23,8 @@ MOST_UNFINISHED = 20_000
 
 WAITING = "the batch is still running: the intervals of so many results are computed at its end"
 
-Bounds = Mapping[str, tuple[float, float] | None]
-"""Lowest and highest value by measure; None for one that has no scale, as blended ones."""
+Bounds = Mapping[str, tuple[float, float]]
+"""Lowest and highest value by measure; blended ones have no scale and are not in it."""
 
 
 async def find_intervals(store: BatchStore, project: str, batch: Batch, rubric: Rubric) -> Intervals:
@@ -85,8 +84,7 @@ class Values:
             held = ~np.isnan(column)
             sums = np.bincount(cluster[held], weights=column[held], minlength=units).astype(np.float64)
             counts = np.bincount(cluster[held], minlength=units).astype(np.float64)
-            scale = None if name.endswith(BLENDED) and name not in bounds else bounds.get(name)
-            one = estimate_mean(sums, counts, bounds=scale)
+            one = estimate_mean(sums, counts, bounds=bounds.get(name))
             found[name] = MeanEstimate(clusters=one.clusters, interval=one.interval, reason=one.reason)
         return Intervals(results=len(cluster), clusters=units if known else None, measures=found)
 
