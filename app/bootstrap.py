@@ -20,15 +20,13 @@ from app.adapters.memory_cache import NoCallCache
 from app.adapters.metered_telemetry import MeteredTelemetry
 from app.adapters.speech_check import SpeechChecks
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.browsing import SQLResultBrowser
-from app.adapters.sql.governance.audit import SQLAuditLog
-from app.adapters.sql.governance.policies import SQLPolicyStore
-from app.adapters.sql.governance.spending import SQLSpending
-from app.adapters.sql.governance.texts import SQLTextStore
-from app.adapters.sql.keys import SQLKeyring
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.rounds import SQLRoundStore
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.browsing import ResultBrowser
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.governance import AuditLog, PolicyStore, SpendingStore
+from app.adapters.sql.keys import APIKeyStore
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.rounds import RoundStore
+from app.adapters.sql.texts import TextStore
 from app.adapters.telemetry import PrometheusTelemetry, open_no_span
 from app.batch_ports import BatchStore
 from app.batches.desk import BatchDesk
@@ -115,7 +113,7 @@ async def open_service(settings: Settings, tracing: Tracing | None = None) -> As
         if tracing is not None:
             tracing.watch(engine)
         redis = openers.open_redis(settings, stack)
-        store, spending = SQLStore(engine), SQLSpending(engine)
+        store, spending = EvaluationStore(engine), SpendingStore(engine)
         stack.push_async_callback(spending.close)
         stack.push_async_callback(store.close)
         telemetry = MeteredTelemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
@@ -129,8 +127,8 @@ async def open_service(settings: Settings, tracing: Tracing | None = None) -> As
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
         meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
-        batches, ratings, rubrics = SQLBatchStore(engine), SQLMetaStore(engine), instruments.rubrics
-        audit = SQLAuditLog(engine)
+        batches, ratings, rubrics = SQLBatchStore(engine), RatingStore(engine), instruments.rubrics
+        audit = AuditLog(engine)
         computations = Computations(now=instruments.now)
         stack.push_async_callback(computations.close)
         charts = ChartRenderer(open_executor=open_process)
@@ -142,16 +140,16 @@ async def open_service(settings: Settings, tracing: Tracing | None = None) -> As
             desk=desk,
             meta=meta,
             reliabilities=reliabilities,
-            browser=SQLResultBrowser(engine),
+            browser=ResultBrowser(engine),
             rounds=open_rounds(settings, engine=engine, batches=batches, meta=meta, instruments=instruments),
             examiner=Examiner(batches=batches, rubrics=rubrics, compute=meta.compute),
             overview=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=meta.compute),
             computations=computations,
             charts=charts,
             worker=worker,
-            keyring=SQLKeyring(engine),
+            keyring=APIKeyStore(engine),
             audit=audit,
-            policies=RecentPolicies(SQLPolicyStore(engine)),
+            policies=RecentPolicies(PolicyStore(engine)),
             erasures=open_erasures(engine, batches=batches, cache=cache, audit=audit, now=instruments.now),
             limiter=limiter,
             spending=spending,
@@ -227,7 +225,7 @@ def open_batches(
         concurrency=settings.judge_concurrency,
         lease_seconds=settings.lease_seconds,
         provider=provider,
-        chores=[Retention(policies=SQLPolicyStore(engine), texts=SQLTextStore(engine), now=instruments.now).run],
+        chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
     )
     return desk, worker
 
@@ -236,7 +234,7 @@ def open_meta(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: Instruments
 ) -> tuple[MetaDesk, Reliabilities]:
     """Where callers ask what scores mean."""
-    store = SQLMetaStore(engine)
+    store = RatingStore(engine)
     revalidation = Revalidation()
     reliabilities = Reliabilities(store, renew=lambda project: revalidation.ask(project, [None], removed=True))
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
@@ -251,7 +249,7 @@ def open_meta(
         reliabilities=reliabilities,
         anchors=AnchorCheck(
             replace(instruments, judge=judge, lane="batch"),
-            NotedAnchors(store, SQLAuditLog(engine), now=instruments.now),
+            NotedAnchors(store, AuditLog(engine), now=instruments.now),
             now=instruments.now,
         ),
         now=instruments.now,
@@ -272,7 +270,7 @@ def open_rounds(
     """Where people are asked for ratings of a batch's responses."""
     return RoundDesk(
         batches=batches,
-        rounds=SQLRoundStore(engine),
+        rounds=RoundStore(engine),
         ratings=meta,
         rubrics=instruments.rubrics,
         now=instruments.now,
@@ -285,7 +283,7 @@ def open_erasures(
     engine: AsyncEngine, *, batches: BatchStore, cache: CallCache, audit: AuditLog, now: Callable[[], datetime]
 ) -> ErasureDesk:
     """Who erases what bears certain metadata, wherever it is kept."""
-    return ErasureDesk(texts=SQLTextStore(engine), batches=batches, cache=cache, audit=audit, now=now)
+    return ErasureDesk(texts=TextStore(engine), batches=batches, cache=cache, audit=audit, now=now)
 
 
 def new_id(prefix: str) -> str:

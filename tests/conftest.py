@@ -15,7 +15,8 @@ import redis
 from hypothesis import HealthCheck, settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.schema import migrate
 from tests.support.databases import KeptDatabase, drop_database, lay_schema, make_database
 from tests.support.services import private_postgres, private_redis
 

@@ -8,8 +8,9 @@ from typing import TypeVar, cast
 
 import click
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.keys import APIKeyStore
+from app.adapters.sql.schema import migrate
 from app.cli.actor import cli_actor
 from app.cli.key_limits import read_requests, read_usd, requests_option, usd_option
 from app.cli.output import console
@@ -39,7 +40,7 @@ def with_keyring(work: Callable[[Keyring], Awaitable[Result]]) -> Result:
         engine = open_engine(read_settings().sqlalchemy_url)
         try:
             await migrate(engine)
-            return await work(SQLKeyring(engine, actor=cli_actor()))
+            return await work(APIKeyStore(engine, actor=cli_actor()))
         finally:
             await engine.dispose()
 

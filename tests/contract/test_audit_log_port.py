@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.governance.audit import SQLAuditLog
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.governance import AuditLog
+from app.adapters.sql.schema import migrate
 from app.domain.audit import AuditEvent
 from app.governance_ports import AuditLog
 from tests.support.batches import START
@@ -23,7 +24,7 @@ async def log(backend: str | None) -> AsyncIterator[AuditLog]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield SQLAuditLog(engine)
+    yield AuditLog(engine)
     await engine.dispose()
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import pytest
 
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.governance.spending import SQLSpending
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.governance import SpendingStore
+from app.adapters.sql.keys import APIKeyStore
+from app.adapters.sql.schema import migrate
 from app.batch_ports import COLLECT, FINISH, BatchStore, Job
 from app.domain.evaluation import RelevanceOptions
 from app.governance_ports import Spending
@@ -49,14 +50,14 @@ async def bench(backend: str | None) -> AsyncIterator[Bench]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     key, _ = await keyring.create("ci", "team", "write")
 
     async def change_limit(usd: float) -> None:
         await keyring.limit(key.id, requests_per_minute=None, usd_per_day=usd)
 
     store = SQLBatchStore(engine, window=4, usd_per_day=default, clock=clock)
-    yield Bench(store, SQLSpending(engine), change_limit, clock, key.id)
+    yield Bench(store, SpendingStore(engine), change_limit, clock, key.id)
     await engine.dispose()
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.schema import migrate
 from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed, Job, KeyedAnswer
 from app.domain.batch import EXPIRED, BatchOptions, BatchUsage, Counts
 from app.domain.dialogue import digest_context
@@ -66,7 +67,7 @@ async def bench(backend: str | None) -> AsyncIterator[Bench]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield Bench(SQLBatchStore(engine, window=4, clock=clock), SQLStore(engine), clock)
+    yield Bench(SQLBatchStore(engine, window=4, clock=clock), EvaluationStore(engine), clock)
     await engine.dispose()
 
 

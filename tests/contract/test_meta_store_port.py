@@ -11,10 +11,11 @@ from typing import Any, Protocol
 import pytest
 
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.rounds import SQLRoundStore
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.rounds import RoundStore
+from app.adapters.sql.schema import migrate
 from app.batch_ports import BatchStore
 from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.dialogue import UNBOUNDED, Utterance
@@ -46,7 +47,7 @@ class Bench:
     meta: MetaStore
     batches: BatchStore
     records: Store
-    rounds: SQLRoundStore | None = None
+    rounds: RoundStore | None = None
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ async def bench(backend: str | None) -> AsyncIterator[Bench]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield Bench(SQLMetaStore(engine), SQLBatchStore(engine), SQLStore(engine), SQLRoundStore(engine))
+    yield Bench(RatingStore(engine), SQLBatchStore(engine), EvaluationStore(engine), RoundStore(engine))
     await engine.dispose()
 
 

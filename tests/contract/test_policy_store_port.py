@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.governance.policies import SQLPolicyStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.governance import PolicyStore
+from app.adapters.sql.schema import migrate
 from app.domain.policy import DEFAULT_POLICY, ProjectPolicy
 from app.governance.integrity import RecentPolicies
 from app.governance_ports import PolicyStore
@@ -37,7 +38,7 @@ async def store(backend: str | None) -> AsyncIterator[PolicyStore]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield SQLPolicyStore(engine)
+    yield PolicyStore(engine)
     await engine.dispose()
 
 

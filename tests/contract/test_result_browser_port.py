@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.browsing import SQLResultBrowser
-from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.browsing import ResultBrowser
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.schema import migrate
 from app.batch_ports import BatchStore, Finished, Job
 from app.browse_ports import ANY_ASPECT, MOST_MEASURES, BrowsedPage, ResultBrowser, ResultQuery
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
@@ -43,7 +44,7 @@ async def bench(backend: str | None, request: pytest.FixtureRequest) -> AsyncIte
         return
     engine = open_engine(backend)
     await migrate(engine)
-    browser = SQLResultBrowser(engine) if request.param == "sorted" else SQLResultBrowser(engine, most_sorted=0)
+    browser = ResultBrowser(engine) if request.param == "sorted" else ResultBrowser(engine, most_sorted=0)
     yield Bench(SQLBatchStore(engine), browser)
     await engine.dispose()
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.rounds import SQLRoundStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.rounds import RoundStore
+from app.adapters.sql.schema import migrate
 from app.batch_ports import BatchStore
 from app.domain.batch import BatchOptions
 from app.domain.errors import InvalidRequest, NotFound
@@ -44,7 +45,7 @@ async def bench(backend: str | None) -> AsyncIterator[Bench]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield Bench(SQLRoundStore(engine), SQLBatchStore(engine))
+    yield Bench(RoundStore(engine), SQLBatchStore(engine))
     await engine.dispose()
 
 

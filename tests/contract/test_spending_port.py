@@ -8,8 +8,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.governance.spending import SQLSpending
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.governance import SpendingStore
+from app.adapters.sql.schema import migrate
 from app.governance_ports import Spending
 from tests.support.batches import START
 from tests.support.fake_spending import FakeSpending
@@ -22,7 +23,7 @@ async def spending(backend: str | None) -> AsyncIterator[Spending]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield SQLSpending(engine)
+    yield SpendingStore(engine)
     await engine.dispose()
 
 

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.schema import migrate
 from app.ports import Store, StoredAnswer
 from tests.support.fake_store import FakeStore
 from tests.support.records import make_record
@@ -27,7 +28,7 @@ async def store(backend: str | None) -> AsyncIterator[Store]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield SQLStore(engine)
+    yield EvaluationStore(engine)
     await engine.dispose()
 
 

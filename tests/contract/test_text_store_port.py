@@ -14,15 +14,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.erasure import Erasure
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.browsing import SQLResultBrowser
+from app.adapters.sql.browsing import ResultBrowser
 from app.adapters.sql.engine import change, file_of, read, write
-from app.adapters.sql.governance import erasing
-from app.adapters.sql.governance.policies import SQLPolicyStore
-from app.adapters.sql.governance.texts import SQLTextStore
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.rounds import SQLRoundStore
-from app.adapters.sql.store import SQLStore, answer_under
+from app.adapters.sql.evaluations import EvaluationStore, answer_under
+from app.adapters.sql.governance import PolicyStore, erasing
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.rounds import RoundStore
 from app.adapters.sql.tables import evaluations, metadata
+from app.adapters.sql.texts import TextStore
 from app.batch_ports import Finished, KeyedAnswer, Work
 from app.browse_ports import ResultQuery
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
@@ -52,11 +51,11 @@ class Bench:
     clock: HandClock
 
     def __post_init__(self) -> None:
-        self.texts = SQLTextStore(self.engine, clock=self.clock)
-        self.records = SQLStore(self.engine)
+        self.texts = TextStore(self.engine, clock=self.clock)
+        self.records = EvaluationStore(self.engine)
         self.batches = SQLBatchStore(self.engine, clock=self.clock)
-        self.ratings = SQLMetaStore(self.engine)
-        self.browser = SQLResultBrowser(self.engine)
+        self.ratings = RatingStore(self.engine)
+        self.browser = ResultBrowser(self.engine)
 
     async def redact(self, texts: TextKeeping, limit: int = 500) -> int:
         """Everything older than now."""
@@ -250,7 +249,7 @@ async def test_what_is_young_or_unfinished_or_anothers_stays(bench: Bench) -> No
     bench.clock.move(20 * DAY)
     assert await bench.texts.redact("team", "drop", START - timedelta(days=1), 500) == 0
     # A sweep that began under a policy ends with it.
-    policies = SQLPolicyStore(bench.engine)
+    policies = PolicyStore(bench.engine)
     began = ProjectPolicy(texts="hash", after_days=0)
     await policies.save_policy("team", began, bench.clock())
     for now in (ProjectPolicy(texts="drop", after_days=0), ProjectPolicy(texts="hash", after_days=1)):
@@ -270,7 +269,7 @@ async def test_what_is_young_or_unfinished_or_anothers_stays(bench: Bench) -> No
 
 
 async def test_a_policy_that_goes_further_looks_at_everything_again(bench: Bench) -> None:
-    policies = SQLPolicyStore(bench.engine)
+    policies = PolicyStore(bench.engine)
     await policies.save_policy("team", ProjectPolicy(texts="hash"), START)
     await bench.records.save("team", full_record("ev_1"))
     bench.clock.move(DAY * 400)
@@ -445,7 +444,7 @@ async def test_a_batch_with_nothing_left_to_do_ends(bench: Bench) -> None:
 
 async def test_no_rater_is_given_an_erased_response(bench: Bench) -> None:
     await finish_batch(bench)
-    rounds = SQLRoundStore(bench.engine)
+    rounds = RoundStore(bench.engine)
     options = RoundOptions(name="人", raters_per_item=1)
     opened = RatingRound(id="rr_1", batch="ba_1", options=options, drawn=2, created_at=START, closed_at=None)
     await rounds.open_round("team", opened, [0, 1])

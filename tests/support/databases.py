@@ -17,7 +17,8 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.schema import migrate
 
 EMPTY = """
 DO $$

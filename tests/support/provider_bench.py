@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.openai.provider_batch import OpenAIProviderBatches
 from app.adapters.openai_judge import OpenAIJudge
-from app.adapters.sql.provider_store import SQLProviderStore
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batch_ports import Job
 from app.batches.provider_plan import PartLimits
 from app.batches.provider_run import ProviderRun
@@ -122,7 +122,7 @@ class ProviderBench:
 
     fake: FakeProviderBatch
     store: HeldBatches
-    course: SQLProviderStore
+    course: ProviderBatchStore
     provider: OpenAIProviderBatches
     judge: OpenAIJudge
     cache: DictCache
@@ -223,7 +223,7 @@ async def open_bench(
         yield ProviderBench(
             fake=fake,
             store=HeldBatches(engine),
-            course=SQLProviderStore(engine, clock=clock),
+            course=ProviderBatchStore(engine, clock=clock),
             provider=provider,
             judge=judge,
             cache=cache,

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.cache import pad
 from app.adapters.sql.engine import change, read, write
-from app.adapters.sql.governance.audit import keep_event, tell_events
+from app.adapters.sql.governance import keep_event, tell_events
 from app.adapters.sql.tables import api_keys, can_hold, sessions
 from app.coalescing import Coalescer
 from app.domain.audit import AuditEvent
@@ -41,7 +41,7 @@ def hash_key(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-class SQLKeyring:
+class APIKeyStore:
     """`Keyring` in SQL. Every request looks, so a revocation holds at once on every replica. Those that come together
     look together, in one statement that begins after the last of them has asked.
 

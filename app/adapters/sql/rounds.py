@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from app.adapters.sql.batches.part import RECEIVING, ROWS
 from app.adapters.sql.batches.texts import STORED
 from app.adapters.sql.engine import change, read, write
-from app.adapters.sql.round_tables import rating_rounds, round_items, round_tasks
-from app.adapters.sql.tables import Instant, batches, can_hold
+from app.adapters.sql.tables import Instant, batches, can_hold, rating_rounds, round_items, round_tasks
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.model import digest
 from app.domain.rating_round import RatingRound, RoundOptions, RoundProgress, Task, own_order
@@ -23,7 +22,7 @@ from app.round_ports import ABANDONED_SECONDS
 rounds, item, task = rating_rounds.c, round_items.c, round_tasks.c
 
 
-class SQLRoundStore:
+class RoundStore:
     """`RoundStore` on any engine that `app.adapters.sql.engine` opens."""
 
     def __init__(self, engine: AsyncEngine) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.schema import migrate
 from app.batch_ports import Job, JobQueue, KeyedAnswer, QueueUnavailable
 from app.batches.desk import BatchDesk
 from app.batches.erasure import settle_erasures
@@ -105,7 +106,7 @@ class Desk:
     """A desk before a real store, with what it stands on."""
 
     def __init__(
-        self, store: SQLBatchStore, answers: SQLStore, judge: FakeJudge, limits: QueueLimits | None = None
+        self, store: SQLBatchStore, answers: EvaluationStore, judge: FakeJudge, limits: QueueLimits | None = None
     ) -> None:
         names = (f"ba_{number}" for number in count(1))
         self.store, self.answers, self.queue = store, answers, FakeQueue()
@@ -155,7 +156,7 @@ def judge() -> FakeJudge:
 async def site(sqlite_url: str, judge: FakeJudge) -> AsyncIterator[Desk]:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    yield Desk(SQLBatchStore(engine, window=2), SQLStore(engine), judge)
+    yield Desk(SQLBatchStore(engine, window=2), EvaluationStore(engine), judge)
     await engine.dispose()
 
 
@@ -181,7 +182,7 @@ async def test_a_queue_that_is_away_is_no_reason_to_refuse(site: Desk, caplog: p
 async def test_what_is_resumed_needs_room_whoever_paused_it(sqlite_url: str, judge: FakeJudge, reason: str) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    site = Desk(SQLBatchStore(engine, window=2), SQLStore(engine), judge, QueueLimits(project=60))
+    site = Desk(SQLBatchStore(engine, window=2), EvaluationStore(engine), judge, QueueLimits(project=60))
     first = await site.accept()
     await site.store.pause(first.id, reason, "…")
     second = await site.accept()
@@ -223,7 +224,7 @@ async def test_what_cannot_be_scored_is_refused_and_nothing_stays(
 ) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    site = Desk(SQLBatchStore(engine, window=2), SQLStore(engine), kind())
+    site = Desk(SQLBatchStore(engine, window=2), EvaluationStore(engine), kind())
     with pytest.raises(error) as caught:
         await site.accept(**options)
     assert getattr(caught.value, "pointer", None) == pointer

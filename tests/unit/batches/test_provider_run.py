@@ -17,8 +17,9 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine, read
-from app.adapters.sql.provider_tables import provider_leftovers, provider_parts, provider_replies, provider_runs
+from app.adapters.sql.engine import open_engine, read
+from app.adapters.sql.schema import migrate
+from app.adapters.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from app.batch_ports import COLLECT, Finished, Job
 from app.batches.provider_plan import PartLimits
 from app.call_cache import note_key

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.rounds import SQLRoundStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.rounds import RoundStore
+from app.adapters.sql.schema import migrate
 from app.domain.batch import Candidate, Entry
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownRubric
@@ -383,7 +384,7 @@ async def test_the_operator_bounds_a_name() -> None:
 async def test_a_round_from_its_opening_to_its_end_in_sqlite(sqlite_url: str) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    bench, batches, meta = build_bench(), SQLBatchStore(engine), SQLMetaStore(engine)
+    bench, batches, meta = build_bench(), SQLBatchStore(engine), RatingStore(engine)
     rubrics = FakeRubrics([RUBRIC])
     ratings = MetaDesk(
         batches=batches,
@@ -395,7 +396,7 @@ async def test_a_round_from_its_opening_to_its_end_in_sqlite(sqlite_url: str) ->
     )
     desk = RoundDesk(
         batches=batches,
-        rounds=SQLRoundStore(engine),
+        rounds=RoundStore(engine),
         ratings=ratings,
         rubrics=rubrics,
         now=bench.now,

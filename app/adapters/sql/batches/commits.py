@@ -27,7 +27,7 @@ from app.adapters.sql.batches.reservations import settle_begun
 from app.adapters.sql.batches.rows import describe_result, score_result
 from app.adapters.sql.batches.signatures import count_in
 from app.adapters.sql.engine import change
-from app.adapters.sql.governance.spending import charge_keys
+from app.adapters.sql.governance import charge_keys
 from app.adapters.sql.tables import evaluations
 from app.batch_ports import NOTHING_BEGUN, Committed, Finished, Job, Scores
 from app.domain.batch import EXPIRED

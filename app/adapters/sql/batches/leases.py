@@ -19,7 +19,7 @@ from app.adapters.sql.batches.reservations import spend_lost
 from app.adapters.sql.batches.results import read_placed
 from app.adapters.sql.batches.texts import read_options
 from app.adapters.sql.engine import change, read, write
-from app.adapters.sql.governance.spending import find_overspent
+from app.adapters.sql.governance import find_overspent
 from app.adapters.sql.tables import batch_chunks, batch_items, batches, can_hold, evaluations
 from app.batch_ports import COLLECT, FINISH, MOST_SET_ASIDE, Committed, Job, Work, reckon_candidate
 

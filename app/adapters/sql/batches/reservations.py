@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.account import Account, Locked
 from app.adapters.sql.batches.texts import read_options
-from app.adapters.sql.governance.spending import charge_keys
+from app.adapters.sql.governance import charge_keys
 from app.adapters.sql.tables import batch_chunks
 from app.batch_ports import Job
 from app.domain.batch import BatchOptions

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.store import insert_or_add
+from app.adapters.sql.engine import insert_or_add
 from app.adapters.sql.tables import batch_signatures
 
 table = batch_signatures.c
