@@ -32,7 +32,6 @@ from app.batch_ports import BatchStore
 from app.batches.desk import BatchDesk
 from app.batches.queue_limits import QueueLimits
 from app.batches.worker import BatchWorker, window_of
-from app.browse_ports import ResultBrowser
 from app.call_cache import CachedCalls
 from app.cancellation import end_tasks
 from app.charts.engine import open_process
@@ -42,7 +41,6 @@ from app.governance.anchors import NotedAnchors
 from app.governance.erasures import ErasureDesk
 from app.governance.integrity import RecentPolicies
 from app.governance.retention import Retention
-from app.governance_ports import AuditLog, RequestLimiter, Spending
 from app.memory import set_aside
 from app.meta.anchors import AnchorCheck
 from app.meta.computations import Computations
@@ -53,7 +51,7 @@ from app.meta.reliabilities import Reliabilities
 from app.meta.revalidation import BadgeRenewal, Revalidation
 from app.meta.rounds import RoundDesk
 from app.pipeline import Instruments
-from app.ports import CallCache, Keyring, Store, Telemetry
+from app.ports import CallCache, RequestLimiter, Telemetry
 from app.relevance import Relevance
 from app.settings import Settings
 
@@ -79,7 +77,7 @@ class Service:
 
     settings: Settings
     instruments: Instruments
-    store: Store
+    store: EvaluationStore
     desk: BatchDesk
     meta: MetaDesk
     reliabilities: Reliabilities
@@ -90,12 +88,12 @@ class Service:
     computations: Computations
     charts: ChartRenderer
     worker: BatchWorker
-    keyring: Keyring
+    keyring: APIKeyStore
     audit: AuditLog
     policies: RecentPolicies
     erasures: ErasureDesk
     limiter: RequestLimiter
-    spending: Spending
+    spending: SpendingStore
     telemetry: PrometheusTelemetry
     encoder_settings: dict[str, str] | None
 
@@ -163,7 +161,7 @@ def open_instruments(
     stack: AsyncExitStack,
     *,
     flow: FlowControl,
-    store: Store,
+    store: EvaluationStore,
     cache: CallCache,
     telemetry: Telemetry,
 ) -> Instruments:
@@ -249,7 +247,7 @@ def open_meta(
         reliabilities=reliabilities,
         anchors=AnchorCheck(
             replace(instruments, judge=judge, lane="batch"),
-            NotedAnchors(store, AuditLog(engine), now=instruments.now),
+            NotedAnchors(engine, AuditLog(engine), now=instruments.now),
             now=instruments.now,
         ),
         now=instruments.now,

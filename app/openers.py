@@ -20,8 +20,7 @@ from app.domain.plain_text import printable
 from app.flow.control import FlowControl
 from app.flow.local import LocalFlowState
 from app.flow.state import Bounds
-from app.governance_ports import RequestLimiter
-from app.ports import CallCache, Encoder, EncoderUnavailable, Judge, RubricSource, Telemetry, Translator
+from app.ports import CallCache, Encoder, EncoderUnavailable, Judge, RequestLimiter, RubricSource, Telemetry, Translator
 from app.settings import Settings, variable_of
 
 if TYPE_CHECKING:

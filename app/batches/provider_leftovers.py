@@ -6,8 +6,10 @@ import json
 import logging
 from datetime import UTC, datetime, timedelta
 
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.domain.errors import UpstreamError
-from app.provider_ports import BatchProvider, Leftover, ProviderStore
+from app.domain.provider_batch import Leftover
+from app.provider_ports import BatchProvider
 
 logger = logging.getLogger("saiten.batches")
 
@@ -19,7 +21,7 @@ FOUND_FOR = timedelta(days=3)
 class LeftoverRemoval:
     """Removes leftovers. One that cannot be removed is not tried again for `rest_seconds`."""
 
-    def __init__(self, course: ProviderStore, provider: BatchProvider, *, rest_seconds: float) -> None:
+    def __init__(self, course: ProviderBatchStore, provider: BatchProvider, *, rest_seconds: float) -> None:
         self._course = course
         self._provider = provider
         self._rest_seconds = rest_seconds

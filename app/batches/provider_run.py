@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from math import fsum
 
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batch_ports import BatchStore, JobQueue
 from app.batches.attempt import PAUSING
 from app.batches.ledger import enqueue
@@ -23,9 +24,10 @@ from app.batches.provider_translator import PlannedTranslator
 from app.cancellation import cancel_for_good
 from app.domain.batch import BatchOptions
 from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable
+from app.domain.provider_batch import KeptReply, Part
 from app.pipeline import Instruments
 from app.ports import CallCache
-from app.provider_ports import BatchProvider, DeferringJudge, KeptReply, Part, ProviderStore
+from app.provider_ports import BatchProvider, DeferringJudge
 
 logger = logging.getLogger("saiten.batches")
 
@@ -41,7 +43,7 @@ RENEWALS = 3
 class BatchReplies:
     """The replies of one batch: fills `KeptReplies`."""
 
-    course: ProviderStore
+    course: ProviderBatchStore
     batch_id: str
 
     async def find(self, key: str) -> KeptReply | None:
@@ -60,7 +62,7 @@ class ProviderRun:
         *,
         store: BatchStore,
         queue: JobQueue,
-        course: ProviderStore,
+        course: ProviderBatchStore,
         provider: BatchProvider,
         judge: DeferringJudge,
         cache: CallCache,

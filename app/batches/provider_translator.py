@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.call_cache import collect_keys
 from app.domain.dialogue import Dialogue
 from app.ports import Translated, Translator
-from app.provider_ports import ProviderStore
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class PlannedTranslator:
     """Fills the port `Translator`. It is not to be closed: the one that it asks is."""
 
     translator: Translator
-    course: ProviderStore
+    course: ProviderBatchStore
     batch_id: str
 
     @property

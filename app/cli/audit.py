@@ -14,7 +14,6 @@ from app.adapters.sql.schema import migrate
 from app.cli.output import console, print_ndjson
 from app.domain.audit import AuditEvent
 from app.domain.plain_text import printable
-from app.governance_ports import AuditLog
 from app.settings import read_settings
 
 PAGE = 1000

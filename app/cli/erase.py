@@ -15,8 +15,8 @@ from app.adapters.sql.governance import AuditLog
 from app.adapters.sql.texts import TextStore
 from app.cli.actor import cli_actor
 from app.cli.keys import check_label
+from app.domain.redaction import Erased
 from app.governance.erasures import ErasureDesk
-from app.governance_ports import Erased
 from app.openers import open_cache, open_database, open_redis
 from app.settings import read_settings
 

@@ -15,7 +15,6 @@ from app.adapters.sql.keys import APIKeyStore
 from app.adapters.sql.schema import migrate
 from app.batch_ports import COLLECT, FINISH, BatchStore, Job
 from app.domain.evaluation import RelevanceOptions
-from app.governance_ports import Spending
 from tests.support.batches import LEASE, C, HandClock, claim, finish, finish_all, make_batch, run_chunk
 from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.waiting import LIMIT_SECONDS
@@ -31,7 +30,7 @@ class Bench:
     results a day."""
 
     store: BatchStore
-    spending: Spending
+    spending: SpendingStore
     limit: Callable[[float], Awaitable[None]]
     clock: HandClock
     key_id: str

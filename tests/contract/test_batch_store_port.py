@@ -13,7 +13,7 @@ import pytest
 
 from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.evaluations import EvaluationStore, StoredAnswer
 from app.adapters.sql.schema import migrate
 from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed, Job, KeyedAnswer
 from app.domain.batch import EXPIRED, BatchOptions, BatchUsage, Counts
@@ -22,7 +22,6 @@ from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated, Usage
 from app.domain.summary import Intervals, MeanEstimate
 from app.domain.tally import Tally
-from app.ports import Store, StoredAnswer
 from app.tally import tally_scores
 from tests.support.batches import (
     LEASE,
@@ -48,7 +47,7 @@ class Bench:
     """The store under test, where its keyed answers go, and its clock."""
 
     store: BatchStore
-    keys: Store
+    keys: EvaluationStore
     clock: HandClock
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from app.adapters.sql.batches.figures import extend_measures, measure
+from app.adapters.sql.evaluations import StoredAnswer
 from app.batch_ports import (
     CHUNK_SIZE,
     COLLECT,
@@ -39,7 +40,6 @@ from app.domain.redaction import ERASED_CODE
 from app.domain.rubric import split_name
 from app.domain.summary import Intervals
 from app.domain.tally import Tally
-from app.ports import StoredAnswer
 from app.scores import failed_scores, scores_of
 from app.tally import add_scores
 from tests.support.fake_spending import FakeSpending

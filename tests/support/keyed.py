@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.adapters.sql.engine import open_engine
 from app.adapters.sql.keys import APIKeyStore
-from app.ports import Scope
+from app.domain.api_key import Scope
 
 Header = dict[str, str]
 

@@ -25,10 +25,31 @@ from app.adapters.sql.tables import (
     evaluations,
     result_figures,
 )
-from app.browse_ports import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
+from app.batch_ports import Scores
+from app.domain.batch import Candidate, Entry
+from app.domain.browsing import ANY_ASPECT, ResultQuery
 from app.domain.tally import AspectTally, Tally
 from app.scores import unpack
 from app.tally import unpack as unpack_tally
+
+
+@dataclass(frozen=True)
+class Browsed:
+    """One result as a table shows it. `evaluation` is its id, that of a failure too."""
+
+    entry: Entry
+    evaluation: str
+    scores: Scores
+    candidate: Candidate
+
+
+@dataclass(frozen=True)
+class BrowsedPage:
+    """`total` counts all results that fit, of which these are some."""
+
+    total: int
+    rows: Sequence[Browsed]
+
 
 NOTHING = BrowsedPage(total=0, rows=())
 SORTED = 10_000
@@ -53,14 +74,19 @@ class Browsable:
 
 
 class ResultBrowser:
-    """Browses on any engine that `app.adapters.sql.engine` opens. `most_sorted` results the database sorts for a page;
-    of more, it is found without, where the batch's figures allow."""
+    """Looks at the results of one batch of the project. Methods answer with nothing where the project has no such
+    batch. Raises the `Store…` errors of `app.domain.errors`.
+
+    The database sorts up to `most_sorted` results for a page. A page of more results is found without sorting, where
+    the batch's figures allow.
+    """
 
     def __init__(self, engine: AsyncEngine, *, most_sorted: int = SORTED) -> None:
         self._engine = engine
         self._most_sorted = most_sorted
 
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
+        """The results from number `offset` of those that fit, in order."""
         asked = (query.unrated, query.warning, query.status, query.system, query.text)
         if not can_hold(project, batch_id, *(text for text in asked if text is not None)):
             return NOTHING
@@ -97,6 +123,7 @@ class ResultBrowser:
         return (batch.total, found) if len(found) == len(numbers) else None
 
     async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
+        """The results at these positions, in their order; those that have none are left out."""
         if not can_hold(project, batch_id) or not positions:
             return []
         async with read(self._engine) as connection:
@@ -105,6 +132,7 @@ class ResultBrowser:
         return [read_browsed(rows[place]) for place in positions if place in rows]
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
+        """What the batch's results can be sorted by; none before there is a result."""
         if not can_hold(project, batch_id):
             return ()
         async with read(self._engine) as connection:
@@ -115,6 +143,8 @@ class ResultBrowser:
     async def count_patterns(
         self, project: str, batch_id: str, measures: Sequence[str], *, most: int
     ) -> Sequence[tuple[tuple[float | None, ...], int]] | None:
+        """How many results have each combination of values of these measures; None where there are more than `most`
+        combinations."""
         if not can_hold(project, batch_id):
             return []
         async with read(self._engine) as connection:

@@ -308,8 +308,8 @@ OPTIONS = {
 
 
 def notice_severed(connection: Any, _record: Any) -> None:
-    """SQLAlchemy's `connect` listener for asyncpg: notices when the machine of a PostgreSQL server is gone without a word,
-    as on a loss of power or network, or a failover. asyncpg has no setting for this.
+    """SQLAlchemy's `connect` listener for asyncpg: notices when the machine of a PostgreSQL server is gone without a
+    word, as on a loss of power or network, or a failover. asyncpg has no setting for this.
 
     TCP by itself goes on sending for a quarter of an hour, at ever longer intervals, and a connection that only waits
     for an answer waits for ever. A server that hangs or works on a long statement is not affected: its machine still
@@ -326,8 +326,9 @@ def notice_severed(connection: Any, _record: Any) -> None:
 
 
 TRUSTED_SECONDS = 1.0
-"""A connection that answered so recently is not asked. A server that stops closes its connections, which is seen without asking as
-soon as the event loop has read it; what goes without a word, as where a firewall forgets it, takes minutes."""
+"""A connection that answered so recently is not asked. A server that stops closes its connections, which is seen
+without asking as soon as the event loop has read it; what goes without a word, as where a firewall forgets it, takes
+minutes."""
 
 USED_AT = "saiten_used_at"
 

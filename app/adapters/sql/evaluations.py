@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +26,9 @@ from app.coalescing import Coalescer
 from app.domain.batch import request_of
 from app.domain.errors import StoreError, StoreUnavailable
 from app.domain.evaluation import Record
-from app.ports import KEY_SECONDS, StoredAnswer
+
+KEY_SECONDS = 20.0
+"""How long an Idempotency-Key is held for a request that shows no sign of life: its process died."""
 
 Row = Mapping[str, Any]
 """Values by the columns of `evaluations`; of all rows the same columns."""
@@ -35,6 +38,15 @@ MOST_ROWS = 64
 
 LINGER_SECONDS = 0.008
 """A transaction costs a millisecond of CPU whatever it holds: while several save at once, a dozen share one."""
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """What an Idempotency-Key's first request was answered with."""
+
+    body_digest: str
+    status: int | None
+    body: bytes | None
 
 
 class Saving:
@@ -88,7 +100,8 @@ EVALUATION = re.compile(rb'\{"id":\s*"(ev_[0-9A-Za-z_-]{1,64})"')
 
 
 class EvaluationStore:
-    """Keeps records on any engine that `app.adapters.sql.engine` opens."""
+    """Records of single evaluations, similarity baselines and idempotency keys. Raises the `Store…` errors of
+    `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -97,6 +110,8 @@ class EvaluationStore:
     async def save(
         self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
     ) -> None:
+        """Keeps the record. `calls` are the call cache's keys of every outside call that it rests on: an erasure needs
+        them. `written` is the record's JSON, where it has been written already."""
         evaluation = record.evaluation
         row = {
             "id": evaluation.id,
@@ -158,6 +173,7 @@ class EvaluationStore:
             await connection.execute(insert_or_ignore(connection, similarity_baselines, row))
 
     async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
+        """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
         if not can_hold(project, key):
             return None
         table, now = idempotency_keys, datetime.now(UTC)
@@ -179,6 +195,7 @@ class EvaluationStore:
         raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
 
     async def renew_key(self, project: str, key: str) -> None:
+        """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
         if not can_hold(project, key):
             return
         table = idempotency_keys
@@ -187,7 +204,8 @@ class EvaluationStore:
             await connection.execute(update(table).where(held).values(created_at=datetime.now(UTC)))
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
-        """Lets the key go where the answer holds an evaluation that was erased meanwhile: it is not to come back."""
+        """Keeps the answer. Where it holds an evaluation that was erased meanwhile, frees the key instead: the
+        evaluation is not to come back."""
         if can_hold(project, key):
             async with change(self._engine) as connection:
                 await answer_under(connection, project, key, status, body)

@@ -26,12 +26,13 @@ SHOWN = (policy.integrity, policy.texts, policy.after_days)
 
 
 class PolicyStore:
-    """Keeps policies on any engine that `app.adapters.sql.engine` opens."""
+    """Projects' policies, a row for each that is not the default. Raises the `Store…` errors of `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def find_policy(self, project: str) -> ProjectPolicy:
+        """The project's policy; the default where none was set."""
         if not can_hold(project):
             return DEFAULT_POLICY
         async with read(self._engine) as connection:
@@ -39,6 +40,7 @@ class PolicyStore:
         return DEFAULT_POLICY if row is None else ProjectPolicy.model_validate(row._asdict())
 
     async def save_policy(self, project: str, wanted: ProjectPolicy, now: datetime) -> None:
+        """Sets it. Where texts are now to go sooner, or more of them, everything that is kept is looked at again."""
         values = {**wanted.model_dump(), "updated_at": now}
         # The salt outlives every change: digests of one project are to stay comparable with each other.
         made = {**values, "project": project, "salt": secrets.token_hex(SALT_BYTES), "redacted_to": None}
@@ -52,6 +54,7 @@ class PolicyStore:
             await connection.execute(update(project_policies).where(this).values(**values, **again))
 
     async def policies(self) -> Mapping[str, ProjectPolicy]:
+        """Every project that has a policy of its own."""
         query = select(policy.project, *SHOWN).order_by(policy.project)
         async with read(self._engine) as connection:
             rows = (await connection.execute(query)).all()
@@ -67,7 +70,8 @@ events = audit_events.c
 
 
 class AuditLog:
-    """`AuditLog` on any engine that `app.adapters.sql.engine` opens. Each event is a log record too."""
+    """What administrators did. Rows are only ever added; each event is a log record too. Raises the `Store…` errors of
+    `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -78,6 +82,7 @@ class AuditLog:
         tell_events(event)
 
     async def events(self, project: str | None, *, before: int | None, limit: int) -> list[AuditEvent]:
+        """Newest first, those with a number below `before`; of all projects where `project` is None."""
         if project is not None and not can_hold(project):
             return []
         query = select(audit_events).order_by(events.number.desc()).limit(limit)
@@ -128,7 +133,8 @@ class Charge(NamedTuple):
 
 
 class SpendingStore:
-    """`Spending` on any engine that `app.adapters.sql.engine` opens.
+    """What each key has cost: money must outlive a wiped Redis, and is exact for all processes. Batches are charged
+    where their results are committed. Raises the `Store…` errors of `app.domain.errors`.
 
     Charges that come while others are committed go together in the next transaction: those of one key all change one
     row, and would wait for each other's commits, each with a connection in hand. So a key's charge may wait for the
@@ -140,6 +146,7 @@ class SpendingStore:
         self._charges = Coalescer(self._charge_all, own_context=True)
 
     async def spent_usd(self, key_id: str, now: datetime) -> float:
+        """On the day (UTC) of `now`."""
         if not can_hold(key_id):
             return 0.0
         query = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now))
@@ -148,6 +155,7 @@ class SpendingStore:
         return found or 0.0
 
     async def charge(self, key_id: str, cost_usd: float, now: datetime) -> None:
+        """Returns when it is kept. It may be kept, too, where the caller is cancelled."""
         await self._charges(Charge(key_id, cost_usd, now))
 
     async def close(self) -> None:

@@ -30,12 +30,21 @@ from app.adapters.sql.tables import (
     validations,
 )
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
+from app.domain.human_rating import (
+    MOST_EXCLUSIONS,
+    Excluded,
+    Exclusion,
+    HumanRating,
+    RatingFilter,
+    RatingsKept,
+    RatingsMark,
+    StoredExclusion,
+    StoredRating,
+)
 from app.domain.judge_check import AnchorRatings
 from app.domain.model import canonical_json, digest
 from app.domain.reliability import JudgeKey, Validation
 from app.domain.signature import read_signature
-from app.meta_ports import MOST_EXCLUSIONS, RatingsKept, RatingsMark
 
 UNHELD = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
 
@@ -53,16 +62,21 @@ TURNS = 7_236_147
 
 
 class RatingStore:
-    """A rating that takes another's place gets a number of its own and stands last.
+    """Human ratings by project, exclusions, validations of judges, and a judge's ratings of the anchors. Raises the
+    `Store…` errors of `app.domain.errors`.
 
-    So whoever reads in pages finds it, after the earlier one where that was on a page before: of the same rater and
-    target, the later counts.
+    One rater has one rating of a target: (item, batch, candidate, system), or an evaluation. A later one takes the
+    place of the earlier one, gets a number of its own and stands last. So a caller who reads in pages finds it, after
+    the earlier one where that was on a page before: of the same rater and target, the later counts. Ratings of an
+    evaluation, or of a batch's item, go with the batch when it is erased.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsKept:
+        """All or nothing. Raises NotFound where a rating names an evaluation or a batch that the project has not: its
+        `pointer` is the rating's number from 0."""
         refuse_unheld(project, ratings)
         replaced = 0
         async with change(self._engine) as connection:
@@ -82,6 +96,7 @@ class RatingStore:
         return RatingsKept(added=len(rows) - replaced, replaced=replaced)
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
+        """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""
         if not can_hold(project, *evaluations):
             evaluations = [each for each in evaluations if can_hold(project, each)]
         async with read(self._engine) as connection:
@@ -90,6 +105,8 @@ class RatingStore:
     async def of_batch(
         self, project: str, batch_id: str, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:
+        """Ratings that may concern the batch's results: of its evaluations, of its items by batch, and of items whose
+        id it has, by no batch at all. Numbered as by `list`."""
         if not can_hold(project, batch_id):
             return []
         items = (
@@ -108,6 +125,7 @@ class RatingStore:
             return [(row.number, read_rating(row)) for row in await connection.execute(query)]
 
     async def remove(self, project: str, wanted: RatingFilter) -> int:
+        """Removes the ratings that `wanted` names, and says how many there were."""
         named = wanted.model_dump(exclude_none=True)
         if not named:
             raise InvalidRequest(f"say which ratings: name at least one of {', '.join(RatingFilter.model_fields)}")
@@ -126,6 +144,7 @@ class RatingStore:
         return removed
 
     async def mark(self, project: str) -> RatingsMark:
+        """What changes whenever a rating of the project comes in, is replaced or goes."""
         if not can_hold(project):
             return RatingsMark(0, -1)
         query = select(func.count(), func.max(table.number)).where(table.project == project)
@@ -134,6 +153,8 @@ class RatingStore:
         return RatingsMark(count, -1 if newest is None else newest)
 
     async def rated_batches(self, project: str, *, limit: int) -> Sequence[str]:
+        """Batches with ratings that are not simulated and name the batch or a result of it, that of the newest rating
+        first."""
         if not can_hold(project):
             return []
         newest = func.max(table.number)
@@ -143,6 +164,8 @@ class RatingStore:
             return (await connection.execute(query)).scalars().all()
 
     async def exclude(self, project: str, exclusion: Exclusion, now: datetime) -> bool:
+        """Whether this is new. Raises NotFound for a round that the project has not, and InvalidRequest beyond
+        `MOST_EXCLUSIONS`."""
         if not can_hold(project, exclusion.rater or ""):
             raise InvalidRequest("the rater's name holds a character that cannot be kept", pointer="/rater")
         async with change(self._engine) as connection:
@@ -164,6 +187,7 @@ class RatingStore:
         return True
 
     async def include(self, project: str, exclusion: Exclusion) -> bool:
+        """Takes the exclusion back; whether there was one."""
         if not can_hold(project):
             return False
         this = delete(rating_exclusions).where(
@@ -173,6 +197,7 @@ class RatingStore:
             return bool((await connection.execute(this)).rowcount)
 
     async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
+        """All of the project, the oldest first. That of a round goes with the round."""
         if not can_hold(project):
             return []
         query = select(rating_exclusions).where(excluded.project == project).order_by(excluded.created_at, excluded.key)
@@ -183,6 +208,7 @@ class RatingStore:
             ]
 
     async def excluded(self, project: str) -> Excluded:
+        """Whose ratings do not count."""
         if not can_hold(project):
             return Excluded()
         mine = (excluded.project == project, excluded.round_id.is_not(None))
@@ -202,6 +228,7 @@ class RatingStore:
         return Excluded(frozenset(name for name in names if name is not None), pairs)
 
     async def keep_validation(self, project: str, key: JudgeKey, found: Validation) -> None:
+        """Takes the place of the earlier one of the same judge."""
         judge, text = asdict(key), found.model_dump_json()
         # JSON has escapes for what a column cannot hold; the names do not.
         if not can_hold(project, *judge.values()):
@@ -211,6 +238,7 @@ class RatingStore:
             await connection.execute(insert_or_replace(connection, validations), row)
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
+        """All of the project."""
         if not can_hold(project):
             return {}
         query = (
@@ -234,6 +262,7 @@ class RatingStore:
         return None if found is None else AnchorRatings.model_validate_json(found, context=STORED)
 
     async def keep_anchor_ratings(self, project: str, key: str, ratings: AnchorRatings) -> None:
+        """Takes the place of earlier ones of the same key."""
         text = ratings.model_dump_json()
         if not can_hold(project, key):
             raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
@@ -246,6 +275,7 @@ class RatingStore:
     async def list(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:
+        """In the order in which they came in, each with its number; those with a greater number than `after`."""
         if not can_hold(project, *wanted.model_dump(exclude_none=True).values()):
             return []
         query = select(human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))

@@ -27,7 +27,7 @@ from sqlalchemy import (
     text,
 )
 
-from app.browse_ports import MOST_MEASURES
+from app.domain.browsing import MOST_MEASURES
 
 UNHOLDABLE = re.compile("[\\0\\ud800-\\udfff]")
 

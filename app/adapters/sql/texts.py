@@ -40,15 +40,14 @@ from app.adapters.sql.tables import (
 from app.batch_ports import Finished, Job
 from app.domain.batch import EXPIRED
 from app.domain.policy import ProjectPolicy, TextKeeping
-from app.domain.redaction import ERASED_FAILURE, erased_candidate
-from app.governance_ports import Erased
+from app.domain.redaction import ERASED_FAILURE, Erased, erased_candidate
 from app.scores import failed_scores, pack
 from app.tally import tally_scores
 
 
 class TextStore:
-    """Erases and redacts on any engine that `app.adapters.sql.engine` opens. On SQLite the file and its log are then
-    cleaned of what is gone."""
+    """Removes dialogue texts wherever they are stored. On SQLite the file and its log are then cleaned of what is gone.
+    Raises the `Store…` errors of `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._marked = MarkedErasure(engine, clock=clock)
@@ -56,6 +55,10 @@ class TextStore:
         self._cleaning = Erasure(engine, clock=clock)
 
     async def erase_marked(self, project: str, metadata: Mapping[str, str]) -> Erased:
+        """Removes everything whose metadata hold all these entries: batches as `BatchStore.erase` does, candidates of
+        other batches (in their place stands a failure with the code `erased`, and a result that comes in later is
+        refused), single evaluations, and human ratings of any of them. Their calls are owed as those of an erased
+        batch."""
         self._cleaning.remember()
         erased = await self._marked.erase(project, metadata)
         await self._cleaning.tidy()
@@ -64,6 +67,8 @@ class TextStore:
     async def redact(
         self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
     ) -> int:
+        """Hashes or drops texts of what is older than `before`, at most `limit` records; how many it did. The calls
+        that held them are owed. Where a policy is given: nothing, once the project's keeps texts otherwise."""
         done = await self._redaction.sweep(project, texts, before, limit, under=under)
         if done:
             self._cleaning.remember()

@@ -13,7 +13,7 @@ from app.adapters.sql.engine import read
 from app.adapters.sql.provider_batches import ProviderBatchStore, list_remains
 from app.adapters.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from app.domain.batch import BatchOptions
-from app.provider_ports import KeptReply, Leftover, Part, PartState
+from app.domain.provider_batch import KeptReply, Leftover, Part, PartState
 from tests.support.held_batches import HeldBatches
 from tests.support.provider_bench import Clock
 

@@ -23,7 +23,7 @@ from app.adapters.sql.engine import open_engine, read, write
 from app.adapters.sql.evaluations import EvaluationStore
 from app.adapters.sql.schema import alembic_config, migrate, migrating, newest_revision, upgrade
 from app.adapters.sql.tables import metadata
-from app.browse_ports import ResultQuery
+from app.domain.browsing import ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
 from tests.support.batches import C, claim, fail, finish, make_batch, run_chunk
 from tests.support.records import make_record

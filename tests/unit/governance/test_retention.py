@@ -10,8 +10,8 @@ import pytest
 
 from app.domain.errors import StoreUnavailable
 from app.domain.policy import ProjectPolicy, TextKeeping
+from app.domain.redaction import Erased
 from app.governance.retention import Retention
-from app.governance_ports import Erased
 from tests.support.fake_policy_store import FakePolicyStore
 
 NOW = datetime(2026, 11, 21, 1, 0, tzinfo=UTC)

@@ -17,12 +17,11 @@ from app.adapters.sql.schema import migrate
 from app.domain.batch import Candidate, Entry
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownRubric
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import HumanRating, RatingFilter, RatingsKept, StoredRating
 from app.domain.rating_round import OwnRating, RatingRound, RoundOptions, Sheet
 from app.domain.validation import InvalidDocument
 from app.meta.desk import MetaDesk
 from app.meta.rounds import RatingKeeper, RoundDesk
-from app.meta_ports import RatingsKept
 from tests.support.fake_round_store import FakeRoundStore
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 from tests.support.scored_batches import RUBRIC, score_batch

@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 from fastapi import Request
 
+from app.adapters.sql.evaluations import KEY_SECONDS, StoredAnswer
 from app.domain.errors import StoreUnavailable
-from app.ports import KEY_SECONDS, StoredAnswer
 from app.web import idempotency
 from app.web.idempotency import claimed, show_life
 from tests.support.fake_store import FakeStore

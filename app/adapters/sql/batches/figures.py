@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.tables import result_figures
 from app.batch_ports import Scores
-from app.browse_ports import MOST_MEASURES
+from app.domain.browsing import MOST_MEASURES
 
 figure = result_figures.c
 BLENDED = ".blended"
