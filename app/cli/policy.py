@@ -17,6 +17,7 @@ from app.adapters.sql.schema import migrate
 from app.cli.actor import cli_actor
 from app.cli.keys import check_label
 from app.domain.policy import ProjectPolicy
+from app.governance.integrity import RecentPolicies
 from app.governance.policies import PolicyDesk
 from app.settings import read_settings
 
@@ -39,7 +40,8 @@ def with_desk(work: Callable[[PolicyDesk], Awaitable[Result]]) -> Result:
         engine = open_engine(read_settings().sqlalchemy_url)
         try:
             await migrate(engine)
-            desk = PolicyDesk(policies=PolicyStore(engine), audit=AuditLog(engine), now=lambda: datetime.now(UTC))
+            policies = RecentPolicies(PolicyStore(engine))
+            desk = PolicyDesk(policies=policies, audit=AuditLog(engine), now=lambda: datetime.now(UTC))
             return await work(desk)
         finally:
             await engine.dispose()

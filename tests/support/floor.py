@@ -22,13 +22,13 @@ from app.pipeline import Instruments
 from app.ports import Judgement, JudgingTask
 from app.relevance import Relevance
 from tests.support.batches import LEASE, START, claim, make_batch
+from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_batch_store import FakeBatchStore, status_of
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.small_rubrics import joint_rubric
 
@@ -190,7 +190,7 @@ class Bench:
             rubrics=FakeRubrics([RUBRIC]),
             judge=self.judge,
             translator=None,
-            relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(self.cache, self.telemetry)),
+            relevance=Relevance(FakeEncoder(), unused_store(), CachedCalls(self.cache, self.telemetry)),
             telemetry=self.telemetry,
             speech=FakeSpeech(),
             now=self.time,

@@ -21,11 +21,11 @@ from app.domain.batch import BatchOptions, Candidate, request_of
 from app.domain.evaluation import Record
 from app.pipeline import Instruments, evaluate
 from app.relevance import Relevance
+from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_provider_batch import FakeProviderBatch
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
 from tests.support.held_batches import HeldBatches
@@ -213,7 +213,7 @@ async def open_bench(
             rubrics=FakeRubrics([joint_rubric(), independent_rubric()]),
             judge=judge,
             translator=translator,
-            relevance=Relevance(None, FakeStore(), calls),
+            relevance=Relevance(None, unused_store(), calls),
             telemetry=FakeTelemetry(),
             speech=FakeSpeech(),
             now=clock,

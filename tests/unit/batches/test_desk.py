@@ -35,13 +35,13 @@ from app.domain.errors import (
 from app.pipeline import Instruments
 from app.ports import Estimate, JudgingTask
 from app.relevance import Relevance
+from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
 from tests.support.small_rubrics import joint_rubric
@@ -115,7 +115,7 @@ class Desk:
             rubrics=FakeRubrics([RUBRIC, SHOWING]),
             judge=judge,
             translator=FakeTranslator(),
-            relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(DictCache(), telemetry)),
+            relevance=Relevance(FakeEncoder(), unused_store(), CachedCalls(DictCache(), telemetry)),
             telemetry=telemetry,
             speech=FakeSpeech(),
             now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
