@@ -19,7 +19,7 @@ from app import openers
 from app.adapters.memory_cache import NoCallCache
 from app.adapters.metered_telemetry import MeteredTelemetry
 from app.adapters.speech_check import SpeechChecks
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.browsing import SQLResultBrowser
 from app.adapters.sql.governance.audit import SQLAuditLog
 from app.adapters.sql.governance.policies import SQLPolicyStore
@@ -30,9 +30,8 @@ from app.adapters.sql.meta.store import SQLMetaStore
 from app.adapters.sql.rounds import SQLRoundStore
 from app.adapters.sql.store import SQLStore
 from app.adapters.telemetry import PrometheusTelemetry, open_no_span
-from app.batch_ports import BatchStore
-from app.batches.desk import BatchDesk
-from app.batches.queue_limits import QueueLimits
+from app.batches.queue import QueueLimits
+from app.batches.service import BatchService
 from app.batches.worker import BatchWorker, window_of
 from app.browse_ports import ResultBrowser
 from app.call_cache import CachedCalls
@@ -82,7 +81,7 @@ class Service:
     settings: Settings
     instruments: Instruments
     store: Store
-    desk: BatchDesk
+    desk: BatchService
     meta: MetaDesk
     reliabilities: Reliabilities
     browser: ResultBrowser
@@ -129,7 +128,7 @@ async def open_service(settings: Settings, tracing: Tracing | None = None) -> As
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
         meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
-        batches, ratings, rubrics = SQLBatchStore(engine), SQLMetaStore(engine), instruments.rubrics
+        batches, ratings, rubrics = BatchStore(engine), SQLMetaStore(engine), instruments.rubrics
         audit = SQLAuditLog(engine)
         computations = Computations(now=instruments.now)
         stack.push_async_callback(computations.close)
@@ -197,16 +196,16 @@ def open_instruments(
 
 def open_batches(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, cache: CallCache, instruments: Instruments
-) -> tuple[BatchDesk, BatchWorker]:
+) -> tuple[BatchService, BatchWorker]:
     """Where batches are handed in, and who works on them."""
     window = window_of(settings.judge_concurrency)
-    store = SQLBatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
+    store = BatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
     queue = openers.open_queue(settings, stack)
     unhurried = replace(instruments, lane="batch")
     provider = openers.open_provider(
         settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried
     )
-    desk = BatchDesk(
+    desk = BatchService(
         store=store,
         queue=queue,
         instruments=instruments,
@@ -242,7 +241,7 @@ def open_meta(
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
-    batches = SQLBatchStore(engine)
+    batches = BatchStore(engine)
     stack.push_async_callback(revalidation.close)
     desk = MetaDesk(
         batches=batches,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from app.batch_ports import Scores
 from app.domain.batch import Candidate, Entry
+from app.domain.scores import Scores
 
 MOST_MEASURES = 40
 """Measures of a batch that results can be sorted and filtered by: those after the fortieth are shown only."""

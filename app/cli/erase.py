@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import click
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.governance.audit import SQLAuditLog
 from app.adapters.sql.governance.texts import SQLTextStore
 from app.cli.actor import cli_actor
@@ -64,7 +64,7 @@ async def erase(project: str, entries: dict[str, str]) -> Erased:
             stack.push_async_callback(cache.close)
         desk = ErasureDesk(
             texts=SQLTextStore(engine),
-            batches=SQLBatchStore(engine),
+            batches=BatchStore(engine),
             cache=cache,
             audit=SQLAuditLog(engine),
             now=lambda: datetime.now(UTC),

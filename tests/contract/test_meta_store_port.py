@@ -10,12 +10,11 @@ from typing import Any, Protocol
 
 import pytest
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.meta.store import SQLMetaStore
 from app.adapters.sql.rounds import SQLRoundStore
 from app.adapters.sql.store import SQLStore
-from app.batch_ports import BatchStore
 from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.dialogue import UNBOUNDED, Utterance
 from app.domain.errors import InvalidRequest, NotFound
@@ -58,7 +57,7 @@ async def bench(backend: str | None) -> AsyncIterator[Bench]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield Bench(SQLMetaStore(engine), SQLBatchStore(engine), SQLStore(engine), SQLRoundStore(engine))
+    yield Bench(SQLMetaStore(engine), BatchStore(engine), SQLStore(engine), SQLRoundStore(engine))
     await engine.dispose()
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.browsing import SQLResultBrowser
 from app.adapters.sql.engine import migrate, open_engine
-from app.batch_ports import BatchStore, Finished, Job
 from app.browse_ports import ANY_ASPECT, MOST_MEASURES, BrowsedPage, ResultBrowser, ResultQuery
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Warned
+from app.domain.work import Finished, Job
 from tests.support.batches import LEASE, START, C
 from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.fake_result_browser import FakeResultBrowser
@@ -44,7 +44,7 @@ async def bench(backend: str | None, request: pytest.FixtureRequest) -> AsyncIte
     engine = open_engine(backend)
     await migrate(engine)
     browser = SQLResultBrowser(engine) if request.param == "sorted" else SQLResultBrowser(engine, most_sorted=0)
-    yield Bench(SQLBatchStore(engine), browser)
+    yield Bench(BatchStore(engine), browser)
     await engine.dispose()
 
 

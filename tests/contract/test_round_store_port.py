@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.rounds import SQLRoundStore
-from app.batch_ports import BatchStore
 from app.domain.batch import BatchOptions
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.rating_round import RatingRound, RoundOptions, Task
@@ -44,7 +43,7 @@ async def bench(backend: str | None) -> AsyncIterator[Bench]:
         return
     engine = open_engine(backend)
     await migrate(engine)
-    yield Bench(SQLRoundStore(engine), SQLBatchStore(engine))
+    yield Bench(SQLRoundStore(engine), BatchStore(engine))
     await engine.dispose()
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import delete, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.erasure import Erasure
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.browsing import SQLResultBrowser
 from app.adapters.sql.engine import change, file_of, read, write
 from app.adapters.sql.governance import erasing
@@ -23,9 +23,8 @@ from app.adapters.sql.meta.store import SQLMetaStore
 from app.adapters.sql.rounds import SQLRoundStore
 from app.adapters.sql.store import SQLStore, answer_under
 from app.adapters.sql.tables import evaluations, metadata
-from app.batch_ports import Finished, KeyedAnswer, Work
 from app.browse_ports import ResultQuery
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure
+from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
 from app.domain.dialogue import Utterance, digest_context
 from app.domain.errors import StoreUnavailable
 from app.domain.evaluation import Record, Translation, Unrated
@@ -33,6 +32,7 @@ from app.domain.human_rating import HumanRating, RatingFilter
 from app.domain.policy import ProjectPolicy, TextKeeping
 from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.redaction import DROPPED, ERASED, HASHED
+from app.domain.work import Finished, Work
 from app.governance_ports import Erased
 from app.tally import tally_scores
 from tests.support.batches import LEASE, START, HandClock, claim
@@ -54,7 +54,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.texts = SQLTextStore(self.engine, clock=self.clock)
         self.records = SQLStore(self.engine)
-        self.batches = SQLBatchStore(self.engine, clock=self.clock)
+        self.batches = BatchStore(self.engine, clock=self.clock)
         self.ratings = SQLMetaStore(self.engine)
         self.browser = SQLResultBrowser(self.engine)
 

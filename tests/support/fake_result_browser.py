@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from app.batch_ports import Scores
 from app.browse_ports import ANY_ASPECT, MOST_MEASURES, Browsed, BrowsedPage, ResultQuery
 from app.domain.batch import Candidate, Entry
+from app.domain.scores import Scores
 from tests.support.fake_batch_store import FakeBatchStore, Kept, evaluation_id, figures_of
 
 ASCII_LOWER = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}

@@ -9,10 +9,7 @@ from typing import Any
 from sqlalchemy import Select, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.figures import BLENDED, VALUES, read_measures
-from app.adapters.sql.batches.part import RECEIVING
-from app.adapters.sql.batches.results import PLACE, read_entry
-from app.adapters.sql.batches.texts import read_candidate
+from app.adapters.sql.batches.rows import BLENDED, PLACE, RECEIVING, VALUES, read_candidate, read_entry, read_measures
 from app.adapters.sql.browsing_conditions import Conditions, order_of, sort_key
 from app.adapters.sql.browsing_levels import cut_runs, list_runs
 from app.adapters.sql.engine import read

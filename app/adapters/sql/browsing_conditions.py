@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Float, false, func, null, select
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from app.adapters.sql.batches.figures import enclose
-from app.adapters.sql.batches.texts import lower_ascii
+from app.adapters.sql.batches.rows import enclose, lower_ascii
 from app.adapters.sql.tables import batch_texts, result_figures
 from app.browse_ports import ANY_ASPECT, ResultQuery
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.part import ROWS, utc_now
+from app.adapters.sql.batches.rows import ROWS, utc_now
 from app.adapters.sql.engine import change, read, write
 from app.adapters.sql.provider_rows import insert_leftovers, list_remains, read_part, replace_part
 from app.adapters.sql.provider_tables import (

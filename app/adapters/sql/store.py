@@ -12,7 +12,7 @@ from sqlalchemy import Column, Insert, Table, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.texts import STORED, read_candidate, read_options, read_record
+from app.adapters.sql.batches.rows import STORED, read_candidate, read_options, read_record
 from app.adapters.sql.engine import change, read, write
 from app.adapters.sql.saving import Saving
 from app.adapters.sql.tables import (

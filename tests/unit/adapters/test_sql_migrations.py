@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 # They add their tables to `metadata`.
 from app.adapters.sql import governance_tables, provider_tables, round_tables  # noqa: F401
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.browsing import SQLResultBrowser
 from app.adapters.sql.creation import newest_revision
 from app.adapters.sql.engine import migrate, migrating, open_engine, read, write
@@ -74,8 +74,8 @@ async def test_up_down_up(engine) -> None:
 async def test_going_back_before_batches_and_forth_keeps_single_evaluations(engine) -> None:
     store, record = SQLStore(engine), make_record("ev_single")
     await store.save("team", record)
-    await make_batch(SQLBatchStore(engine), count=3)
-    await run_chunk(SQLBatchStore(engine), 0)
+    await make_batch(BatchStore(engine), count=3)
+    await run_chunk(BatchStore(engine), 0)
     async with write(engine) as connection:
         await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0001"))
     async with read(engine) as connection:
@@ -181,7 +181,7 @@ async def test_a_file_that_another_writes_when_it_is_first_opened_is_waited_for(
 
 
 async def test_batches_of_before_are_browsed_and_summed_up_as_those_of_today(engine) -> None:
-    store, browser = SQLBatchStore(engine), SQLResultBrowser(engine)
+    store, browser = BatchStore(engine), SQLResultBrowser(engine)
     await make_batch(store, count=2 * C)
     await run_chunk(store, 0)
     work = await claim(store, 1)

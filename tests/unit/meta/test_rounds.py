@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.meta.store import SQLMetaStore
 from app.adapters.sql.rounds import SQLRoundStore
@@ -383,7 +383,7 @@ async def test_the_operator_bounds_a_name() -> None:
 async def test_a_round_from_its_opening_to_its_end_in_sqlite(sqlite_url: str) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    bench, batches, meta = build_bench(), SQLBatchStore(engine), SQLMetaStore(engine)
+    bench, batches, meta = build_bench(), BatchStore(engine), SQLMetaStore(engine)
     rubrics = FakeRubrics([RUBRIC])
     ratings = MetaDesk(
         batches=batches,

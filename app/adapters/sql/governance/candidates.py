@@ -12,19 +12,22 @@ from pydantic_core import from_json
 from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import Account, read_account, store_accounts
+from app.adapters.sql.batches.account import Account, count_in, read_account, store_accounts
 from app.adapters.sql.batches.erasure import owe_calls
-from app.adapters.sql.batches.figures import insert_figures, read_measures, rewrite_figures
-from app.adapters.sql.batches.part import RECEIVING
-from app.adapters.sql.batches.results import read_placed
-from app.adapters.sql.batches.rows import describe_result
-from app.adapters.sql.batches.signatures import count_in
+from app.adapters.sql.batches.rows import (
+    RECEIVING,
+    describe_result,
+    insert_figures,
+    read_measures,
+    read_placed,
+    rewrite_figures,
+)
 from app.adapters.sql.provider_tables import provider_replies
 from app.adapters.sql.round_tables import rating_rounds, round_items, round_tasks
 from app.adapters.sql.tables import batch_items, batch_texts, batches, evaluations, human_ratings
-from app.batch_ports import Finished, Job
 from app.domain.batch import EXPIRED
 from app.domain.redaction import ERASED_FAILURE, erased_candidate
+from app.domain.work import Finished, Job
 from app.scores import failed_scores, pack
 from app.tally import tally_scores
 

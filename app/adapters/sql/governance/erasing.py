@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, LargeBinary, delete, exists, func, literal, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.erasure import Erasure, owe_calls
-from app.adapters.sql.batches.part import RECEIVING, StorePart
+from app.adapters.sql.batches.rows import RECEIVING, utc_now
 from app.adapters.sql.engine import change, file_of, read, write
 from app.adapters.sql.governance.candidates import bears, erase_candidates
 from app.adapters.sql.meta.turns import take_turn
@@ -37,8 +38,12 @@ result, item, batch, answer = evaluations.c, batch_items.c, batches.c, idempoten
 rating = human_ratings.c
 
 
-class MarkedErasure(StorePart):
+class MarkedErasure:
     """Erases by metadata, in small transactions. One that was cut off is to be asked for again."""
+
+    def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._clock = clock
 
     async def erase(self, project: str, metadata: Mapping[str, str]) -> Erased:
         """Removes what there is at this moment, and says how much. Nothing bears empty metadata."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.erasure import Erasure
-from app.adapters.sql.batches.part import utc_now
+from app.adapters.sql.batches.rows import utc_now
 from app.adapters.sql.governance.erasing import MarkedErasure
 from app.adapters.sql.governance.redaction import Redaction
 from app.domain.policy import ProjectPolicy, TextKeeping

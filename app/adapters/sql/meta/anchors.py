@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.texts import STORED
+from app.adapters.sql.batches.rows import STORED
 from app.adapters.sql.engine import read, write
 from app.adapters.sql.meta.replacing import insert_or_replace
 from app.adapters.sql.tables import anchor_ratings, can_hold

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, select, text, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.part import RECEIVING, ROWS
+from app.adapters.sql.batches.rows import RECEIVING, ROWS
 from app.adapters.sql.engine import change, file_of, read, scrub, write
 from app.adapters.sql.meta.targets import find_rubrics, find_targets
 from app.adapters.sql.meta.turns import take_turn

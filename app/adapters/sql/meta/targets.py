@@ -9,7 +9,7 @@ from itertools import islice
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.part import RECEIVING, ROWS
+from app.adapters.sql.batches.rows import RECEIVING, ROWS
 from app.adapters.sql.tables import batch_items, batches, evaluations
 from app.domain.errors import NotFound
 from app.domain.human_rating import HumanRating

@@ -1,27 +1,26 @@
-"""One suite for every `BatchStore`: the fake that other tests use, and SQL on each database."""
+"""The store of batches, on each database."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.store import SQLStore
-from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed, Job, KeyedAnswer
-from app.domain.batch import EXPIRED, BatchOptions, BatchUsage, Counts
+from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, KeyedAnswer
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated, Usage
 from app.domain.summary import Intervals, MeanEstimate
 from app.domain.tally import Tally
-from app.ports import Store, StoredAnswer
+from app.domain.work import COLLECT, FINISH, Committed, Job
+from app.ports import StoredAnswer
 from app.tally import tally_scores
 from tests.support.batches import (
     LEASE,
@@ -36,8 +35,6 @@ from tests.support.batches import (
     make_candidates,
     run_chunk,
 )
-from tests.support.fake_batch_store import FakeBatchStore
-from tests.support.fake_store import FakeStore
 
 OWN_MEAN = RelevanceOptions(baseline="batch")
 
@@ -47,27 +44,14 @@ class Bench:
     """The store under test, where its keyed answers go, and its clock."""
 
     store: BatchStore
-    keys: Store
+    keys: SQLStore
     clock: HandClock
 
 
-@pytest.fixture(params=["fake", "sqlite", "postgres"])
-def backend(request: pytest.FixtureRequest) -> str | None:
-    """The database's URL; None for the fake."""
-    return None if request.param == "fake" else request.getfixturevalue(f"{request.param}_url")
-
-
 @pytest.fixture
-async def bench(backend: str | None) -> AsyncIterator[Bench]:
+async def bench(engine: AsyncEngine) -> Bench:
     clock = HandClock()
-    if backend is None:
-        keys = FakeStore()
-        yield Bench(FakeBatchStore(keys, window=4, clock=clock), keys, clock)
-        return
-    engine = open_engine(backend)
-    await migrate(engine)
-    yield Bench(SQLBatchStore(engine, window=4, clock=clock), SQLStore(engine), clock)
-    await engine.dispose()
+    return Bench(BatchStore(engine, window=4, clock=clock), SQLStore(engine), clock)
 
 
 @pytest.fixture
