@@ -15,8 +15,9 @@ import redis
 from hypothesis import HealthCheck, settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import migrate, open_engine
-from tests.support.databases import KeptDatabase, drop_database, lay_schema, make_database
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.schema import migrate
+from tests.support.databases import KeptDatabase, drop_database, lay_schema, make_database, open_sqlite
 from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -173,6 +174,13 @@ async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
     await migrate(made)
     yield made
     await made.dispose()
+
+
+@pytest.fixture
+async def sqlite_engine(sqlite_url: str) -> AsyncIterator[AsyncEngine]:
+    """An engine with the schema of today, on SQLite alone: for what does not turn on the database."""
+    async with open_sqlite(sqlite_url) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -11,23 +11,18 @@ from datetime import datetime
 from typing import IO
 
 from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.erasure import forget_calls
 from app.call_cache import collect_keys
 from app.case import Case, open_case
 from app.concurrency import run_together
 from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.errors import InvalidRequest, TranslatorRefusedRequest, UpstreamError
+from app.domain.provider_batch import Part
 from app.domain.redaction import ERASED
 from app.pipeline import Instruments
 from app.ports import CallCache, JudgingTask
-from app.provider_ports import (
-    PROVIDER_BATCH_SHARE,
-    BatchProvider,
-    DeferredCall,
-    DeferringJudge,
-    Part,
-    ProviderStore,
-)
+from app.provider_ports import PROVIDER_BATCH_SHARE, BatchProvider, DeferredCall, DeferringJudge
 from app.second_look import look_again
 
 PAGE = 40
@@ -107,7 +102,7 @@ class Planner:
         self,
         *,
         store: BatchStore,
-        course: ProviderStore,
+        course: ProviderBatchStore,
         provider: BatchProvider,
         judge: DeferringJudge,
         cache: CallCache,

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from math import fsum
 
 from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.attempt import PAUSING
 from app.batches.provider_part import PartCourse, PartRefused
 from app.batches.provider_plan import LeaseLost, PartLimits, Planner, Step
@@ -22,9 +23,10 @@ from app.cancellation import cancel_for_good
 from app.domain.batch import BatchOptions
 from app.domain.dialogue import Dialogue
 from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable, UpstreamError
+from app.domain.provider_batch import KeptReply, Leftover, Part
 from app.pipeline import Instruments
 from app.ports import CallCache, Translated, Translator
-from app.provider_ports import BatchProvider, DeferringJudge, KeptReply, Leftover, Part, ProviderStore
+from app.provider_ports import BatchProvider, DeferringJudge
 
 logger = logging.getLogger("saiten.batches")
 
@@ -36,7 +38,7 @@ FOUND_FOR = timedelta(days=3)
 class LeftoverRemoval:
     """Removes leftovers. One that cannot be removed is not tried again for `rest_seconds`."""
 
-    def __init__(self, course: ProviderStore, provider: BatchProvider, *, rest_seconds: float) -> None:
+    def __init__(self, course: ProviderBatchStore, provider: BatchProvider, *, rest_seconds: float) -> None:
         self._course = course
         self._provider = provider
         self._rest_seconds = rest_seconds
@@ -88,7 +90,7 @@ class PlannedTranslator:
     """Fills the port `Translator`. It is not to be closed: the one that it asks is."""
 
     translator: Translator
-    course: ProviderStore
+    course: ProviderBatchStore
     batch_id: str
 
     @property
@@ -120,7 +122,7 @@ RENEWALS = 3
 class BatchReplies:
     """The replies of one batch: fills `KeptReplies`."""
 
-    course: ProviderStore
+    course: ProviderBatchStore
     batch_id: str
 
     async def find(self, key: str) -> KeptReply | None:
@@ -139,7 +141,7 @@ class ProviderRun:
         *,
         store: BatchStore,
         queue: JobQueue,
-        course: ProviderStore,
+        course: ProviderBatchStore,
         provider: BatchProvider,
         judge: DeferringJudge,
         cache: CallCache,

@@ -10,11 +10,10 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.governance.spending import SQLSpending
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.governance import Spending, SpendingStore
+from app.adapters.sql.keys import APIKeyStore
 from app.domain.evaluation import RelevanceOptions
 from app.domain.work import COLLECT, FINISH, Job
-from app.governance_ports import Spending
 from tests.support.batches import LEASE, C, HandClock, claim, finish, finish_all, make_batch, run_chunk
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -38,14 +37,14 @@ class Bench:
 @pytest.fixture
 async def bench(engine: AsyncEngine) -> Bench:
     clock, default = HandClock(), C * CENT
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     key, _ = await keyring.create("ci", "team", "write")
 
     async def change_limit(usd: float) -> None:
         await keyring.limit(key.id, requests_per_minute=None, usd_per_day=usd)
 
     store = BatchStore(engine, window=4, usd_per_day=default, clock=clock)
-    return Bench(store, SQLSpending(engine), change_limit, clock, key.id)
+    return Bench(store, SpendingStore(engine), change_limit, clock, key.id)
 
 
 async def pause_of(bench: Bench, batch_id: str = "ba_1") -> tuple[str, str | None]:

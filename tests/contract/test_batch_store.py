@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.evaluations import EvaluationStore
 from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, KeyedAnswer
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
@@ -44,14 +44,14 @@ class Bench:
     """The store under test, where its keyed answers go, and its clock."""
 
     store: BatchStore
-    keys: SQLStore
+    keys: EvaluationStore
     clock: HandClock
 
 
 @pytest.fixture
 async def bench(engine: AsyncEngine) -> Bench:
     clock = HandClock()
-    return Bench(BatchStore(engine, window=4, clock=clock), SQLStore(engine), clock)
+    return Bench(BatchStore(engine, window=4, clock=clock), EvaluationStore(engine), clock)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.adapters.sql.evaluations import StoredAnswer
 from app.domain.evaluation import Record
-from app.ports import StoredAnswer
 
 
 class FakeStore:

@@ -6,7 +6,8 @@ from typing import Any
 
 from app.adapters.rubric_files import RubricFiles, default_folder
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.schema import migrate
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import (

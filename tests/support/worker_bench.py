@@ -18,7 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.adapters.sql.batches.rows import read_failure
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import close_engine, migrate, open_engine
+from app.adapters.sql.engine import close_engine, open_engine
+from app.adapters.sql.schema import migrate
 from app.batches.attempt import RefusalCounter, RetryPolicy
 from app.batches.chunk import ChunkRun, WorkerContext
 from app.batches.commits import CommitBuffer, LeasedChunk
@@ -31,13 +32,12 @@ from app.pipeline import Instruments
 from app.ports import Judgement, JudgingTask
 from app.relevance import Relevance
 from tests.support.batches import LEASE, START, claim, make_batch
-from tests.support.databases import lay_schema
+from tests.support.databases import lay_schema, unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.small_rubrics import joint_rubric
 
@@ -238,7 +238,7 @@ class Bench:
             rubrics=FakeRubrics([RUBRIC]),
             judge=self.judge,
             translator=None,
-            relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(self.cache, self.telemetry)),
+            relevance=Relevance(FakeEncoder(), unused_store(), CachedCalls(self.cache, self.telemetry)),
             telemetry=self.telemetry,
             speech=FakeSpeech(),
             now=self.time,

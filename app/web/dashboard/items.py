@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
+from app.adapters.sql.browsing import Browsed, BrowsedPage, ResultBrowser
 from app.bootstrap import Service
-from app.browse_ports import Browsed, BrowsedPage, ResultBrowser
 from app.domain.batch import Batch
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Level, Rubric

@@ -14,8 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.erasure import Erasure
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import migrate, open_engine, read
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.engine import open_engine, read
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.schema import migrate
 from app.adapters.sql.tables import evaluations, metadata
 from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import UNBOUNDED
@@ -32,12 +33,12 @@ async def test_a_result_is_found_as_a_whole_record(engine: AsyncEngine) -> None:
     work = await claim(store, 0)
     result = finish(work, 1)
     await store.commit("w1", [result, fail(work, 2)], [])
-    found = await SQLStore(engine).find("team", "ev_ba_1_1")
+    found = await EvaluationStore(engine).find("team", "ev_ba_1_1")
     assert found is not None
     assert result.record is not None
     assert (found.evaluation, found.trace) == (result.record.evaluation, result.record.trace)
     assert found.request == request_of(work.options, work.todo[1][1])
-    assert await SQLStore(engine).find("rivals", "ev_ba_1_1") is None
+    assert await EvaluationStore(engine).find("rivals", "ev_ba_1_1") is None
 
 
 async def test_a_failure_is_no_record(engine: AsyncEngine) -> None:
@@ -47,15 +48,15 @@ async def test_a_failure_is_no_record(engine: AsyncEngine) -> None:
     async with read(engine) as connection:
         failed = (await connection.execute(select(evaluations.c.id, evaluations.c.status))).one()
     assert failed.status == "failed"
-    assert await SQLStore(engine).find("team", failed.id) is None
+    assert await EvaluationStore(engine).find("team", failed.id) is None
 
 
 async def test_what_a_raised_limit_let_in_is_read_back_after_it_is_lowered(engine: AsyncEngine) -> None:
     long = {**BODY, "response": "あ" * 9000}
     request = type(make_record().request).model_validate(long, context={"limits": UNBOUNDED})
     record = make_record().model_copy(update={"request": request})
-    await SQLStore(engine).save("team", record)
-    assert await SQLStore(engine).find("team", "ev_1") == record
+    await EvaluationStore(engine).save("team", record)
+    assert await EvaluationStore(engine).find("team", "ev_1") == record
 
 
 async def test_candidates_and_options_beyond_the_limits_are_read_back(engine: AsyncEngine) -> None:
@@ -72,7 +73,7 @@ async def test_candidates_and_options_beyond_the_limits_are_read_back(engine: As
     assert (work.options, work.todo[0][1]) == (options, candidate)
     record = make_record("ev_1").model_copy(update={"request": request_of(options, candidate)})
     await store.commit("w1", [Finished(work.job, work.todo[0][0], record)], [work.job])
-    found = await SQLStore(engine).find("team", "ev_1")
+    found = await EvaluationStore(engine).find("team", "ev_1")
     assert found is not None
     assert found.request == record.request
 

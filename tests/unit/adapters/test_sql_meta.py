@@ -14,8 +14,9 @@ from sqlalchemy import delete, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import migrate, open_engine, read, write
-from app.adapters.sql.meta.store import SQLMetaStore
+from app.adapters.sql.engine import open_engine, read, write
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.schema import migrate
 from app.adapters.sql.tables import batches, human_ratings
 from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import NotFound, StoreUnavailable
@@ -32,9 +33,9 @@ def make_rating(**changes: Any) -> HumanRating:
     return HumanRating.model_validate(given, context={"limits": UNBOUNDED})
 
 
-async def rate(engine: AsyncEngine) -> SQLMetaStore:
+async def rate(engine: AsyncEngine) -> RatingStore:
     """A batch with ratings that hold the marker, between others that stay."""
-    batches, meta = BatchStore(engine), SQLMetaStore(engine)
+    batches, meta = BatchStore(engine), RatingStore(engine)
     await make_batch(batches, count=5)
     await run_chunk(batches, 0)
     await meta.keep("team", [make_rating(item=f"before {number}") for number in range(50)], START)
@@ -140,7 +141,7 @@ async def test_a_removal_waits_for_an_erasure_and_leaves_it_the_ratings(postgres
 
 
 async def test_what_a_raised_limit_let_in_is_kept_replaced_and_read_back(engine: AsyncEngine) -> None:
-    meta, long = SQLMetaStore(engine), "".join(chr(0x4E00 + number) for number in range(20_000))
+    meta, long = RatingStore(engine), "".join(chr(0x4E00 + number) for number in range(20_000))
     rating = make_rating(item=long, system=long, rater=long)
     for _ in range(2):
         await meta.keep("team", [rating], START)
@@ -172,7 +173,7 @@ async def test_reading_goes_by_an_index(sqlite_url: str, batch_id: str) -> None:
 
 
 async def test_a_missing_table_leaves_as_an_error_of_the_store(engine: AsyncEngine) -> None:
-    meta = SQLMetaStore(engine)
+    meta = RatingStore(engine)
     async with write(engine) as connection:
         for name in ("human_ratings", "validations", "anchor_ratings"):
             await connection.execute(text(f"DROP TABLE {name}"))

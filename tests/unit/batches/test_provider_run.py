@@ -17,8 +17,9 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import migrate, open_engine, read
-from app.adapters.sql.provider_tables import provider_leftovers, provider_parts, provider_replies, provider_runs
+from app.adapters.sql.engine import open_engine, read
+from app.adapters.sql.schema import migrate
+from app.adapters.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from app.batches.provider_plan import PartLimits
 from app.call_cache import note_key
 from app.domain.batch import BatchOptions, Entry, ProviderBatchOptions, request_of

@@ -10,10 +10,12 @@ from itertools import count
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.schema import migrate
 from app.batches.erasure import settle_erasures
 from app.batches.intake import Spool
 from app.batches.queue import JobQueue, QueueLimits, QueueUnavailable
@@ -34,12 +36,12 @@ from app.domain.work import Job
 from app.pipeline import Instruments
 from app.ports import Estimate, JudgingTask
 from app.relevance import Relevance
+from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
 from tests.support.small_rubrics import joint_rubric
@@ -104,7 +106,7 @@ class Desk:
     """A desk before a real store, with what it stands on."""
 
     def __init__(
-        self, store: BatchStore, answers: SQLStore, judge: FakeJudge, limits: QueueLimits | None = None
+        self, store: BatchStore, answers: EvaluationStore, judge: FakeJudge, limits: QueueLimits | None = None
     ) -> None:
         names = (f"ba_{number}" for number in count(1))
         self.store, self.answers, self.queue = store, answers, FakeQueue()
@@ -113,7 +115,7 @@ class Desk:
             rubrics=FakeRubrics([RUBRIC, SHOWING]),
             judge=judge,
             translator=FakeTranslator(),
-            relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(DictCache(), telemetry)),
+            relevance=Relevance(FakeEncoder(), unused_store(), CachedCalls(DictCache(), telemetry)),
             telemetry=telemetry,
             speech=FakeSpeech(),
             now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
@@ -154,7 +156,7 @@ def judge() -> FakeJudge:
 async def site(sqlite_url: str, judge: FakeJudge) -> AsyncIterator[Desk]:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    yield Desk(BatchStore(engine, window=2), SQLStore(engine), judge)
+    yield Desk(BatchStore(engine, window=2), EvaluationStore(engine), judge)
     await engine.dispose()
 
 
@@ -180,7 +182,7 @@ async def test_a_queue_that_is_away_is_no_reason_to_refuse(site: Desk, caplog: p
 async def test_what_is_resumed_needs_room_whoever_paused_it(sqlite_url: str, judge: FakeJudge, reason: str) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    site = Desk(BatchStore(engine, window=2), SQLStore(engine), judge, QueueLimits(project=60))
+    site = Desk(BatchStore(engine, window=2), EvaluationStore(engine), judge, QueueLimits(project=60))
     first = await site.accept()
     await site.store.pause(first.id, reason, "…")
     second = await site.accept()
@@ -222,7 +224,7 @@ async def test_what_cannot_be_scored_is_refused_and_nothing_stays(
 ) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    site = Desk(BatchStore(engine, window=2), SQLStore(engine), kind())
+    site = Desk(BatchStore(engine, window=2), EvaluationStore(engine), kind())
     with pytest.raises(error) as caught:
         await site.accept(**options)
     assert getattr(caught.value, "pointer", None) == pointer

@@ -15,8 +15,8 @@ from sqlalchemy import Row, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.batches.rows import ACTIVE, RECEIVING, read_options
-from app.adapters.sql.governance.spending import charge_keys
-from app.adapters.sql.store import insert_or_add
+from app.adapters.sql.engine import insert_or_add
+from app.adapters.sql.governance import charge_keys
 from app.adapters.sql.tables import batch_chunks, batch_signatures, batches
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import Usage

@@ -38,7 +38,7 @@ from app.adapters.sql.batches.rows import (
     whole_seconds,
     write_measures,
 )
-from app.adapters.sql.governance.spending import charge_keys
+from app.adapters.sql.governance import charge_keys
 from app.adapters.sql.tables import batch_chunks, evaluations
 from app.domain.batch import EXPIRED
 from app.domain.evaluation import Evaluation

@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.account import read_account, spend_lost
 from app.adapters.sql.batches.rows import ROWS, utc_now
-from app.adapters.sql.engine import change, read, scrub
-from app.adapters.sql.store import insert_or_ignore
+from app.adapters.sql.engine import change, insert_or_ignore, read, scrub
 from app.adapters.sql.tables import batch_chunks, batches, can_hold, erased_calls, evaluations
 
 chunk = batch_chunks.c

@@ -23,7 +23,7 @@ from app.adapters.sql.batches.account import (
     store_accounts,
 )
 from app.adapters.sql.batches.rows import ACTIVE, read_options, read_placed, whole_seconds
-from app.adapters.sql.governance.spending import find_overspent
+from app.adapters.sql.governance import find_overspent
 from app.adapters.sql.tables import batch_chunks, batch_items, batches, evaluations
 from app.domain.work import COLLECT, FINISH, Job, Work, price_candidate
 

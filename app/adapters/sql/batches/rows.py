@@ -12,8 +12,8 @@ from sqlalchemy import Row, bindparam, insert, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.adapters.sql.tables import result_figures
-from app.browse_ports import MOST_MEASURES
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
+from app.domain.browsing import MOST_MEASURES
 from app.domain.dialogue import UNBOUNDED, digest_context
 from app.domain.evaluation import CallTrace, Evaluation, Record
 from app.domain.model import Value, listed

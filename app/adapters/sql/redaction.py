@@ -1,4 +1,4 @@
-"""Hashing or dropping texts that a project keeps no longer, some records a transaction."""
+"""Hashes or drops texts that a project no longer keeps, some records per transaction."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, Exists, bindparam, delete, exists, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.erasure import owe_calls
 from app.adapters.sql.batches.rows import ROWS, STORED, read_candidate, read_failure, read_record, utc_now
 from app.adapters.sql.batches.views import ENDED
-from app.adapters.sql.engine import change
-from app.adapters.sql.governance.batch_rows import held_now
-from app.adapters.sql.governance_tables import project_policies
-from app.adapters.sql.provider_tables import provider_calls, provider_replies
-from app.adapters.sql.store import insert_or_ignore
+from app.adapters.sql.engine import change, insert_or_ignore
 from app.adapters.sql.tables import (
+    batch_chunks,
     batch_items,
     batch_texts,
     batches,
@@ -30,6 +27,9 @@ from app.adapters.sql.tables import (
     evaluations,
     human_ratings,
     idempotency_keys,
+    project_policies,
+    provider_calls,
+    provider_replies,
 )
 from app.domain.evaluation import Record
 from app.domain.policy import DEFAULT_POLICY, ProjectPolicy, TextKeeping
@@ -48,6 +48,13 @@ from app.domain.redaction import (
     rekey_context,
 )
 from app.scores import pack, unpack
+
+
+def held_now(now: datetime) -> Exists:
+    """Whether a worker holds a chunk of the batch of the outer query."""
+    chunk = batch_chunks.c
+    return exists().where(chunk.batch_id == batches.c.id, chunk.state == "leased", chunk.lease_until >= now)
+
 
 logger = logging.getLogger("saiten.governance")
 

@@ -12,28 +12,27 @@ import pytest
 from sqlalchemy import delete, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql import texts
 from app.adapters.sql.batches.erasure import Erasure
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.browsing import SQLResultBrowser
+from app.adapters.sql.browsing import ResultBrowser
 from app.adapters.sql.engine import change, file_of, read, write
-from app.adapters.sql.governance import erasing
-from app.adapters.sql.governance.policies import SQLPolicyStore
-from app.adapters.sql.governance.texts import SQLTextStore
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.rounds import SQLRoundStore
-from app.adapters.sql.store import SQLStore, answer_under
+from app.adapters.sql.evaluations import EvaluationStore, answer_under
+from app.adapters.sql.governance import PolicyStore
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.rounds import RoundStore
 from app.adapters.sql.tables import evaluations, metadata
-from app.browse_ports import ResultQuery
+from app.adapters.sql.texts import TextStore, erase_singles
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
+from app.domain.browsing import ResultQuery
 from app.domain.dialogue import Utterance, digest_context
 from app.domain.errors import StoreUnavailable
 from app.domain.evaluation import Record, Translation, Unrated
 from app.domain.human_rating import HumanRating, RatingFilter
 from app.domain.policy import ProjectPolicy, TextKeeping
 from app.domain.rating_round import RatingRound, RoundOptions
-from app.domain.redaction import DROPPED, ERASED, HASHED
+from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
 from app.domain.work import Finished, Work
-from app.governance_ports import Erased
 from app.tally import tally_scores
 from tests.support.batches import LEASE, START, HandClock, claim
 from tests.support.records import make_record, make_request
@@ -52,11 +51,11 @@ class Bench:
     clock: HandClock
 
     def __post_init__(self) -> None:
-        self.texts = SQLTextStore(self.engine, clock=self.clock)
-        self.records = SQLStore(self.engine)
+        self.texts = TextStore(self.engine, clock=self.clock)
+        self.records = EvaluationStore(self.engine)
         self.batches = BatchStore(self.engine, clock=self.clock)
-        self.ratings = SQLMetaStore(self.engine)
-        self.browser = SQLResultBrowser(self.engine)
+        self.ratings = RatingStore(self.engine)
+        self.browser = ResultBrowser(self.engine)
 
     async def redact(self, texts: TextKeeping, limit: int = 500) -> int:
         """Everything older than now."""
@@ -250,7 +249,7 @@ async def test_what_is_young_or_unfinished_or_anothers_stays(bench: Bench) -> No
     bench.clock.move(20 * DAY)
     assert await bench.texts.redact("team", "drop", START - timedelta(days=1), 500) == 0
     # A sweep that began under a policy ends with it.
-    policies = SQLPolicyStore(bench.engine)
+    policies = PolicyStore(bench.engine)
     began = ProjectPolicy(texts="hash", after_days=0)
     await policies.save_policy("team", began, bench.clock())
     for now in (ProjectPolicy(texts="drop", after_days=0), ProjectPolicy(texts="hash", after_days=1)):
@@ -270,7 +269,7 @@ async def test_what_is_young_or_unfinished_or_anothers_stays(bench: Bench) -> No
 
 
 async def test_a_policy_that_goes_further_looks_at_everything_again(bench: Bench) -> None:
-    policies = SQLPolicyStore(bench.engine)
+    policies = PolicyStore(bench.engine)
     await policies.save_policy("team", ProjectPolicy(texts="hash"), START)
     await bench.records.save("team", full_record("ev_1"))
     bench.clock.move(DAY * 400)
@@ -445,7 +444,7 @@ async def test_a_batch_with_nothing_left_to_do_ends(bench: Bench) -> None:
 
 async def test_no_rater_is_given_an_erased_response(bench: Bench) -> None:
     await finish_batch(bench)
-    rounds = SQLRoundStore(bench.engine)
+    rounds = RoundStore(bench.engine)
     options = RoundOptions(name="人", raters_per_item=1)
     opened = RatingRound(id="rr_1", batch="ba_1", options=options, drawn=2, created_at=START, closed_at=None)
     await rounds.open_round("team", opened, [0, 1])
@@ -521,7 +520,7 @@ async def test_an_erasure_cut_off_at_the_answers_is_made_good_by_the_next(
     async with write(bench.engine) as connection:
         await connection.execute(delete(evaluations).where(evaluations.c.id == "ev_2"))
     with monkeypatch.context() as patched:
-        patched.setattr(erasing, step, cut_off)
+        patched.setattr(texts, step, cut_off)
         with pytest.raises(StoreUnavailable):
             await bench.texts.erase_marked("team", USER)
     await bench.texts.erase_marked("team", USER)
@@ -536,7 +535,7 @@ async def test_an_erasure_cut_off_at_the_answers_is_made_good_by_the_next(
 async def test_an_evaluation_is_never_gone_without_its_answer(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await bench.records.save("team", full_record("ev_1", own=USER))
     await answer_with(bench, "ev_1")
-    monkeypatch.setattr(erasing, "forget_answers_of", cut_off)
+    monkeypatch.setattr(texts, "forget_answers_of", cut_off)
     with pytest.raises(StoreUnavailable):
         await bench.texts.erase_marked("team", USER)
     assert await bench.records.find("team", "ev_1") is not None
@@ -641,7 +640,7 @@ async def test_an_answer_waits_for_an_erasure_under_way_and_is_not_kept(bench: B
     await bench.records.claim_key("team", "k", "digest")
     body = await answer_of(bench, "ev_1")
     async with change(bench.engine) as connection:
-        await erasing.erase_singles(connection, "team", ["ev_1"], USER)
+        await erase_singles(connection, "team", ["ev_1"], USER)
         late = asyncio.create_task(bench.records.answer_key("team", "k", 200, body))
         await wait_for_lock(bench, late)
     await late
@@ -656,7 +655,7 @@ async def test_an_erasure_waits_for_an_answer_under_way_and_removes_it(bench: Be
 
     async def erase() -> int:
         async with change(bench.engine) as connection:
-            return await erasing.erase_singles(connection, "team", ["ev_1"], USER)
+            return await erase_singles(connection, "team", ["ev_1"], USER)
 
     async with change(bench.engine) as connection:
         await answer_under(connection, "team", "k", 200, body)

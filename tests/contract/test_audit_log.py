@@ -1,30 +1,21 @@
-"""One suite for every audit log: the fake that other tests use, and SQL on each database."""
+"""The audit log, on each database."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.governance.audit import SQLAuditLog
+from app.adapters.sql.governance import AuditLog
 from app.domain.audit import AuditEvent
-from app.governance_ports import AuditLog
 from tests.support.batches import START
-from tests.support.fake_audit_log import FakeAuditLog
 
 
 @pytest.fixture
-async def log(backend: str | None) -> AsyncIterator[AuditLog]:
-    if backend is None:
-        yield FakeAuditLog()
-        return
-    engine = open_engine(backend)
-    await migrate(engine)
-    yield SQLAuditLog(engine)
-    await engine.dispose()
+def log(engine: AsyncEngine) -> AuditLog:
+    return AuditLog(engine)
 
 
 def make_event(target: str = "key_1", **changes: Any) -> AuditEvent:

@@ -1,44 +1,106 @@
-"""`ProviderStore` in SQL: the course of batches in the provider's own batch mode."""
+"""The course of batches in the provider's own batch mode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import RowMapping, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.rows import ROWS, utc_now
-from app.adapters.sql.engine import change, read, write
-from app.adapters.sql.provider_rows import insert_leftovers, list_remains, read_part, replace_part
-from app.adapters.sql.provider_tables import (
+from app.adapters.sql.engine import change, cut, insert_or_ignore, read, write
+from app.adapters.sql.tables import (
+    batches,
     provider_calls,
     provider_leftovers,
     provider_parts,
     provider_replies,
     provider_runs,
 )
-from app.adapters.sql.store import insert_or_ignore
-from app.adapters.sql.tables import batches
-from app.provider_ports import KeptReply, Leftover, Part
+from app.domain.provider_batch import KeptReply, Leftover, LeftoverKind, Part
+
+JSON_COLUMNS = ("conceded", "parameters")
+
+
+def write_part(part: Part) -> dict[str, Any]:
+    """The part as a row."""
+    row = asdict(part)
+    row["batch_id"] = row.pop("batch")
+    for name in JSON_COLUMNS:
+        row[name] = json.dumps(row[name], ensure_ascii=False)
+    return row
+
+
+def read_part(row: RowMapping) -> Part:
+    """A row as a part."""
+    fields: dict[str, Any] = dict(row)
+    fields["batch"] = fields.pop("batch_id")
+    for name in JSON_COLUMNS:
+        fields[name] = json.loads(fields[name])
+    fields["conceded"] = tuple(fields["conceded"])
+    return Part(**fields)
+
+
+async def replace_part(connection: AsyncConnection, part: Part) -> None:
+    """Puts the part in the place of what was known of it."""
+    table = provider_parts
+    await connection.execute(delete(table).where(table.c.batch_id == part.batch, table.c.number == part.number))
+    await connection.execute(insert(table).values(write_part(part)))
+
+
+async def insert_leftovers(
+    connection: AsyncConnection, leftovers: Sequence[Leftover], now: datetime, *, tried: bool = False
+) -> None:
+    """Keeps leftovers, each once; `tried` ones rest first."""
+    for one in leftovers:
+        row = {"kind": one.kind, "target": one.target, "since": now, "tried_at": now if tried else None}
+        await connection.execute(insert_or_ignore(connection, provider_leftovers, row))
+
+
+def list_remains(part: Part) -> list[Leftover]:
+    """What may stand at the provider on account of a part."""
+    if part.state == "done":
+        return []
+    if part.state == "uploading":
+        return [Leftover("name", part.file_name)]
+    if part.provider_batch_id is not None and part.state == "submitted":
+        # Its files are found through it: some may be made yet.
+        return [Leftover("batch", part.provider_batch_id)]
+    found: list[tuple[LeftoverKind, str | None]] = [
+        ("file", part.file_id),
+        ("file", part.output_file_id),
+        ("file", part.error_file_id),
+    ]
+    if part.state == "uploaded":
+        # A batch may have been made of it a moment ago, which is found by its tags alone.
+        found.append(("tags", part.file_id and json.dumps(part.tags)))
+    return [Leftover(kind, target) for kind, target in found if target is not None]
+
 
 FINISHED = ("completed", "cancelled")
 
-Row = TypeVar("Row")
 
 KEYS = 500
 """Of one look-up: below what any database takes as parameters."""
 
 
-class SQLProviderStore:
-    """Keeps the course on any engine that `app.adapters.sql.engine` opens."""
+class ProviderBatchStore:
+    """Parts, replies and leftovers of such batches, and which process works on them. Raises the `Store…` errors.
+
+    `owner` is one step of one process. What it writes is refused, with False, once its lease is another's or the batch
+    is gone.
+    """
 
     def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._engine = engine
         self._clock = clock
 
     async def lease(self, batch_id: str, owner: str, lease_seconds: float) -> datetime | None:
+        """When the batch's course began; None where another's lease runs, its time has not come, or it is gone."""
         now, run = self._clock(), provider_runs
         free = (run.c.lease_until.is_(None) | (run.c.lease_until < now)) & (run.c.next_step_at <= now)
         async with change(self._engine) as connection:
@@ -60,11 +122,13 @@ class SQLProviderStore:
             return await self._touch(connection, batch_id, owner, lease_until=until)
 
     async def release(self, batch_id: str, owner: str, wait_seconds: float) -> None:
+        """Ends the lease; the next is not given before that time is over."""
         next_step_at = self._clock() + timedelta(seconds=wait_seconds)
         async with write(self._engine) as connection:
             await self._touch(connection, batch_id, owner, owner=None, lease_until=None, next_step_at=next_step_at)
 
     async def parts(self, batch_id: str) -> list[Part]:
+        """In order."""
         query = select(provider_parts).where(provider_parts.c.batch_id == batch_id).order_by(provider_parts.c.number)
         async with read(self._engine) as connection:
             return [read_part(row) for row in (await connection.execute(query)).mappings()]
@@ -72,6 +136,8 @@ class SQLProviderStore:
     async def plan(
         self, owner: str, part: Part, keys: Sequence[str], kept: Mapping[str, bytes], calls: Mapping[str, int]
     ) -> bool:
+        """Keeps a part as it has grown, with the keys that it asks for the first time, with replies that were in the
+        call cache, and with the cache's keys of `calls` made for that and what they were billed: all or nothing."""
         rows: list[dict[str, Any]] = [
             *({"batch_id": part.batch, "key": key, "part": part.number, "reply": None} for key in keys),
             *({"batch_id": part.batch, "key": key, "part": None, "reply": reply} for key, reply in kept.items()),
@@ -88,6 +154,7 @@ class SQLProviderStore:
         return True
 
     async def planned(self, batch_id: str, keys: Sequence[str]) -> dict[str, int | None]:
+        """Those of the keys that are asked or kept, with the part that asks and has no answer yet, else None."""
         table, found = provider_replies, dict[str, int | None]()
         async with read(self._engine) as connection:
             for some in cut(keys, KEYS):
@@ -98,6 +165,7 @@ class SQLProviderStore:
         return found
 
     async def save(self, owner: str, part: Part, leftovers: Sequence[Leftover] = ()) -> bool:
+        """Keeps a part's state, and what is to be removed from the provider on that account: all or nothing."""
         async with write(self._engine) as connection:
             if not await self._touch(connection, part.batch, owner):
                 return False
@@ -106,6 +174,7 @@ class SQLProviderStore:
         return True
 
     async def keep(self, batch_id: str, replies: Mapping[str, bytes]) -> None:
+        """Keeps answers to what was asked; the first to each key stays, and what was not asked is left out."""
         if not replies:
             return
         table = provider_replies
@@ -124,11 +193,13 @@ class SQLProviderStore:
         return None if row is None else KeptReply(row.reply, bought=row.part is not None)
 
     async def calls(self, batch_id: str) -> list[str]:
+        """The call cache's keys of the calls made while the batch was planned. They stay as long as the batch."""
         query = select(provider_calls.c.key).where(provider_calls.c.batch_id == batch_id)
         async with read(self._engine) as connection:
             return list((await connection.execute(query)).scalars())
 
     async def take_characters(self, batch_id: str, keys: Collection[str]) -> int:
+        """How many characters were billed for these calls while the batch was planned; 0 the next time."""
         table = provider_calls
         this = (table.c.batch_id == batch_id) & table.c.key.in_(keys) & (table.c.characters > 0)
         async with change(self._engine) as connection:
@@ -139,6 +210,7 @@ class SQLProviderStore:
         return total
 
     async def forget(self, batch_id: str) -> None:
+        """Removes parts and replies; what may stand at the provider becomes leftovers."""
         of_run, of_batch = provider_runs.c.batch_id == batch_id, provider_replies.c.batch_id == batch_id
         parts = select(provider_parts).where(provider_parts.c.batch_id == batch_id)
         async with change(self._engine) as connection:
@@ -150,10 +222,12 @@ class SQLProviderStore:
             await connection.execute(delete(provider_replies).where(of_batch))
 
     async def leave(self, leftovers: Sequence[Leftover]) -> None:
+        """Keeps what may be too much at the provider. They rest at first: another step may be about to claim them."""
         async with write(self._engine) as connection:
             await insert_leftovers(connection, leftovers, self._clock(), tried=True)
 
     async def leftovers(self, limit: int, rest_seconds: float) -> list[Leftover]:
+        """Those that were not tried for so long, and that no part claims as its own."""
         table, parts = provider_leftovers, provider_parts
         rested = table.c.tried_at < self._clock() - timedelta(seconds=rest_seconds)
         claimed = select(parts.c.number).where(parts.c.provider_batch_id == table.c.target).exists()
@@ -167,6 +241,7 @@ class SQLProviderStore:
             return [Leftover(row.kind, row.target) for row in await connection.execute(query)]
 
     async def settle(self, leftover: Leftover, *, removed: bool) -> None:
+        """It is removed, or was tried and is to be tried again."""
         table = provider_leftovers
         this = (table.c.kind == leftover.kind) & (table.c.target == leftover.target)
         statement = delete(table).where(this) if removed else update(table).where(this).values(tried_at=self._clock())
@@ -174,6 +249,7 @@ class SQLProviderStore:
             await connection.execute(statement)
 
     async def over(self, limit: int) -> list[str]:
+        """Batches that are completed or cancelled and not forgotten yet: their records hold what the replies said."""
         query = (
             select(provider_runs.c.batch_id)
             .join(batches, batches.c.id == provider_runs.c.batch_id)
@@ -207,9 +283,3 @@ async def note_calls(connection: AsyncConnection, batch_id: str, calls: Mapping[
         if characters:
             this = (table.c.batch_id == batch_id) & (table.c.key == key)
             await connection.execute(update(table).where(this).values(characters=table.c.characters + characters))
-
-
-def cut(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """The rows in order, at most `size` at a time."""
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]

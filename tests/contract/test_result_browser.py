@@ -1,26 +1,24 @@
-"""One suite for every `ResultBrowser`: the fake that other tests use, and SQL on each database."""
+"""Pages of a batch's results, sorted and filtered, on each database."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.browsing import SQLResultBrowser
-from app.adapters.sql.engine import migrate, open_engine
-from app.browse_ports import ANY_ASPECT, MOST_MEASURES, BrowsedPage, ResultBrowser, ResultQuery
+from app.adapters.sql.browsing import BrowsedPage, ResultBrowser
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
+from app.domain.browsing import ANY_ASPECT, MOST_MEASURES, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Warned
 from app.domain.work import Finished, Job
 from tests.support.batches import LEASE, START, C
-from tests.support.fake_batch_store import FakeBatchStore
-from tests.support.fake_result_browser import FakeResultBrowser
 from tests.support.records import make_record
 from tests.support.scored_batches import rate
 
@@ -35,17 +33,10 @@ class Bench:
 
 
 @pytest.fixture(params=["sorted", "looked up"])
-async def bench(backend: str | None, request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+def bench(engine: AsyncEngine, request: pytest.FixtureRequest) -> Bench:
     """`looked up`: as pages of large batches are found."""
-    if backend is None:
-        store = FakeBatchStore()
-        yield Bench(store, FakeResultBrowser(store))
-        return
-    engine = open_engine(backend)
-    await migrate(engine)
-    browser = SQLResultBrowser(engine) if request.param == "sorted" else SQLResultBrowser(engine, most_sorted=0)
-    yield Bench(BatchStore(engine), browser)
-    await engine.dispose()
+    browser = ResultBrowser(engine) if request.param == "sorted" else ResultBrowser(engine, most_sorted=0)
+    return Bench(BatchStore(engine), browser)
 
 
 def result(

@@ -6,12 +6,12 @@ import pytest
 from sqlalchemy import select
 
 from app.adapters.sql.engine import read
-from app.adapters.sql.keys import MOST_SESSIONS, SQLKeyring
+from app.adapters.sql.keys import MOST_SESSIONS, APIKeyStore
 from app.adapters.sql.tables import api_keys, sessions
 
 
 async def test_a_key_finds_its_project_and_scope(engine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     assert not await keyring.any()
     made, key = await keyring.create("ci", "team", "write")
     assert await keyring.find(key) == made
@@ -20,7 +20,7 @@ async def test_a_key_finds_its_project_and_scope(engine) -> None:
 
 
 async def test_the_database_never_holds_the_key(engine) -> None:
-    _, key = await SQLKeyring(engine).create("ci", "team", "write")
+    _, key = await APIKeyStore(engine).create("ci", "team", "write")
     async with read(engine) as connection:
         [row] = (await connection.execute(select(api_keys))).all()
     assert key not in str(row)
@@ -28,7 +28,7 @@ async def test_the_database_never_holds_the_key(engine) -> None:
 
 
 async def test_a_revoked_key_is_no_key_but_the_service_stays_closed(engine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     made, key = await keyring.create("ci", "team", "write")
     assert await keyring.revoke(made.id)
     assert not await keyring.revoke(made.id)
@@ -38,14 +38,14 @@ async def test_a_revoked_key_is_no_key_but_the_service_stays_closed(engine) -> N
 
 @pytest.mark.parametrize("text", ["\0", "saiten_\0", "\ud800"])
 async def test_what_no_column_can_hold_is_no_key(engine, text: str) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     await keyring.create("ci", "team", "write")
     assert await keyring.find(text) is None
     assert not await keyring.revoke(text)
 
 
 async def test_a_key_keeps_its_limits_until_they_are_changed(engine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     made, key = await keyring.create("ci", "team", "write", requests_per_minute=60, usd_per_day=2.5)
     other, _ = await keyring.create("ops", "team", "write")
     assert (made.requests_per_minute, made.usd_per_day) == (60, 2.5)
@@ -58,11 +58,11 @@ async def test_a_key_keeps_its_limits_until_they_are_changed(engine) -> None:
 
 @pytest.mark.parametrize("key_id", ["key_none", "\0"])
 async def test_there_is_nothing_to_limit_of_a_key_that_is_none(engine, key_id: str) -> None:
-    assert not await SQLKeyring(engine).limit(key_id, requests_per_minute=1, usd_per_day=None)
+    assert not await APIKeyStore(engine).limit(key_id, requests_per_minute=1, usd_per_day=None)
 
 
 async def test_a_revoked_key_has_no_limits_to_change(engine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     made, _ = await keyring.create("ci", "team", "write", usd_per_day=2.5)
     await keyring.revoke(made.id)
     assert not await keyring.limit(made.id, requests_per_minute=1, usd_per_day=1.0)
@@ -73,7 +73,7 @@ async def test_a_revoked_key_has_no_limits_to_change(engine) -> None:
 
 
 async def test_a_session_stands_for_its_key_on_every_replica_until_it_is_closed(engine) -> None:
-    keyring, other = SQLKeyring(engine), SQLKeyring(engine)
+    keyring, other = APIKeyStore(engine), APIKeyStore(engine)
     made, key = await keyring.create("ci", "team", "write")
     first, second = [await keyring.open_session(key, seconds=60) for _ in range(2)]
     assert first is not None
@@ -93,7 +93,7 @@ async def test_a_session_stands_for_its_key_on_every_replica_until_it_is_closed(
 
 
 async def test_a_session_ends_with_its_key_and_with_its_time(engine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     made, key = await keyring.create("ci", "team", "write")
     _, another = await keyring.create("ci-2", "team", "read")
     kept, gone, expired = [
@@ -111,7 +111,7 @@ async def test_a_session_ends_with_its_key_and_with_its_time(engine) -> None:
 
 
 async def test_a_key_has_so_many_sessions_and_then_the_oldest_end(engine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     _, key = await keyring.create("ci", "team", "read")
     tokens = [await keyring.open_session(key, seconds=60) for _ in range(MOST_SESSIONS + 1)]
     assert await keyring.find_session(str(tokens[0])) is None

@@ -1,68 +1,51 @@
-"""One suite for every store of meta-evaluation: the fake that other tests use, and SQL on each database."""
+"""Human ratings, exclusions, validations of judges and ratings of anchors, on each database."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.rounds import SQLRoundStore
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.rounds import RoundStore
 from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.dialogue import UNBOUNDED, Utterance
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilter, RatingsKept, StoredRating
 from app.domain.judge_check import AnchorRatings
 from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.reliability import AspectValidation, JudgeKey, Validation
-from app.meta_ports import AnchorStore, RatingsKept, RatingStore, ValidationStore
-from app.ports import Store
 from tests.support.batches import START, claim, fail, finish, make_batch, make_candidates
-from tests.support.fake_batch_store import FakeBatchStore
-from tests.support.fake_meta_store import FakeMetaStore
-from tests.support.fake_store import FakeStore
 from tests.support.records import make_record
 
 ANY = RatingFilter()
 LATER = START + timedelta(hours=1)
 
 
-class MetaStore(RatingStore, ValidationStore, AnchorStore, Protocol):
-    pass
-
-
 @dataclass
 class Bench:
     """The store under test, and those that say what there is to rate."""
 
-    meta: MetaStore
+    meta: RatingStore
     batches: BatchStore
-    records: Store
-    rounds: SQLRoundStore | None = None
+    records: EvaluationStore
+    rounds: RoundStore
 
 
 @pytest.fixture
-async def bench(backend: str | None) -> AsyncIterator[Bench]:
-    if backend is None:
-        records = FakeStore()
-        batches = FakeBatchStore(records)
-        yield Bench(FakeMetaStore(batches, records), batches, records)
-        return
-    engine = open_engine(backend)
-    await migrate(engine)
-    yield Bench(SQLMetaStore(engine), BatchStore(engine), SQLStore(engine), SQLRoundStore(engine))
-    await engine.dispose()
+def bench(engine: AsyncEngine) -> Bench:
+    return Bench(RatingStore(engine), BatchStore(engine), EvaluationStore(engine), RoundStore(engine))
 
 
 @pytest.fixture
-def meta(bench: Bench) -> MetaStore:
+def meta(bench: Bench) -> RatingStore:
     return bench.meta
 
 
@@ -75,16 +58,16 @@ def of_evaluation(evaluation: str, **changes: Any) -> HumanRating:
     return make_rating(None, evaluation=evaluation, **changes)
 
 
-async def keep(meta: MetaStore, *ratings: HumanRating, project: str = "team") -> RatingsKept:
+async def keep(meta: RatingStore, *ratings: HumanRating, project: str = "team") -> RatingsKept:
     return await meta.keep(project, ratings, START)
 
 
-async def everything(meta: MetaStore, project: str = "team", **wanted: Any) -> list[StoredRating]:
+async def everything(meta: RatingStore, project: str = "team", **wanted: Any) -> list[StoredRating]:
     found = await meta.list(project, RatingFilter(**wanted), after=-1, limit=100_000)
     return [rating for _, rating in found]
 
 
-async def of_batch(meta: MetaStore, batch_id: str = "ba_1", project: str = "team") -> list[StoredRating]:
+async def of_batch(meta: RatingStore, batch_id: str = "ba_1", project: str = "team") -> list[StoredRating]:
     return [rating for _, rating in await meta.of_batch(project, batch_id, after=-1, limit=100_000)]
 
 
@@ -102,10 +85,6 @@ async def score(batches: BatchStore, batch_id: str = "ba_1") -> None:
 
 async def open_round(bench: Bench, round_id: str, rater: str, *positions: int) -> None:
     """A round in which the rater has rated these results of ba_1."""
-    if isinstance(bench.meta, FakeMetaStore):
-        bench.meta.rounds["team", round_id] = {(rater, f"ev_ba_1_{position}") for position in positions}
-        return
-    assert bench.rounds is not None
     opened = RatingRound(
         id=round_id, batch="ba_1", options=RoundOptions(name="round"), drawn=len(positions), created_at=START
     )
@@ -142,11 +121,11 @@ async def test_an_evaluation_tells_its_rubric_to_its_project_alone(bench: Bench)
     assert await bench.meta.rubrics_of("team", []) == {}
 
 
-async def test_nothing_kept_is_nothing_added(meta: MetaStore) -> None:
+async def test_nothing_kept_is_nothing_added(meta: RatingStore) -> None:
     assert await keep(meta) == RatingsKept(added=0, replaced=0)
 
 
-async def test_a_later_rating_takes_the_place_of_the_earlier_and_stands_last(meta: MetaStore) -> None:
+async def test_a_later_rating_takes_the_place_of_the_earlier_and_stands_last(meta: RatingStore) -> None:
     await keep(meta, make_rating("a", comment="old"), make_rating("b"))
     ((first, _), (second, _)) = await meta.list("team", ANY, after=-1, limit=9)
     kept = await meta.keep("team", [make_rating("a", value=1.0), make_rating("c")], LATER)
@@ -158,7 +137,7 @@ async def test_a_later_rating_takes_the_place_of_the_earlier_and_stands_last(met
     assert first < second < since[0][0]
 
 
-async def test_of_the_same_rating_twice_in_a_call_the_last_counts(meta: MetaStore) -> None:
+async def test_of_the_same_rating_twice_in_a_call_the_last_counts(meta: RatingStore) -> None:
     twice = [make_rating("a", value=1.0), make_rating("b"), make_rating("a", value=2.0)]
     assert await keep(meta, *twice) == RatingsKept(added=2, replaced=0)
     assert told(await everything(meta)) == [("b", "r1", 3.0), ("a", "r1", 2.0)]
@@ -199,7 +178,7 @@ async def test_ten_thousand_at_once_are_kept_and_replaced(bench: Bench) -> None:
     assert caught.value.pointer == "5000"
 
 
-async def test_who_keep_the_same_at_once_do_not_collide(meta: MetaStore) -> None:
+async def test_who_keep_the_same_at_once_do_not_collide(meta: RatingStore) -> None:
     ratings = [make_rating(f"item-{number}") for number in range(50)]
     calls = [ratings, ratings[::-1], ratings[25:] + ratings[:25]]
     kept = await asyncio.gather(*(keep(meta, *one) for one in calls), meta.remove("team", RatingFilter(rater="r1")))
@@ -262,7 +241,7 @@ async def test_candidates_are_rated_by_their_number(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0", "\ud800"])
-async def test_what_no_column_can_hold_is_refused_or_not_there(meta: MetaStore, text: str) -> None:
+async def test_what_no_column_can_hold_is_refused_or_not_there(meta: RatingStore, text: str) -> None:
     good = make_rating()
     await keep(meta, good)
     for name in ("item", "rater", "comment", "system"):
@@ -287,7 +266,7 @@ async def test_what_no_column_can_hold_is_refused_or_not_there(meta: MetaStore, 
 # Reading
 
 
-async def test_pages_are_complete(meta: MetaStore) -> None:
+async def test_pages_are_complete(meta: RatingStore) -> None:
     await keep(meta, *(make_rating(f"item-{number}", rater=f"r{number % 2}") for number in range(7)))
     seen, after = list[str | None](), -1
     while page := await meta.list("team", RatingFilter(rater="r0"), after=after, limit=2):
@@ -296,7 +275,7 @@ async def test_pages_are_complete(meta: MetaStore) -> None:
     assert seen == ["item-0", "item-2", "item-4", "item-6"]
 
 
-async def test_the_number_of_a_removed_rating_is_not_given_again(meta: MetaStore) -> None:
+async def test_the_number_of_a_removed_rating_is_not_given_again(meta: RatingStore) -> None:
     await keep(meta, make_rating("a"), make_rating("b"))
     after = (await meta.list("team", ANY, after=-1, limit=9))[-1][0]
     assert await meta.remove("team", RatingFilter(item="b")) == 1
@@ -331,7 +310,7 @@ async def test_ratings_are_filtered_and_removed_by_every_field(bench: Bench) -> 
     assert len(await everything(bench.meta, "rivals")) == 1
 
 
-async def test_a_mark_changes_with_every_rating_that_comes_or_goes(meta: MetaStore) -> None:
+async def test_a_mark_changes_with_every_rating_that_comes_or_goes(meta: RatingStore) -> None:
     marks = [await meta.mark("team")]
     assert (marks[0].count, marks[0].newest) == (0, -1)
     for step in (make_rating("a"), make_rating("b"), make_rating("a", value=1.0)):
@@ -345,7 +324,7 @@ async def test_a_mark_changes_with_every_rating_that_comes_or_goes(meta: MetaSto
     assert await meta.mark("team") == marks[-1]
 
 
-async def test_to_remove_all_is_to_be_said(meta: MetaStore) -> None:
+async def test_to_remove_all_is_to_be_said(meta: RatingStore) -> None:
     await keep(meta, make_rating())
     with pytest.raises(InvalidRequest):
         await meta.remove("team", ANY)
@@ -433,7 +412,7 @@ ANCHORS = AnchorRatings(
 )
 
 
-async def test_the_newest_validation_of_each_judge_is_kept(meta: MetaStore) -> None:
+async def test_the_newest_validation_of_each_judge_is_kept(meta: RatingStore) -> None:
     others = [replace(KEY, **{name: "x"}) for name in ("rubric", "digest", "path", "judge")]
     newer = VALIDATION.model_copy(update={"n": 41, "batch": None, "at": LATER})
     assert await meta.validations("team") == {}
@@ -445,7 +424,7 @@ async def test_the_newest_validation_of_each_judge_is_kept(meta: MetaStore) -> N
     assert await meta.validations("rivals") == {KEY: VALIDATION}
 
 
-async def test_anchor_ratings_are_found_by_project_and_key(meta: MetaStore) -> None:
+async def test_anchor_ratings_are_found_by_project_and_key(meta: RatingStore) -> None:
     key, newer = "鍵" * 1000, ANCHORS.model_copy(update={"signature": "saiten:1", "at": LATER})
     assert await meta.find_anchor_ratings("team", key) is None
     await meta.keep_anchor_ratings("team", key, ANCHORS)
@@ -456,7 +435,7 @@ async def test_anchor_ratings_are_found_by_project_and_key(meta: MetaStore) -> N
     assert await meta.find_anchor_ratings("rivals", key) is None
 
 
-async def test_who_keep_for_the_first_time_at_once_do_not_collide(meta: MetaStore) -> None:
+async def test_who_keep_for_the_first_time_at_once_do_not_collide(meta: RatingStore) -> None:
     await asyncio.gather(
         *(meta.keep_validation("team", KEY, VALIDATION) for _ in range(5)),
         *(meta.keep_anchor_ratings("team", "k", ANCHORS) for _ in range(5)),

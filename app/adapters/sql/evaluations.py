@@ -1,20 +1,19 @@
-"""`Store` in SQL: evaluations, similarity baselines and idempotency keys."""
+"""Group commit: evaluations that are saved at the same moment share one transaction."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Column, Insert, Table, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.rows import STORED, read_candidate, read_options, read_record
-from app.adapters.sql.engine import change, read, write
-from app.adapters.sql.saving import Saving
+from app.adapters.sql.engine import change, finish, insert_or_ignore, read, write
 from app.adapters.sql.tables import (
     batch_items,
     batches,
@@ -23,10 +22,70 @@ from app.adapters.sql.tables import (
     idempotency_keys,
     similarity_baselines,
 )
+from app.coalescing import Coalescer
 from app.domain.batch import request_of
-from app.domain.errors import StoreUnavailable
+from app.domain.errors import StoreError, StoreUnavailable
 from app.domain.evaluation import Record
-from app.ports import KEY_SECONDS, StoredAnswer
+
+KEY_SECONDS = 20.0
+"""How long an Idempotency-Key is held for a request that shows no sign of life: its process died."""
+
+Row = Mapping[str, Any]
+"""Values by the columns of `evaluations`; of all rows the same columns."""
+
+MOST_ROWS = 64
+"""Of one transaction. A row is some 6 kB, and a few hundred kB at most."""
+
+LINGER_SECONDS = 0.008
+"""A transaction costs a millisecond of CPU whatever it holds: while several save at once, a dozen share one."""
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """What an Idempotency-Key's first request was answered with."""
+
+    body_digest: str
+    status: int | None
+    body: bytes | None
+
+
+class Saving:
+    """Writes rows of `evaluations`, for the tasks of one event loop."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._rows = Coalescer(self._write, most=MOST_ROWS, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
+
+    async def save(self, row: Row) -> None:
+        """Returns when the row is committed. Raises the `Store…` errors.
+
+        Whoever is cancelled meanwhile takes nothing from the others; the row may be written all the same.
+        """
+        error = await self._rows(row)
+        if error is not None:
+            raise error
+
+    async def close(self) -> None:
+        """Waits for what is being written, also for those who no longer wait for it."""
+        await finish(self._engine, "evaluations", self._rows)
+
+    async def _write(self, rows: Sequence[Row]) -> list[StoreError | ValueError | None]:
+        """What became of each row."""
+        try:
+            await self._insert(rows)
+        except StoreUnavailable as error:
+            # Nobody's own fault, and nobody would fare better alone.
+            return [error] * len(rows)
+        except (StoreError, ValueError) as error:
+            # ValueError: a text that SQLite's driver cannot encode. It is one row's own, and the others are as good as
+            # without it; no space may be left for one and suffice for the others.
+            return [error] if len(rows) == 1 else [found for row in rows for found in await self._write([row])]
+        return [None] * len(rows)
+
+    async def _insert(self, rows: Sequence[Row]) -> None:
+        async with write(self._engine) as connection:
+            await connection.execute(insert(evaluations), rows)
+
 
 KEPT = timedelta(hours=48)
 """How long an answered Idempotency-Key is kept; the contract promises 24 hours at least."""
@@ -40,8 +99,9 @@ EVALUATION = re.compile(rb'\{"id":\s*"(ev_[0-9A-Za-z_-]{1,64})"')
 """How an answer begins that holds an evaluation."""
 
 
-class SQLStore:
-    """Keeps records on any engine that `app.adapters.sql.engine` opens."""
+class EvaluationStore:
+    """Records of single evaluations, similarity baselines and idempotency keys. Raises the `Store…` errors of
+    `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -50,6 +110,8 @@ class SQLStore:
     async def save(
         self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
     ) -> None:
+        """Keeps the record. `calls` are the call cache's keys of every outside call that it rests on: an erasure needs
+        them. `written` is the record's JSON, where it has been written already."""
         evaluation = record.evaluation
         row = {
             "id": evaluation.id,
@@ -111,6 +173,7 @@ class SQLStore:
             await connection.execute(insert_or_ignore(connection, similarity_baselines, row))
 
     async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
+        """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
         if not can_hold(project, key):
             return None
         table, now = idempotency_keys, datetime.now(UTC)
@@ -132,6 +195,7 @@ class SQLStore:
         raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
 
     async def renew_key(self, project: str, key: str) -> None:
+        """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
         if not can_hold(project, key):
             return
         table = idempotency_keys
@@ -140,7 +204,8 @@ class SQLStore:
             await connection.execute(update(table).where(held).values(created_at=datetime.now(UTC)))
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
-        """Lets the key go where the answer holds an evaluation that was erased meanwhile: it is not to come back."""
+        """Keeps the answer. Where it holds an evaluation that was erased meanwhile, frees the key instead: the
+        evaluation is not to come back."""
         if can_hold(project, key):
             async with change(self._engine) as connection:
                 await answer_under(connection, project, key, status, body)
@@ -166,25 +231,3 @@ async def answer_under(connection: AsyncConnection, project: str, key: str, stat
             await connection.execute(delete(table).where(this, table.c.status.is_(None)))
             return
     await connection.execute(update(table).where(this).values(status=status, body=body))
-
-
-def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:
-    """An insert of the row, or of those given at execution, that does nothing where the primary key is taken.
-
-    Both databases have it; SQLAlchemy has no name common to both.
-    """
-    into = insert_into(connection, table)
-    return (into if row is None else into.values(row)).on_conflict_do_nothing()
-
-
-def insert_or_add(connection: AsyncConnection, table: Table, column: Column[Any]) -> Insert:
-    """An insert that adds the column's value to that of the row with the same primary key, where there is one."""
-    into = insert_into(connection, table)
-    return into.on_conflict_do_update(
-        index_elements=[*table.primary_key], set_={column.name: column + into.excluded[column.name]}
-    )
-
-
-def insert_into(connection: AsyncConnection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """The database's own insert, which knows conflicts."""
-    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)

@@ -1,26 +1,23 @@
-"""One suite for every store of rating rounds: the fake that other tests use, and SQL on each database."""
+"""Rating rounds, on each database."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.rounds import SQLRoundStore
+from app.adapters.sql.rounds import RoundStore
 from app.domain.batch import BatchOptions
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.rating_round import RatingRound, RoundOptions, Task
-from app.round_ports import ABANDONED_SECONDS, RoundStore
+from app.domain.rating_round import ABANDONED_SECONDS, RatingRound, RoundOptions, Task
 from tests.support.batches import START, make_batch, make_candidates
-from tests.support.fake_batch_store import FakeBatchStore
-from tests.support.fake_round_store import FakeRoundStore
 
 ABANDONED = timedelta(seconds=ABANDONED_SECONDS)
 MOMENT = timedelta(microseconds=1)
@@ -36,15 +33,8 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(backend: str | None) -> AsyncIterator[Bench]:
-    if backend is None:
-        batches = FakeBatchStore()
-        yield Bench(FakeRoundStore(batches), batches)
-        return
-    engine = open_engine(backend)
-    await migrate(engine)
-    yield Bench(SQLRoundStore(engine), BatchStore(engine))
-    await engine.dispose()
+def bench(engine: AsyncEngine) -> Bench:
+    return Bench(RoundStore(engine), BatchStore(engine))
 
 
 def make_round(round_id: str = "rr_1", drawn: int = len(POSITIONS), **changes: Any) -> RatingRound:
