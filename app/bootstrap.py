@@ -19,7 +19,7 @@ from app import openers
 from app.adapters.memory_cache import NoCallCache
 from app.adapters.metered_telemetry import MeteredTelemetry
 from app.adapters.speech_check import SpeechChecks
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.browsing import ResultBrowser
 from app.adapters.sql.evaluations import EvaluationStore
 from app.adapters.sql.governance import AuditLog, PolicyStore, SpendingStore
@@ -28,9 +28,8 @@ from app.adapters.sql.ratings import RatingStore
 from app.adapters.sql.rounds import RoundStore
 from app.adapters.sql.texts import TextStore
 from app.adapters.telemetry import PrometheusTelemetry, open_no_span
-from app.batch_ports import BatchStore
-from app.batches.desk import BatchDesk
-from app.batches.queue_limits import QueueLimits
+from app.batches.queue import QueueLimits
+from app.batches.service import BatchService
 from app.batches.worker import BatchWorker, window_of
 from app.call_cache import CachedCalls
 from app.cancellation import end_tasks
@@ -78,7 +77,7 @@ class Service:
     settings: Settings
     instruments: Instruments
     store: EvaluationStore
-    desk: BatchDesk
+    desk: BatchService
     meta: MetaDesk
     reliabilities: Reliabilities
     browser: ResultBrowser
@@ -125,7 +124,7 @@ async def open_service(settings: Settings, tracing: Tracing | None = None) -> As
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
         meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
-        batches, ratings, rubrics = SQLBatchStore(engine), RatingStore(engine), instruments.rubrics
+        batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
         audit = AuditLog(engine)
         computations = Computations(now=instruments.now)
         stack.push_async_callback(computations.close)
@@ -193,16 +192,16 @@ def open_instruments(
 
 def open_batches(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, cache: CallCache, instruments: Instruments
-) -> tuple[BatchDesk, BatchWorker]:
+) -> tuple[BatchService, BatchWorker]:
     """Where batches are handed in, and who works on them."""
     window = window_of(settings.judge_concurrency)
-    store = SQLBatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
+    store = BatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
     queue = openers.open_queue(settings, stack)
     unhurried = replace(instruments, lane="batch")
     provider = openers.open_provider(
         settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried
     )
-    desk = BatchDesk(
+    desk = BatchService(
         store=store,
         queue=queue,
         instruments=instruments,
@@ -238,7 +237,7 @@ def open_meta(
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
-    batches = SQLBatchStore(engine)
+    batches = BatchStore(engine)
     stack.push_async_callback(revalidation.close)
     desk = MetaDesk(
         batches=batches,

@@ -13,7 +13,8 @@ from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.adapters.memory_cache import MemoryCallCache, NoCallCache
 from app.adapters.near_cache import NearCallCache
 from app.adapters.rubric_files import RubricFiles, default_folder
-from app.batch_ports import BatchStore, JobQueue
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.queue import JobQueue
 from app.call_cache import CachedCalls
 from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO
 
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.provider_batches import ProviderBatchStore
-from app.batch_ports import BatchStore
 from app.batches.erasure import forget_calls
 from app.call_cache import collect_keys
 from app.case import Case, open_case

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import click
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.governance import AuditLog
 from app.adapters.sql.texts import TextStore
 from app.cli.actor import cli_actor
@@ -64,7 +64,7 @@ async def erase(project: str, entries: dict[str, str]) -> Erased:
             stack.push_async_callback(cache.close)
         desk = ErasureDesk(
             texts=TextStore(engine),
-            batches=SQLBatchStore(engine),
+            batches=BatchStore(engine),
             cache=cache,
             audit=AuditLog(engine),
             now=lambda: datetime.now(UTC),

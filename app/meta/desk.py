@@ -8,8 +8,8 @@ from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.ratings import RatingStore
-from app.batch_ports import BatchStore
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.ratings import RatingStore
-from app.batch_ports import BatchStore
 from app.domain.batch import Batch
 from app.domain.comparison_view import SystemCell, SystemMatrix
 from app.domain.errors import InvalidRequest

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.rounds import RoundStore
-from app.batch_ports import BatchStore
 from app.batches.summaries import score_pages
 from app.domain.dialogue import DEFAULT_LIMITS, UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from app.analysis.blocks import values_of
 from app.analysis.columns import Column, integers
 from app.analysis.observations import NO_DIALOGUE, Floats, Integers
-from app.batch_ports import Scored, Scores
 from app.domain.batch import Batch
 from app.domain.human_rating import StoredRating
+from app.domain.scores import Scored, Scores
 from app.scores import SYSTEM
 
 Place = tuple[str, int | None, str | None]

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.evaluations import EvaluationStore
 from app.adapters.sql.ratings import RatingStore
 from app.adapters.sql.rounds import RoundStore
-from app.batch_ports import BatchStore
 from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.dialogue import UNBOUNDED, Utterance
 from app.domain.errors import InvalidRequest, NotFound
@@ -35,14 +34,14 @@ class Bench:
     """The store under test, and those that say what there is to rate."""
 
     meta: RatingStore
-    batches: SQLBatchStore
+    batches: BatchStore
     records: EvaluationStore
     rounds: RoundStore
 
 
 @pytest.fixture
 def bench(engine: AsyncEngine) -> Bench:
-    return Bench(RatingStore(engine), SQLBatchStore(engine), EvaluationStore(engine), RoundStore(engine))
+    return Bench(RatingStore(engine), BatchStore(engine), EvaluationStore(engine), RoundStore(engine))
 
 
 @pytest.fixture

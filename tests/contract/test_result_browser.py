@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.browsing import BrowsedPage, ResultBrowser
-from app.batch_ports import BatchStore, Finished, Job
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.browsing import ResultBrowser
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
-from app.domain.browsing import ANY_ASPECT, MOST_MEASURES, ResultQuery
+from app.domain.browsing import ANY_ASPECT, MOST_MEASURES, BrowsedPage, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Warned
+from app.domain.work import Finished, Job
 from tests.support.batches import LEASE, START, C
 from tests.support.records import make_record
 from tests.support.scored_batches import rate
@@ -28,7 +28,7 @@ CLARITY = [3, 2, 2, None, 1, 3]
 
 @dataclass
 class Bench:
-    store: SQLBatchStore
+    store: BatchStore
     browser: ResultBrowser
 
 
@@ -36,7 +36,7 @@ class Bench:
 def bench(engine: AsyncEngine, request: pytest.FixtureRequest) -> Bench:
     """`looked up`: as pages of large batches are found."""
     browser = ResultBrowser(engine) if request.param == "sorted" else ResultBrowser(engine, most_sorted=0)
-    return Bench(SQLBatchStore(engine), browser)
+    return Bench(BatchStore(engine), browser)
 
 
 def result(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.rounds import RoundStore
 from app.domain.batch import BatchOptions
 from app.domain.errors import InvalidRequest, NotFound
@@ -29,12 +29,12 @@ class Bench:
     """The store under test, and the batches that rounds belong to."""
 
     rounds: RoundStore
-    batches: SQLBatchStore
+    batches: BatchStore
 
 
 @pytest.fixture
 def bench(engine: AsyncEngine) -> Bench:
-    return Bench(RoundStore(engine), SQLBatchStore(engine))
+    return Bench(RoundStore(engine), BatchStore(engine))
 
 
 def make_round(round_id: str = "rr_1", drawn: int = len(POSITIONS), **changes: Any) -> RatingRound:

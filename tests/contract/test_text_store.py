@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql import texts
 from app.adapters.sql.batches.erasure import Erasure
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.browsing import ResultBrowser
 from app.adapters.sql.engine import change, file_of, read, write
 from app.adapters.sql.evaluations import EvaluationStore, answer_under
@@ -23,8 +23,7 @@ from app.adapters.sql.ratings import RatingStore
 from app.adapters.sql.rounds import RoundStore
 from app.adapters.sql.tables import evaluations, metadata
 from app.adapters.sql.texts import TextStore, erase_singles
-from app.batch_ports import Finished, KeyedAnswer, Work
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure
+from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
 from app.domain.browsing import ResultQuery
 from app.domain.dialogue import Utterance, digest_context
 from app.domain.errors import StoreUnavailable
@@ -33,6 +32,7 @@ from app.domain.human_rating import HumanRating, RatingFilter
 from app.domain.policy import ProjectPolicy, TextKeeping
 from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
+from app.domain.work import Finished, Work
 from app.tally import tally_scores
 from tests.support.batches import LEASE, START, HandClock, claim
 from tests.support.records import make_record, make_request
@@ -53,7 +53,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.texts = TextStore(self.engine, clock=self.clock)
         self.records = EvaluationStore(self.engine)
-        self.batches = SQLBatchStore(self.engine, clock=self.clock)
+        self.batches = BatchStore(self.engine, clock=self.clock)
         self.ratings = RatingStore(self.engine)
         self.browser = ResultBrowser(self.engine)
 

@@ -13,12 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.adapters.openai.provider_batch import OpenAIProviderBatches
 from app.adapters.openai_judge import OpenAIJudge
 from app.adapters.sql.provider_batches import ProviderBatchStore
-from app.batch_ports import Job
 from app.batches.provider_plan import PartLimits
 from app.batches.provider_run import ProviderRun
 from app.call_cache import CachedCalls
 from app.domain.batch import BatchOptions, Candidate, request_of
 from app.domain.evaluation import Record
+from app.domain.work import Job
 from app.pipeline import Instruments, evaluate
 from app.relevance import Relevance
 from tests.support.databases import unused_store

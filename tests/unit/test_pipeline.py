@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.adapters.sql.evaluations import EvaluationStore
-from app.batches.summary import summarize_tally
+from app.batches.summaries import summarize_tally
 from app.call_cache import CachedCalls
 from app.domain.batch import Batch, BatchUsage, Counts
 from app.domain.errors import (

@@ -11,10 +11,17 @@ from sqlalchemy import Column, ColumnElement, Float, Select, false, func, null, 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from app.adapters.sql.batches.figures import BLENDED, VALUES, enclose, read_measures
-from app.adapters.sql.batches.part import RECEIVING
-from app.adapters.sql.batches.results import PLACE, read_entry
-from app.adapters.sql.batches.texts import lower_ascii, read_candidate
+from app.adapters.sql.batches.rows import (
+    BLENDED,
+    PLACE,
+    RECEIVING,
+    VALUES,
+    enclose,
+    lower_ascii,
+    read_candidate,
+    read_entry,
+    read_measures,
+)
 from app.adapters.sql.engine import read
 from app.adapters.sql.tables import (
     batch_chunks,
@@ -25,31 +32,10 @@ from app.adapters.sql.tables import (
     evaluations,
     result_figures,
 )
-from app.batch_ports import Scores
-from app.domain.batch import Candidate, Entry
-from app.domain.browsing import ANY_ASPECT, ResultQuery
+from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
 from app.domain.tally import AspectTally, Tally
 from app.scores import unpack
 from app.tally import unpack as unpack_tally
-
-
-@dataclass(frozen=True)
-class Browsed:
-    """One result as a table shows it. `evaluation` is its id, that of a failure too."""
-
-    entry: Entry
-    evaluation: str
-    scores: Scores
-    candidate: Candidate
-
-
-@dataclass(frozen=True)
-class BrowsedPage:
-    """`total` counts all results that fit, of which these are some."""
-
-    total: int
-    rows: Sequence[Browsed]
-
 
 NOTHING = BrowsedPage(total=0, rows=())
 SORTED = 10_000

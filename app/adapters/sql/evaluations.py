@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.texts import STORED, read_candidate, read_options, read_record
+from app.adapters.sql.batches.rows import STORED, read_candidate, read_options, read_record
 from app.adapters.sql.engine import change, finish, insert_or_ignore, read, write
 from app.adapters.sql.tables import (
     batch_items,

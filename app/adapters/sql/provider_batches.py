@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import RowMapping, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.part import ROWS, utc_now
+from app.adapters.sql.batches.rows import ROWS, utc_now
 from app.adapters.sql.engine import change, cut, insert_or_ignore, read, write
 from app.adapters.sql.tables import (
     batches,

@@ -14,8 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, select, text, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.part import RECEIVING, ROWS
-from app.adapters.sql.batches.texts import STORED
+from app.adapters.sql.batches.rows import RECEIVING, ROWS, STORED
 from app.adapters.sql.engine import change, cut, file_of, insert_or_replace, read, scrub, write
 from app.adapters.sql.tables import (
     anchor_ratings,

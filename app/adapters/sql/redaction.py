@@ -12,17 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Exists, bindparam, delete, exists, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.batches.erasure import owe_calls
-from app.adapters.sql.batches.part import ROWS, StorePart
-from app.adapters.sql.batches.tallies import ENDED
-from app.adapters.sql.batches.texts import (
-    STORED,
-    read_candidate,
-    read_failure,
-    read_record,
-)
+from app.adapters.sql.batches.rows import ROWS, STORED, read_candidate, read_failure, read_record, utc_now
+from app.adapters.sql.batches.views import ENDED
 from app.adapters.sql.engine import change, insert_or_ignore
 from app.adapters.sql.tables import (
     batch_chunks,
@@ -110,8 +104,12 @@ class Sweep:
         return None if texts == "drop" else rekey_context(digest, self.salt)
 
 
-class Redaction(StorePart):
+class Redaction:
     """Redacts projects. Several processes may: each project is one's at a time."""
+
+    def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._clock = clock
 
     async def sweep(
         self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, case, func, insert, literal, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.part import RECEIVING, ROWS
-from app.adapters.sql.batches.texts import STORED
+from app.adapters.sql.batches.rows import RECEIVING, ROWS, STORED
 from app.adapters.sql.engine import change, read, write
 from app.adapters.sql.tables import Instant, batches, can_hold, rating_rounds, round_items, round_tasks
 from app.domain.errors import InvalidRequest, NotFound

@@ -12,13 +12,17 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, LargeBinary, bindparam, delete, exists, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.account import Account, read_account, store_accounts
+from app.adapters.sql.batches.account import Account, count_in, read_account, store_accounts
 from app.adapters.sql.batches.erasure import Erasure, owe_calls
-from app.adapters.sql.batches.figures import insert_figures, read_measures, rewrite_figures
-from app.adapters.sql.batches.part import RECEIVING, StorePart, utc_now
-from app.adapters.sql.batches.results import read_placed
-from app.adapters.sql.batches.rows import describe_result
-from app.adapters.sql.batches.signatures import count_in
+from app.adapters.sql.batches.rows import (
+    RECEIVING,
+    describe_result,
+    insert_figures,
+    read_measures,
+    read_placed,
+    rewrite_figures,
+    utc_now,
+)
 from app.adapters.sql.engine import change, cut, file_of, read, write
 from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.adapters.sql.ratings import take_turn
@@ -37,10 +41,10 @@ from app.adapters.sql.tables import (
     round_items,
     round_tasks,
 )
-from app.batch_ports import Finished, Job
 from app.domain.batch import EXPIRED
 from app.domain.policy import ProjectPolicy, TextKeeping
 from app.domain.redaction import ERASED_FAILURE, Erased, erased_candidate
+from app.domain.work import Finished, Job
 from app.scores import failed_scores, pack
 from app.tally import tally_scores
 
@@ -101,8 +105,12 @@ class TextStore:
         return done
 
 
-class MarkedErasure(StorePart):
+class MarkedErasure:
     """Erases by metadata, in small transactions. One that was cut off is to be asked for again."""
+
+    def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._clock = clock
 
     async def erase(self, project: str, metadata: Mapping[str, str]) -> Erased:
         """Removes what there is at this moment, and says how much. Nothing bears empty metadata."""

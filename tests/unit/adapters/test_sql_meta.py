@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import delete, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.engine import open_engine, read, write
 from app.adapters.sql.ratings import RatingStore
 from app.adapters.sql.schema import migrate
@@ -35,7 +35,7 @@ def make_rating(**changes: Any) -> HumanRating:
 
 async def rate(engine: AsyncEngine) -> RatingStore:
     """A batch with ratings that hold the marker, between others that stay."""
-    batches, meta = SQLBatchStore(engine), RatingStore(engine)
+    batches, meta = BatchStore(engine), RatingStore(engine)
     await make_batch(batches, count=5)
     await run_chunk(batches, 0)
     await meta.keep("team", [make_rating(item=f"before {number}") for number in range(50)], START)
@@ -56,7 +56,7 @@ async def test_ratings_of_an_erased_batch_leave_no_trace(sqlite_url: str, tmp_pa
     await migrate(engine)
     meta = await rate(engine)
     assert traces(tmp_path) != []
-    await SQLBatchStore(engine).erase("team", "ba_1")
+    await BatchStore(engine).erase("team", "ba_1")
     assert traces(tmp_path) == []
     assert len(await meta.list("team", RatingFilter(), **ALL)) == 100
     await engine.dispose()
@@ -94,7 +94,7 @@ async def test_a_removal_that_cannot_be_cleaned_up_is_told(
 
 async def test_erased_ratings_are_in_no_row(engine: AsyncEngine) -> None:
     await rate(engine)
-    await SQLBatchStore(engine).erase("team", "ba_1")
+    await BatchStore(engine).erase("team", "ba_1")
     async with read(engine) as connection:
         query = select(func.count()).select_from(human_ratings).where(human_ratings.c.batch_id.is_not(None))
         assert (await connection.execute(query)).scalar_one() == 0

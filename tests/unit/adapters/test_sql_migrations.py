@@ -17,7 +17,7 @@ from sqlalchemy import inspect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 # They add their tables to `metadata`.
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.browsing import ResultBrowser
 from app.adapters.sql.engine import open_engine, read, write
 from app.adapters.sql.evaluations import EvaluationStore
@@ -72,8 +72,8 @@ async def test_up_down_up(engine) -> None:
 async def test_going_back_before_batches_and_forth_keeps_single_evaluations(engine) -> None:
     store, record = EvaluationStore(engine), make_record("ev_single")
     await store.save("team", record)
-    await make_batch(SQLBatchStore(engine), count=3)
-    await run_chunk(SQLBatchStore(engine), 0)
+    await make_batch(BatchStore(engine), count=3)
+    await run_chunk(BatchStore(engine), 0)
     async with write(engine) as connection:
         await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0001"))
     async with read(engine) as connection:
@@ -179,7 +179,7 @@ async def test_a_file_that_another_writes_when_it_is_first_opened_is_waited_for(
 
 
 async def test_batches_of_before_are_browsed_and_summed_up_as_those_of_today(engine) -> None:
-    store, browser = SQLBatchStore(engine), ResultBrowser(engine)
+    store, browser = BatchStore(engine), ResultBrowser(engine)
     await make_batch(store, count=2 * C)
     await run_chunk(store, 0)
     work = await claim(store, 1)

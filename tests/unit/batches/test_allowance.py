@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from app.batches.allowance import Allowance
+from app.batches.chunk import BudgetReservation
 
 
 def test_without_a_budget_everything_may_begin() -> None:
-    allowance = Allowance(1, None)
+    allowance = BudgetReservation(1, None)
     assert all(allowance.begin() for _ in range(100))
     allowance.end(None)
     assert allowance.begin()
@@ -14,12 +14,12 @@ def test_without_a_budget_everything_may_begin() -> None:
 
 def test_as_many_begin_as_were_reserved_for() -> None:
     # 3 x 0.1 in binary is a little more than 0.3: none is lost to that.
-    allowance = Allowance(3, 0.1)
+    allowance = BudgetReservation(3, 0.1)
     assert [allowance.begin() for _ in range(4)] == [True, True, True, False]
 
 
 def test_what_was_cheaper_than_reckoned_leaves_room() -> None:
-    allowance = Allowance(2, 0.2)
+    allowance = BudgetReservation(2, 0.2)
     allowance.begin()
     allowance.end(0.05)
     # 0.4 - 0.05 are left: one at 0.2 fits, two do not.
@@ -27,7 +27,7 @@ def test_what_was_cheaper_than_reckoned_leaves_room() -> None:
 
 
 def test_what_was_dearer_is_what_the_next_are_reckoned_with() -> None:
-    allowance = Allowance(4, 0.1)
+    allowance = BudgetReservation(4, 0.1)
     allowance.begin()
     allowance.end(0.3)
     # 0.4 - 0.3 = 0.1 is left, and the next may cost 0.3 too.
@@ -35,12 +35,12 @@ def test_what_was_dearer_is_what_the_next_are_reckoned_with() -> None:
 
 
 def test_an_unknown_cost_ends_it() -> None:
-    allowance = Allowance(4, 0.0)
+    allowance = BudgetReservation(4, 0.0)
     allowance.begin()
     allowance.end(None)
     assert not allowance.begin()
 
 
 def test_what_costs_nothing_has_no_bound() -> None:
-    allowance = Allowance(2, 0.0)
+    allowance = BudgetReservation(2, 0.0)
     assert all(allowance.begin() for _ in range(10))

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from app.adapters.deepl.passages import plan_passages
-from app.batches.admission import admit
 from app.batches.document import BatchReader
-from app.batches.estimates import BatchEstimate, estimate_batch
-from app.batches.intake import take_in
-from app.batches.spool import Spool
+from app.batches.estimates import BatchEstimate, admit, estimate_batch
+from app.batches.intake import Spool, take_in
 from app.call_cache import CachedCalls
 from app.domain.batch import BatchItem, BatchOptions, Candidate, list_candidates, request_of
 from app.domain.dialogue import Limits

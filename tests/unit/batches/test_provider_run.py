@@ -16,11 +16,10 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.engine import open_engine, read
 from app.adapters.sql.schema import migrate
 from app.adapters.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
-from app.batch_ports import COLLECT, Finished, Job
 from app.batches.provider_plan import PartLimits
 from app.call_cache import note_key
 from app.domain.batch import BatchOptions, Entry, ProviderBatchOptions, request_of
@@ -32,6 +31,7 @@ from app.domain.errors import (
     TranslatorQuotaExhausted,
 )
 from app.domain.evaluation import JudgeOptions, Record
+from app.domain.work import COLLECT, Finished, Job
 from app.pipeline import evaluate
 from app.ports import Translated
 from tests.support.dict_cache import DictCache
@@ -271,7 +271,7 @@ async def test_replies_go_when_the_batch_is_completed(bench: ProviderBench, data
 
 async def test_a_batch_of_the_real_store_goes_all_the_way(engine: AsyncEngine) -> None:
     async with open_bench(engine, requests=20) as bench:
-        store = SQLBatchStore(engine, clock=bench.clock)
+        store = BatchStore(engine, clock=bench.clock)
         options = BatchOptions(rubric="test-dialogue", mode="provider-batch", relevance=None)
         await store.begin("p", "b1", options, bench.clock())
         entries = [Entry(position=number, item=str(number), candidate=None) for number in range(45)]
@@ -310,7 +310,7 @@ async def test_a_batch_of_the_real_store_goes_all_the_way(engine: AsyncEngine) -
 
 async def test_a_batch_of_the_real_store_pauses_resumes_and_is_erased(engine: AsyncEngine) -> None:
     async with open_bench(engine) as bench:
-        store = SQLBatchStore(engine, clock=bench.clock)
+        store = BatchStore(engine, clock=bench.clock)
         options = BatchOptions(rubric="test-dialogue", mode="provider-batch", relevance=None)
         await store.begin("p", "b1", options, bench.clock())
         entry = Entry(position=0, item="0", candidate=None)

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from app.batches.retries import LONGEST_WAIT_SECONDS, MOST_STRIKES, RetryPolicy, Service, Trial
+from app.batches.attempt import LONGEST_WAIT_SECONDS, MOST_STRIKES, RetryPolicy, Service, Trial
 from app.domain.evaluation import Usage
-from tests.support.floor import turns
+from tests.support.worker_bench import turns
 
 JUDGED = Usage(judge_calls=1, cost_usd=0.5)
 

@@ -8,13 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from app.batch_ports import BatchStore, Scored, Scores, ValuesPage
-from app.batches.intervals import WAITING
-from app.batches.summaries import Summaries
-from app.batches.summary import NOT_KEPT
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.summaries import NOT_KEPT, WAITING, Summaries
 from app.domain.batch import Batch, BatchStatus, BatchUsage, Counts, Entry
 from app.domain.errors import StoreFull
 from app.domain.evaluation import JudgeOptions
+from app.domain.scores import Scored, Scores, ValuesPage
 from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.tally import tally_scores

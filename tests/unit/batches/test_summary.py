@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_1samp
 
-from app.adapters.sql.batches.figures import extend_measures, measure
-from app.batch_ports import Scored, Scores, ValuesPage
-from app.batches.intervals import Values, bounds_of
-from app.batches.summary import summarize_tally, tally_pages
+from app.adapters.sql.batches.rows import extend_measures, measure
+from app.batches.summaries import Values, bounds_of, summarize_tally, tally_pages
 from app.domain.batch import Batch, BatchUsage, Counts, Entry
 from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
+from app.domain.scores import Scored, Scores, ValuesPage
 from app.domain.summary import Intervals, Spread
 from app.domain.tally import Tally
 from app.tally import add_scores, tally_scores

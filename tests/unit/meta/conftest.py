@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.evaluations import EvaluationStore
 from app.adapters.sql.ratings import RatingStore
 from app.call_cache import CachedCalls
@@ -38,7 +38,7 @@ class Bench:
 
     desk: MetaDesk
     engine: AsyncEngine
-    batches: SQLBatchStore
+    batches: BatchStore
     store: RatingStore
     judge: FakeJudge
     reliabilities: Reliabilities
@@ -51,7 +51,7 @@ class Bench:
 
 
 def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
-    batches, judge, now = SQLBatchStore(engine, clock=lambda: START), FakeJudge(), HandClock()
+    batches, judge, now = BatchStore(engine, clock=lambda: START), FakeJudge(), HandClock()
     store, telemetry = RatingStore(engine), FakeTelemetry()
     source = FakeRubrics([RUBRIC, KO, *rubrics])
     instruments = Instruments(

@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.batch_ports import CHUNK_SIZE, BatchStore, Committed, Finished, Job, JobQueue, QueueUnavailable
+from app.adapters.sql.batches.store import BatchStore
 from app.batches.erasure import forget_calls
+from app.batches.queue import JobQueue, enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError
+from app.domain.work import CHUNK_SIZE, Committed, Finished, Job
 from app.ports import CallCache
 
 logger = logging.getLogger("saiten.batches")
@@ -35,7 +37,7 @@ MOST_AT_ONCE = 200
 
 
 @dataclass(eq=False)
-class Hold:
+class LeasedChunk:
     """A leased chunk in this worker. `stopped`: begin nothing new. `lost`: it is another's now, or erased. `fed`: every
     candidate was begun; `tasks` are those in hand. `closed`: the lease goes back, with the last results or after them.
 
@@ -88,7 +90,7 @@ class Delivery:
     committed: asyncio.Future[None]
 
 
-class Ledger:
+class CommitBuffer:
     """Commits results in groups: whatever arrives during one transaction goes together into the next.
 
     A result counts as delivered only once its transaction is committed; while the store is away it is held and tried
@@ -115,7 +117,7 @@ class Ledger:
         self._lease_seconds = lease_seconds
         self._ahead = ahead
         self._sleep = sleep
-        self._holds: dict[Job, Hold] = {}
+        self._chunks: dict[Job, LeasedChunk] = {}
         self._waiting: list[Delivery] = []
         self._arrived = asyncio.Event()
         self._complete = asyncio.Event()
@@ -123,86 +125,86 @@ class Ledger:
     @property
     def held(self) -> int:
         """Chunks that this worker holds."""
-        return len(self._holds)
+        return len(self._chunks)
 
     @property
     def first(self) -> int:
         """Candidates of a chunk that may be begun before the store is told of any: it is told of these by the claim."""
         return max(FEWEST_AHEAD, self._ahead // FEEDING)
 
-    def hold(self, job: Job) -> Hold:
+    def add(self, job: Job) -> LeasedChunk:
         """Registers a chunk that was just leased, with `first` candidates that may be begun."""
-        self._holds[job] = Hold(job, permitted=self.first, told=self.first)
-        return self._holds[job]
+        self._chunks[job] = LeasedChunk(job, permitted=self.first, told=self.first)
+        return self._chunks[job]
 
-    async def announce(self, hold: Hold, position: int) -> None:
+    async def announce(self, leased: LeasedChunk, position: int) -> None:
         """Returns once the store knows that a call for the candidate may be made: in most cases it knows already. Of a
         chunk that went back meanwhile nothing is told."""
         # Several calls of one candidate (samples, aspects) may wait here side by side: the first counts for all.
         while (
-            position not in hold.called
-            and hold.begun >= hold.permitted
-            and not hold.lost
-            and self._holds.get(hold.job) is hold
+            position not in leased.called
+            and leased.begun >= leased.permitted
+            and not leased.lost
+            and self._chunks.get(leased.job) is leased
         ):
-            hold.waiting += 1
+            leased.waiting += 1
             try:
                 await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
             finally:
-                hold.waiting -= 1
-        if position not in hold.called:
-            hold.begun += 1
-            hold.called.add(position)
+                leased.waiting -= 1
+        if position not in leased.called:
+            leased.begun += 1
+            leased.called.add(position)
 
     async def watch(self) -> None:
         """Looks which batches were stopped or erased meanwhile, and ends what runs for them."""
-        if self._holds:
-            asked = dict(self._holds)
+        if self._chunks:
+            asked = dict(self._chunks)
             told = await self._store.find_halted(list(asked))
-            self._heed(told, [hold for hold in asked.values() if not hold.closed])
+            self._apply(told, [leased for leased in asked.values() if not leased.closed])
 
     def works_on(self, job: Job) -> bool:
         """Whether this worker is at the chunk, even where its lease ran out while the store was away: it goes on."""
-        hold = self._holds.get(job)
-        return hold is not None and not hold.closed
+        leased = self._chunks.get(job)
+        return leased is not None and not leased.closed
 
     def stop_all(self) -> None:
         """Nothing new is to be begun in any chunk."""
-        for hold in self._holds.values():
-            hold.stop()
+        for leased in self._chunks.values():
+            leased.stop()
 
     def stop_batch(self, batch_id: str) -> None:
         """The same in the chunks of one batch."""
-        for hold in self._holds.values():
-            if hold.job.batch == batch_id:
-                hold.stop()
+        for leased in self._chunks.values():
+            if leased.job.batch == batch_id:
+                leased.stop()
 
     def cut_off_all(self) -> None:
         """What is in hand is not waited for any longer."""
-        for hold in self._holds.values():
-            hold.cut_off()
+        for leased in self._chunks.values():
+            leased.cut_off()
 
     async def keep(self, finished: Finished) -> None:
         """Returns once the result is committed, or refused because the chunk is another's."""
         await self._deliver(Delivery(finished, None, asyncio.get_running_loop().create_future()))
 
-    async def close(self, hold: Hold) -> None:
+    async def close(self, leased: LeasedChunk) -> None:
         """Hands the lease back, after all results that were kept before. What has no result goes back to the queue."""
         try:
-            if not hold.lost and not hold.closed:
-                hold.closed = True
-                await self._deliver(Delivery(None, hold.job, asyncio.get_running_loop().create_future()))
-            if hold.lost or hold.erased:
-                await self._forget(hold)
+            if not leased.lost and not leased.closed:
+                leased.closed = True
+                await self._deliver(Delivery(None, leased.job, asyncio.get_running_loop().create_future()))
+            if leased.lost or leased.erased:
+                await self._forget(leased)
         finally:
-            # Once it is closed the chunk may come back, and then another hold has its place.
-            if self._holds.get(hold.job) is hold:
-                del self._holds[hold.job]
+            # Once it is closed the chunk may come back, and then another lease has its place.
+            if self._chunks.get(leased.job) is leased:
+                del self._chunks[leased.job]
 
     async def _deliver(self, delivery: Delivery) -> None:
         self._waiting.append(delivery)
         self._arrived.set()
-        if len(self._waiting) >= sum(len(hold.tasks) for hold in self._holds.values()):
+        if len(self._waiting) >= sum(len(leased.tasks) for leased in self._chunks.values()):
             self._complete.set()
         await delivery.committed
 
@@ -228,11 +230,11 @@ class Ledger:
 
     async def renew(self) -> None:
         """Extends all leases; learns which were lost and which batches were stopped."""
-        asked = dict(self._holds)
+        asked = dict(self._chunks)
         if asked:
             told = await self._store.renew(self._owner, list(asked), self._lease_seconds)
             # A lease that went back meanwhile was not lost.
-            self._heed(told, [hold for hold in asked.values() if not hold.closed])
+            self._apply(told, [leased for leased in asked.values() if not leased.closed])
 
     async def _commit(self, group: Sequence[Delivery]) -> None:
         finished = [one.finished for one in group if one.finished is not None]
@@ -241,12 +243,12 @@ class Ledger:
         begun, permitted = self._plan(finished, closed)
         told = await self._persist(finished, closed, begun)
         for one in finished:
-            if hold := self._holds.get(one.job):
-                hold.called.discard(one.entry.position)
+            if leased := self._chunks.get(one.job):
+                leased.called.discard(one.entry.position)
         for job, count in permitted.items():
-            if hold := self._holds.get(job):
-                hold.permitted, hold.told = count, begun.get(job, hold.told)
-        self._heed(told, list(self._holds.values()))
+            if leased := self._chunks.get(job):
+                leased.permitted, leased.told = count, begun.get(job, leased.told)
+        self._apply(told, list(self._chunks.values()))
         for delivery in group:
             if not delivery.committed.done():
                 delivery.committed.set_result(None)
@@ -256,30 +258,32 @@ class Ledger:
         """What the store is to be told of begun candidates, by chunk, and how many may have been begun in all then."""
         delivered = {(one.job, one.entry.position) for one in finished}
         begun, permitted = dict[Job, int](), dict[Job, int]()
-        calling = sum(hold.count_uncalled() > 0 for job, hold in self._holds.items() if job.chunk >= 0)
+        calling = sum(leased.count_uncalled() > 0 for job, leased in self._chunks.items() if job.chunk >= 0)
         share = max(FEWEST_AHEAD, self._ahead // max(1, calling))
-        for job, hold in self._holds.items():
-            called = sum((job, position) not in delivered for position in hold.called)
+        for job, leased in self._chunks.items():
+            called = sum((job, position) not in delivered for position in leased.called)
             if job in closed:
                 begun[job] = called
-            elif job.chunk >= 0 and not hold.closed and not hold.lost:
+            elif job.chunk >= 0 and not leased.closed and not leased.lost:
                 # What is permitted already may be used while this is written.
-                ahead = min(hold.count_uncalled(), max(share, hold.permitted - hold.begun))
+                ahead = min(leased.count_uncalled(), max(share, leased.permitted - leased.begun))
                 # A call of a candidate that came to nothing counts as well: whoever waits is let through all the same.
-                ahead = max(ahead, min(1, hold.waiting))
-                permitted[job], count = hold.begun + ahead, called + ahead
-                if count != hold.told:
+                ahead = max(ahead, min(1, leased.waiting))
+                permitted[job], count = leased.begun + ahead, called + ahead
+                if count != leased.told:
                     begun[job] = count
         return begun, permitted
 
     def _find_ended(self, finished: Sequence[Finished]) -> list[Job]:
         """Chunks whose last results these are: they are closed in the same transaction, which saves them another."""
         counts = Counter(one.job for one in finished)
-        holds = [hold for job, count in counts.items() if (hold := self._holds.get(job)) and len(hold.tasks) == count]
-        ended = [hold for hold in holds if hold.fed and not hold.lost]
-        for hold in ended:
-            hold.closed = True
-        return [hold.job for hold in ended]
+        found = [
+            leased for job, count in counts.items() if (leased := self._chunks.get(job)) and len(leased.tasks) == count
+        ]
+        ended = [leased for leased in found if leased.fed and not leased.lost]
+        for leased in ended:
+            leased.closed = True
+        return [leased.job for leased in ended]
 
     async def _persist(
         self, finished: Sequence[Finished], closed: Sequence[Job], begun: Mapping[Job, int]
@@ -314,28 +318,28 @@ class Ledger:
             await self._sleep(wait_seconds * random.uniform(0.5, 1))  # noqa: S311 - spreads load
             wait_seconds = min(LONGEST_WAIT_SECONDS, 2 * wait_seconds)
 
-    async def _forget(self, hold: Hold) -> None:
+    async def _forget(self, leased: LeasedChunk) -> None:
         """Removes from the cache what the chunk's work rests on, where its batch or some of its candidates are erased:
         nothing else knows of what was not kept. What others could still use goes too; they ask again."""
-        if not hold.touched:
+        if not leased.touched:
             return
         try:
-            if hold.erased or await self._store.project_of(hold.job.batch) is None:
-                await forget_calls(self._store, self._cache, hold.touched)
+            if leased.erased or await self._store.project_of(leased.job.batch) is None:
+                await forget_calls(self._store, self._cache, leased.touched)
         except StoreError as error:
             logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
 
-    def _heed(self, told: Committed, holds: Iterable[Hold]) -> None:
-        for hold in holds:
-            if hold.job in told.stopped:
-                hold.stop()
-            if hold.job in told.cancelled:
-                hold.cut_off()
-            if hold.job in told.erased:
-                hold.erased = True
-            if hold.job in told.lost:
-                logger.warning("a lease was lost", extra={"batch_id": hold.job.batch, "chunk": hold.job.chunk})
-                hold.lose()
+    def _apply(self, told: Committed, chunks: Iterable[LeasedChunk]) -> None:
+        for leased in chunks:
+            if leased.job in told.stopped:
+                leased.stop()
+            if leased.job in told.cancelled:
+                leased.cut_off()
+            if leased.job in told.erased:
+                leased.erased = True
+            if leased.job in told.lost:
+                logger.warning("a lease was lost", extra={"batch_id": leased.job.batch, "chunk": leased.job.chunk})
+                leased.lose()
 
 
 def merge(told: Iterable[Committed]) -> Committed:
@@ -348,13 +352,3 @@ def merge(told: Iterable[Committed]) -> Committed:
         erased=frozenset().union(*(one.erased for one in each)),
         cancelled=frozenset().union(*(one.cancelled for one in each)),
     )
-
-
-async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:
-    """Puts jobs on the queue. Where it is away they are left for a sweep, which finds every job that nobody took."""
-    if not jobs:
-        return
-    try:
-        await queue.put(jobs)
-    except QueueUnavailable as error:
-        logger.warning("jobs wait for the queue: %s", error, extra={"code": error.code})

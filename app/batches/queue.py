@@ -1,10 +1,55 @@
-"""How many candidates may wait for their results before batches are turned away, new ones and resumed ones."""
+"""The job queue, which tells workers that there is work, and how many candidates may wait in it."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from app.domain.errors import Overloaded, QueueLimitReached
+from app.domain.work import Job
+
+logger = logging.getLogger("saiten.batches")
+
+Handler = Callable[[Job], Awaitable[None]]
+
+
+class QueueUnavailable(Exception):
+    """The queue cannot be reached; in one sentence. Callers do not see it: `code` is for the log."""
+
+    code = "queue-unavailable"
+
+
+class JobQueue(Protocol):
+    """Tells workers that there is work. It may lose everything at any time, and may deliver twice: the store decides.
+
+    Where the queue itself is out of reach `put` raises QueueUnavailable; a sweep will put it again.
+    """
+
+    async def put(self, jobs: Sequence[Job]) -> None: ...
+
+    async def work(self, handler: Handler, concurrency: int) -> None:
+        """Runs `handler` for each job, `concurrency` at a time, until cancelled. Jobs of different batches come in the
+        order in which they were put. An error of the handler is logged and ends nothing."""
+        ...
+
+    async def depth(self) -> int:
+        """Jobs that wait."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:
+    """Puts jobs on the queue. Where it is away they are left for a sweep, which finds every job that was lost."""
+    if not jobs:
+        return
+    try:
+        await queue.put(jobs)
+    except QueueUnavailable as error:
+        logger.warning("jobs wait for the queue: %s", error, extra={"code": error.code})
+
 
 RETRY_SECONDS = 30.0
 """When to ask again. A batch in front takes its minutes; who asks more often gains nothing."""

@@ -10,18 +10,18 @@ from itertools import count
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.engine import open_engine
 from app.adapters.sql.evaluations import EvaluationStore
 from app.adapters.sql.schema import migrate
-from app.batch_ports import Job, JobQueue, KeyedAnswer, QueueUnavailable
-from app.batches.desk import BatchDesk
 from app.batches.erasure import settle_erasures
-from app.batches.queue_limits import QueueLimits
-from app.batches.spool import Spool
+from app.batches.intake import Spool
+from app.batches.queue import JobQueue, QueueLimits, QueueUnavailable
+from app.batches.service import BatchService
 from app.call_cache import CachedCalls
-from app.domain.batch import Batch
+from app.domain.batch import Batch, KeyedAnswer
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import (
     BatchFinished,
@@ -32,12 +32,12 @@ from app.domain.errors import (
     StoreUnavailable,
     UnknownRubric,
 )
+from app.domain.work import Job
 from app.pipeline import Instruments
 from app.ports import Estimate, JudgingTask
 from app.relevance import Relevance
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
-from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
@@ -106,7 +106,7 @@ class Desk:
     """A desk before a real store, with what it stands on."""
 
     def __init__(
-        self, store: SQLBatchStore, answers: EvaluationStore, judge: FakeJudge, limits: QueueLimits | None = None
+        self, store: BatchStore, answers: EvaluationStore, judge: FakeJudge, limits: QueueLimits | None = None
     ) -> None:
         names = (f"ba_{number}" for number in count(1))
         self.store, self.answers, self.queue = store, answers, FakeQueue()
@@ -122,7 +122,7 @@ class Desk:
             new_id=lambda: "ev_1",
         )
         queue: JobQueue = self.queue
-        self.desk = BatchDesk(
+        self.desk = BatchService(
             store=store,
             queue=queue,
             instruments=self._instruments,
@@ -156,7 +156,7 @@ def judge() -> FakeJudge:
 async def site(sqlite_url: str, judge: FakeJudge) -> AsyncIterator[Desk]:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    yield Desk(SQLBatchStore(engine, window=2), EvaluationStore(engine), judge)
+    yield Desk(BatchStore(engine, window=2), EvaluationStore(engine), judge)
     await engine.dispose()
 
 
@@ -182,7 +182,7 @@ async def test_a_queue_that_is_away_is_no_reason_to_refuse(site: Desk, caplog: p
 async def test_what_is_resumed_needs_room_whoever_paused_it(sqlite_url: str, judge: FakeJudge, reason: str) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    site = Desk(SQLBatchStore(engine, window=2), EvaluationStore(engine), judge, QueueLimits(project=60))
+    site = Desk(BatchStore(engine, window=2), EvaluationStore(engine), judge, QueueLimits(project=60))
     first = await site.accept()
     await site.store.pause(first.id, reason, "…")
     second = await site.accept()
@@ -224,7 +224,7 @@ async def test_what_cannot_be_scored_is_refused_and_nothing_stays(
 ) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    site = Desk(SQLBatchStore(engine, window=2), EvaluationStore(engine), kind())
+    site = Desk(BatchStore(engine, window=2), EvaluationStore(engine), kind())
     with pytest.raises(error) as caught:
         await site.accept(**options)
     assert getattr(caught.value, "pointer", None) == pointer
@@ -251,10 +251,10 @@ async def test_erasing_twice_is_not_found(site: Desk) -> None:
         await site.desk.erase("p", batch.id)
 
 
-async def test_an_erasure_that_the_cache_interrupts_is_completed_later() -> None:
-    store, cache = FakeBatchStore(), FragileCache(good=1)
+async def test_an_erasure_that_the_cache_interrupts_is_completed_later(engine: AsyncEngine) -> None:
+    store, cache = BatchStore(engine), FragileCache(good=1)
     calls = [f"call{number:04}" for number in range(2500)]
-    store.debts.update(calls)
+    await store.owe(calls)
     with pytest.raises(StoreUnavailable):
         await settle_erasures(store, cache)
     assert len(await store.owed(5000)) == 1500

@@ -1,27 +1,26 @@
-"""One suite for every `BatchStore`: the fake that other tests use, and SQL on each database."""
+"""The store of batches, on each database."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.evaluations import EvaluationStore, StoredAnswer
-from app.adapters.sql.schema import migrate
-from app.batch_ports import COLLECT, FINISH, BatchFilter, BatchStore, Committed, Job, KeyedAnswer
-from app.domain.batch import EXPIRED, BatchOptions, BatchUsage, Counts
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.evaluations import EvaluationStore
+from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, KeyedAnswer
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated, Usage
 from app.domain.summary import Intervals, MeanEstimate
 from app.domain.tally import Tally
+from app.domain.work import COLLECT, FINISH, Committed, Job
+from app.ports import StoredAnswer
 from app.tally import tally_scores
 from tests.support.batches import (
     LEASE,
@@ -36,8 +35,6 @@ from tests.support.batches import (
     make_candidates,
     run_chunk,
 )
-from tests.support.fake_batch_store import FakeBatchStore
-from tests.support.fake_store import FakeStore
 
 OWN_MEAN = RelevanceOptions(baseline="batch")
 
@@ -51,23 +48,10 @@ class Bench:
     clock: HandClock
 
 
-@pytest.fixture(params=["fake", "sqlite", "postgres"])
-def backend(request: pytest.FixtureRequest) -> str | None:
-    """The database's URL; None for the fake."""
-    return None if request.param == "fake" else request.getfixturevalue(f"{request.param}_url")
-
-
 @pytest.fixture
-async def bench(backend: str | None) -> AsyncIterator[Bench]:
+async def bench(engine: AsyncEngine) -> Bench:
     clock = HandClock()
-    if backend is None:
-        keys = FakeStore()
-        yield Bench(FakeBatchStore(keys, window=4, clock=clock), keys, clock)
-        return
-    engine = open_engine(backend)
-    await migrate(engine)
-    yield Bench(SQLBatchStore(engine, window=4, clock=clock), EvaluationStore(engine), clock)
-    await engine.dispose()
+    return Bench(BatchStore(engine, window=4, clock=clock), EvaluationStore(engine), clock)
 
 
 @pytest.fixture

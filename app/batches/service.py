@@ -8,17 +8,15 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from app.batch_ports import BatchFilter, BatchStore, JobQueue, KeyedAnswer
-from app.batches.admission import admit, estimate
+from app.adapters.sql.batches.store import BatchStore
 from app.batches.document import BatchReader
 from app.batches.erasure import settle_erasures
-from app.batches.intake import Intake, store_batch, take_in
-from app.batches.ledger import enqueue
+from app.batches.estimates import admit, estimate
+from app.batches.intake import Intake, Spool, store_batch, take_in
 from app.batches.provider_run import ProviderRun
-from app.batches.queue_limits import QueueLimits
-from app.batches.spool import Spool
+from app.batches.queue import JobQueue, QueueLimits, enqueue
 from app.batches.summaries import Summaries
-from app.domain.batch import Batch, BatchOptions, BatchUsage, Counts, ItemResult
+from app.domain.batch import Batch, BatchFilter, BatchOptions, BatchUsage, Counts, ItemResult, KeyedAnswer
 from app.domain.dialogue import Limits
 from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
 from app.domain.estimate import EstimateReport
@@ -33,7 +31,7 @@ RESULTS_PAGE = 200
 """Results read at once: small enough that whoever shares the event loop does not notice."""
 
 
-class BatchDesk:
+class BatchService:
     """Everything that a caller does with batches, within the caller's project.
 
     Methods raise NotFound for a batch that is not in the project, InvalidRequest for one that cannot be scored as it
