@@ -18,6 +18,7 @@ from app.call_cache import CachedCalls
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
 from app.ports import EncoderUnavailable, Similarity
 from app.relevance import Relevance
+from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
 from tests.support.fake_telemetry import FakeTelemetry
@@ -220,7 +221,7 @@ NUMBER = RelevanceOptions(baseline=0.5)
 async def make_slow() -> tuple[StuckEncoder, Relevance]:
     """An encoder that has let one request wait in vain, and a time limit that nobody reaches by chance from then on."""
     encoder = StuckEncoder()
-    relevance = make(encoder, store, timeout_seconds=0.2)
+    relevance = make(encoder, unused_store(), timeout_seconds=0.2)
     assert "no answer within" in str((await relevance.measure("ja", DIALOGUE, NUMBER)).unavailable)
     relevance._timeout_seconds = 60
     encoder.asked.clear()

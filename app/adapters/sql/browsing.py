@@ -65,7 +65,7 @@ SORTED = 10_000
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
-figure, chunk = result_figures.c, batch_chunks.c
+figure, text, chunk = result_figures.c, batch_texts.c, batch_chunks.c
 
 
 @dataclass(frozen=True)
@@ -266,9 +266,6 @@ def read_browsed(row: Any) -> Browsed:
     return Browsed(read_entry(row), row.id, unpack(row.scores), read_candidate(row.request))
 
 
-figure, text = result_figures.c, batch_texts.c
-
-
 class Conditions:
     """What the results of a batch must fulfil. `columns` are those of its measures, `dialect` the database's name."""
 
@@ -327,9 +324,6 @@ def order_of(
     if backwards:
         return [key.is_(None).desc(), by_key, position.desc()]
     return [key.is_(None), by_key, position.asc()]
-
-
-figure = result_figures.c
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Group commit: evaluations that are saved at the same moment share one transaction."""
+"""Records of single evaluations, similarity baselines, and the answers kept under Idempotency-Keys."""
 
 from __future__ import annotations
 
@@ -39,54 +39,6 @@ MOST_ROWS = 64
 LINGER_SECONDS = 0.008
 """A transaction costs a millisecond of CPU whatever it holds: while several save at once, a dozen share one."""
 
-
-@dataclass(frozen=True)
-class StoredAnswer:
-    """What an Idempotency-Key's first request was answered with."""
-
-    body_digest: str
-    status: int | None
-    body: bytes | None
-
-
-class Saving:
-    """Writes rows of `evaluations`, for the tasks of one event loop."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
-        self._rows = Coalescer(self._write, most=MOST_ROWS, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
-
-    async def save(self, row: Row) -> None:
-        """Returns when the row is committed. Raises the `Store…` errors.
-
-        Whoever is cancelled meanwhile takes nothing from the others; the row may be written all the same.
-        """
-        error = await self._rows(row)
-        if error is not None:
-            raise error
-
-    async def close(self) -> None:
-        """Waits for what is being written, also for those who no longer wait for it."""
-        await finish(self._engine, "evaluations", self._rows)
-
-    async def _write(self, rows: Sequence[Row]) -> list[StoreError | ValueError | None]:
-        """What became of each row."""
-        try:
-            await self._insert(rows)
-        except StoreUnavailable as error:
-            # Nobody's own fault, and nobody would fare better alone.
-            return [error] * len(rows)
-        except (StoreError, ValueError) as error:
-            # ValueError: a text that SQLite's driver cannot encode. It is one row's own, and the others are as good as
-            # without it; no space may be left for one and suffice for the others.
-            return [error] if len(rows) == 1 else [found for row in rows for found in await self._write([row])]
-        return [None] * len(rows)
-
-    async def _insert(self, rows: Sequence[Row]) -> None:
-        async with write(self._engine) as connection:
-            await connection.execute(insert(evaluations), rows)
-
-
 KEPT = timedelta(hours=48)
 """How long an answered Idempotency-Key is kept; the contract promises 24 hours at least."""
 
@@ -99,19 +51,32 @@ EVALUATION = re.compile(rb'\{"id":\s*"(ev_[0-9A-Za-z_-]{1,64})"')
 """How an answer begins that holds an evaluation."""
 
 
+@dataclass(frozen=True)
+class StoredAnswer:
+    """What an Idempotency-Key's first request was answered with."""
+
+    body_digest: str
+    status: int | None
+    body: bytes | None
+
+
 class EvaluationStore:
     """Records of single evaluations, similarity baselines and idempotency keys. Raises the `Store…` errors of
     `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._saving = Saving(engine)
+        self._rows = Coalescer(self._write, most=MOST_ROWS, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
 
     async def save(
         self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
     ) -> None:
         """Keeps the record. `calls` are the call cache's keys of every outside call that it rests on: an erasure needs
-        them. `written` is the record's JSON, where it has been written already."""
+        them. `written` is the record's JSON, where it has been written already.
+
+        Returns when the record is committed; those that are saved at the same moment share one transaction. A caller
+        who is cancelled meanwhile takes nothing from the others; the record may be kept all the same.
+        """
         evaluation = record.evaluation
         row = {
             "id": evaluation.id,
@@ -123,11 +88,30 @@ class EvaluationStore:
             "record": record.model_dump_json() if written is None else written,
             "calls": json.dumps([*calls]),
         }
-        await self._saving.save(row)
+        error = await self._rows(row)
+        if error is not None:
+            raise error
 
     async def close(self) -> None:
-        """Waits for what is being written."""
-        await self._saving.close()
+        """Waits for what is being written, also where its caller no longer waits for it."""
+        await finish(self._engine, "evaluations", self._rows)
+
+    async def _write(self, rows: Sequence[Row]) -> list[StoreError | ValueError | None]:
+        """What became of each row."""
+        try:
+            await self._insert(rows)
+        except StoreUnavailable as error:
+            # No row's own fault: none would fare better alone.
+            return [error] * len(rows)
+        except (StoreError, ValueError) as error:
+            # ValueError: a text that SQLite's driver cannot encode. It concerns one row, and the others can be
+            # written without it; so it is where space is left for some and not for all.
+            return [error] if len(rows) == 1 else [found for row in rows for found in await self._write([row])]
+        return [None] * len(rows)
+
+    async def _insert(self, rows: Sequence[Row]) -> None:
+        async with write(self._engine) as connection:
+            await connection.execute(insert(evaluations), rows)
 
     async def find(self, project: str, evaluation_id: str) -> Record | None:
         if not can_hold(project, evaluation_id):
@@ -189,7 +173,7 @@ class EvaluationStore:
                 held = (
                     await connection.execute(select(table.c.body_digest, table.c.status, table.c.body).where(this))
                 ).one_or_none()
-                # None: whoever held it has let go between the two statements.
+                # None: its holder let it go between the two statements.
                 if held is not None:
                     return StoredAnswer(held.body_digest, held.status, held.body)
         raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")

@@ -121,7 +121,7 @@ class APIKeyStore:
         return row is not None
 
     async def _note(self, connection: AsyncConnection, action: str, key: APIKey) -> AuditEvent | None:
-        """The event within the transaction; None where nobody is named who acts."""
+        """The event within the transaction; None where no actor is named."""
         if self._actor is None:
             return None
         limits = {"requests_per_minute": key.requests_per_minute, "usd_per_day": key.usd_per_day}

@@ -57,7 +57,7 @@ ITEM_START: ColumnElement[str] = literal_column(f"substr(human_ratings.item, 1, 
 logger = logging.getLogger("saiten.ratings")
 
 TURNS = 7_236_147
-"""Any number that no other program on the database uses with two: whoever changes a project's ratings takes turns."""
+"""Any number that no other program on the database uses with two: those who change a project's ratings take turns."""
 
 
 class RatingStore:
@@ -365,7 +365,7 @@ def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
 
 
 async def take_turn(connection: AsyncConnection, project: str) -> None:
-    """Waits until nobody else changes the project's ratings, to the end of the transaction.
+    """Waits until no other transaction changes the project's ratings; holds to the end of this one.
 
     So a rating is never seen before one with a smaller number, and two who replace the same do not collide. SQLite has
     one writer at a time as it is.

@@ -88,7 +88,7 @@ COMMENT = update(human_ratings).where(rating.number == bindparam("this")).values
 
 @dataclass(frozen=True)
 class Sweep:
-    """One transaction's errand: which project's texts go, how, and those of what. `salt` is the project's."""
+    """What one transaction does: which project's texts go, how, and those of what. `salt` is the project's."""
 
     connection: AsyncConnection
     project: str
@@ -124,11 +124,11 @@ class Redaction:
             found = await hold_policy(connection, project, now)
             if found is None or (under is not None and (found.texts, found.after_days) != keeping_of(under)):
                 return 0
-            errand = Sweep(connection, project, texts, min(before, now - SETTLING), now, found.salt)
-            done = await redact_singles(errand, found.redacted_to, limit)
-            done += await redact_batches(errand, limit - done)
-            done += await redact_comments(errand, limit - done)
-            done += await forget_answers(errand)
+            sweep = Sweep(connection, project, texts, min(before, now - SETTLING), now, found.salt)
+            done = await redact_singles(sweep, found.redacted_to, limit)
+            done += await redact_batches(sweep, limit - done)
+            done += await redact_comments(sweep, limit - done)
+            done += await forget_answers(sweep)
         return done
 
 
@@ -138,8 +138,8 @@ def keeping_of(held: ProjectPolicy) -> tuple[TextKeeping, float]:
 
 
 async def hold_policy(connection: AsyncConnection, project: str, now: datetime) -> Any:
-    """The project's salt, watermark and policy over texts, which nobody else changes until the transaction ends; None
-    where another process has them."""
+    """The project's salt, watermark and policy over texts, which no other process changes until the transaction
+    ends; None where another process has them."""
     row = {
         "project": project,
         **DEFAULT_POLICY.model_dump(),
@@ -153,63 +153,63 @@ async def hold_policy(connection: AsyncConnection, project: str, now: datetime) 
     return (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
 
 
-async def redact_singles(errand: Sweep, since: datetime | None, limit: int) -> int:
+async def redact_singles(sweep: Sweep, since: datetime | None, limit: int) -> int:
     """Evaluations outside batches, oldest first. What is done is remembered by its time."""
     query = select(result.id, result.created_at, result.record, result.calls).where(
-        result.project == errand.project, result.batch_id.is_(None), result.created_at < errand.before
+        result.project == sweep.project, result.batch_id.is_(None), result.created_at < sweep.before
     )
     if since is not None:
         query = query.where(result.created_at >= since)
-    connection = errand.connection
+    connection = sweep.connection
     rows = [*(await connection.execute(query.order_by(result.created_at).limit(limit))).all()]
-    until = errand.before
+    until = sweep.before
     if len(rows) == limit:
         last = rows[-1].created_at
         same = query.where(result.created_at == last, result.id.not_in([row.id for row in rows]))
         rows += (await connection.execute(same)).all()
         until = last + NEXT
     if rows:
-        cover = errand.cover(errand.texts)
+        cover = sweep.cover(sweep.texts)
         changed = await asyncio.to_thread(rewrite_singles, rows, cover)
         await write_rows(connection, SINGLE, changed)
         await owe_calls(connection, keys_of(rows))
     if since is None or until > since:
-        seen = update(project_policies).where(policy.project == errand.project)
+        seen = update(project_policies).where(policy.project == sweep.project)
         await connection.execute(seen.values(redacted_to=until))
     return len(rows)
 
 
-async def redact_batches(errand: Sweep, limit: int) -> int:
+async def redact_batches(sweep: Sweep, limit: int) -> int:
     """Finished batches, one after the other."""
     done = 0
     while done < limit:
-        found = await find_batch(errand)
+        found = await find_batch(sweep)
         if found is None:
             break
-        texts = "drop" if found.texts == UNDER_WAY["drop"] else errand.texts
-        # Told from the start: nobody who still holds something of the batch is to put texts back.
-        await set_texts(errand.connection, found.id, UNDER_WAY[texts])
-        places = await find_places(errand.connection, found.id, texts, limit - done)
-        await redact_places(errand, found.id, texts, places)
+        texts = "drop" if found.texts == UNDER_WAY["drop"] else sweep.texts
+        # Said from the start: a process that still holds something of the batch must not put texts back.
+        await set_texts(sweep.connection, found.id, UNDER_WAY[texts])
+        places = await find_places(sweep.connection, found.id, texts, limit - done)
+        await redact_places(sweep, found.id, texts, places)
         if len(places) < limit - done:
-            await forget_provider(errand.connection, found.id)
-            await set_texts(errand.connection, found.id, texts)
+            await forget_provider(sweep.connection, found.id)
+            await set_texts(sweep.connection, found.id, texts)
         done += len(places)
     return done
 
 
-async def find_batch(errand: Sweep) -> Any:
-    """A finished batch with texts, which nobody else changes until the transaction ends."""
-    undone = [UNDER_WAY["hash"], UNDER_WAY["drop"], *(["hash"] if errand.texts == "drop" else [])]
+async def find_batch(sweep: Sweep) -> Any:
+    """A finished batch with texts, which no other process changes until the transaction ends."""
+    undone = [UNDER_WAY["hash"], UNDER_WAY["drop"], *(["hash"] if sweep.texts == "drop" else [])]
     query = select(batch.id, batch.texts).where(
-        batch.project == errand.project,
+        batch.project == sweep.project,
         batch.status.in_(ENDED),
-        batch.finished_at < errand.before,
+        batch.finished_at < sweep.before,
         or_(batch.texts.is_(None), batch.texts.in_(undone)),
-        # Whoever holds a chunk of a cancelled batch may still commit to it.
-        ~held_now(errand.now),
+        # The worker that holds a chunk of a cancelled batch may still commit to it.
+        ~held_now(sweep.now),
     )
-    return (await errand.connection.execute(query.order_by(batch.id).limit(1).with_for_update())).one_or_none()
+    return (await sweep.connection.execute(query.order_by(batch.id).limit(1).with_for_update())).one_or_none()
 
 
 async def set_texts(connection: AsyncConnection, batch_id: str, texts: str) -> None:
@@ -225,9 +225,9 @@ async def find_places(connection: AsyncConnection, batch_id: str, texts: str, li
     return (await connection.execute(query.order_by(text.position).limit(limit))).scalars().all()
 
 
-async def redact_places(errand: Sweep, batch_id: str, texts: str, places: Sequence[int]) -> None:
+async def redact_places(sweep: Sweep, batch_id: str, texts: str, places: Sequence[int]) -> None:
     """Candidates of one batch with their results, if any."""
-    connection = errand.connection
+    connection = sweep.connection
     for start in range(0, len(places), ROWS):
         some = places[start : start + ROWS]
         asked = select(item.batch_id, item.position, item.request).where(
@@ -238,13 +238,13 @@ async def redact_places(errand: Sweep, batch_id: str, texts: str, places: Sequen
         )
         candidates = (await connection.execute(asked)).all()
         results = (await connection.execute(given)).all()
-        cover = errand.cover(texts)
+        cover = sweep.cover(texts)
 
         def rewrite(
             candidates: Sequence[Any] = candidates, results: Sequence[Any] = results, cover: Cover = cover
         ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
             return rewrite_candidates(candidates, cover), [
-                rewrite_result(row, cover, lambda digest: errand.cover_context(texts, digest)) for row in results
+                rewrite_result(row, cover, lambda digest: sweep.cover_context(texts, digest)) for row in results
             ]
 
         # In a thread: reading and writing 500 records takes a good part of a second.
@@ -265,31 +265,31 @@ async def forget_provider(connection: AsyncConnection, batch_id: str) -> None:
     await connection.execute(delete(provider_calls).where(provider_calls.c.batch_id == batch_id))
 
 
-async def redact_comments(errand: Sweep, limit: int) -> int:
+async def redact_comments(sweep: Sweep, limit: int) -> int:
     """What raters wrote."""
     if limit <= 0:
         return 0
-    mine: ColumnElement[bool] = (rating.project == errand.project) & (rating.created_at < errand.before)
+    mine: ColumnElement[bool] = (rating.project == sweep.project) & (rating.created_at < sweep.before)
     query = select(rating.number, rating.comment).where(mine, rating.comment.is_not(None))
-    if errand.texts == "hash":
+    if sweep.texts == "hash":
         # Exactly what the cover spares: less would keep texts, more would be found again in every step.
         covered_before = rating.comment.regexp_match(rf"^{HASHED.pattern}\Z") | rating.comment.in_([DROPPED, ERASED])
         query = query.where(~covered_before)
-    rows = (await errand.connection.execute(query.order_by(rating.number).limit(limit))).all()
-    cover = errand.cover(errand.texts)
+    rows = (await sweep.connection.execute(query.order_by(rating.number).limit(limit))).all()
+    cover = sweep.cover(sweep.texts)
     covered = [
-        {"this": row.number, "new_comment": None if errand.texts == "drop" else cover(row.comment)} for row in rows
+        {"this": row.number, "new_comment": None if sweep.texts == "drop" else cover(row.comment)} for row in rows
     ]
-    await write_rows(errand.connection, COMMENT, covered)
+    await write_rows(sweep.connection, COMMENT, covered)
     return len(rows)
 
 
-async def forget_answers(errand: Sweep) -> int:
+async def forget_answers(sweep: Sweep) -> int:
     """Answers that were kept for a repeated request. They hold what evaluations do."""
     answer = idempotency_keys.c
-    old = answer.created_at < min(errand.before, errand.now - ANSWERS_KEPT)
-    gone = delete(idempotency_keys).where(answer.project == errand.project, old)
-    return (await errand.connection.execute(gone)).rowcount
+    old = answer.created_at < min(sweep.before, sweep.now - ANSWERS_KEPT)
+    gone = delete(idempotency_keys).where(answer.project == sweep.project, old)
+    return (await sweep.connection.execute(gone)).rowcount
 
 
 def rewrite_singles(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]]:

@@ -102,7 +102,7 @@ class RoundStore:
         if not can_hold(project, round_id):
             return None
         async with change(self._engine) as connection:
-            # Whoever takes from the round waits here for whoever does already.
+            # Those who take from the round wait here for each other.
             locked = select(rating_rounds).where(*named(project, round_id)).with_for_update()
             row = (await connection.execute(locked)).first()
             if row is None or row.closed_at is not None:
@@ -222,7 +222,7 @@ async def count_rated(connection: AsyncConnection, ids: Sequence[str]) -> dict[s
     """By round, how many responses were rated how often: (ratings, responses)."""
     each = (
         select(task.round_id, func.count().label("ratings"))
-        # Of those that are still drawn: an erased response counts for nobody.
+        # Of those that are still drawn: an erased response does not count.
         .join(round_items, (item.round_id == task.round_id) & (item.position == task.position))
         .where(task.round_id.in_(ids), task.done_at.is_not(None))
         .group_by(task.round_id, task.position)

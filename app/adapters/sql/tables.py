@@ -87,7 +87,7 @@ evaluations = Table(
     Index(None, "batch_id", "position", unique=True),  # one result a candidate
 )
 
-# `status` is also `receiving`, which nobody sees. `cost_usd` is null where the cost of a result is not known, and
+# `status` is also `receiving`, which is not shown. `cost_usd` is null where the cost of a result is not known, and
 # `dearest_usd` what the dearest result cost. `resumed_at` is when the batch last started, with `finished_before`
 # results. `tally` is what all results amount to, packed, and null where that is not known; `measures` are the names of
 # the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.

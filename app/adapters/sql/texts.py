@@ -48,6 +48,29 @@ from app.domain.work import Finished, Job
 from app.scores import failed_scores, pack
 from app.tally import tally_scores
 
+AT_ONCE = 500
+"""Candidates or evaluations of one transaction."""
+
+ANSWERS_AT_ONCE = 100
+"""Kept answers that are read at a time. Each holds an evaluation."""
+
+result, item, batch, answer = evaluations.c, batch_items.c, batches.c, idempotency_keys.c
+rating = human_ratings.c
+
+SCORES = failed_scores(ERASED_FAILURE)
+ANY_CHUNK = 0
+GONE = EXPIRED.model_dump_json()
+
+BLANK = {
+    "record": "",
+    "status": SCORES.status,
+    "signature": "",
+    "failure": ERASED_FAILURE.model_dump_json(),
+    "scores": pack(SCORES),
+    "calls": "[]",
+}
+"""The columns of an erased candidate's result."""
+
 
 class TextStore:
     """Removes dialogue texts wherever they are stored. On SQLite the file and its log are then cleaned of what is gone.
@@ -77,19 +100,9 @@ class TextStore:
         if done:
             self._cleaning.remember()
         if done < limit:
-            # Once at the end of a sweep: cleaning waits for whoever reads.
+            # Once at the end of a sweep: cleaning waits for those who read.
             await self._cleaning.tidy()
         return done
-
-
-AT_ONCE = 500
-"""Candidates or evaluations of one transaction."""
-
-ANSWERS_AT_ONCE = 100
-"""Kept answers that are read at a time. Each holds an evaluation."""
-
-result, item, batch, answer = evaluations.c, batch_items.c, batches.c, idempotency_keys.c
-rating = human_ratings.c
 
 
 class MarkedErasure:
@@ -210,7 +223,7 @@ async def erase_singles(
     await owe_calls(connection, {key for row in found if row.calls for key in json.loads(row.calls)})
     await connection.execute(delete(human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
     await connection.execute(delete(evaluations).where(result.id.in_(gone)))
-    # After the evaluations: by now whoever was about to keep an answer has done so, or finds no evaluation.
+    # After the evaluations: by now a request that was about to keep an answer has done so, or finds no evaluation.
     await forget_answers_of(connection, project, gone)
     return len(gone)
 
@@ -244,23 +257,6 @@ def read_metadata(body: bytes) -> Mapping[str, str]:
         return {}
     own = told.get("metadata") if isinstance(told, dict) else None
     return own if isinstance(own, dict) else {}
-
-
-SCORES = failed_scores(ERASED_FAILURE)
-ANY_CHUNK = 0
-GONE = EXPIRED.model_dump_json()
-
-result, item, rating, batch = evaluations.c, batch_items.c, human_ratings.c, batches.c
-
-BLANK = {
-    "record": "",
-    "status": SCORES.status,
-    "signature": "",
-    "failure": ERASED_FAILURE.model_dump_json(),
-    "scores": pack(SCORES),
-    "calls": "[]",
-}
-"""The columns of an erased candidate's result."""
 
 
 def bears(own: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

@@ -10,7 +10,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.evaluations import MOST_ROWS, EvaluationStore, Row, Saving
+from app.adapters.sql.evaluations import MOST_ROWS, EvaluationStore, Row
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
 from tests.support.records import make_record
 
@@ -62,7 +62,7 @@ async def test_one_that_cannot_be_encoded_takes_no_other_with_it(engine: AsyncEn
     assert await store.find("team", "ev_3") is not None
 
 
-class Broken(Saving):
+class Broken(EvaluationStore):
     """Keeps the rows that it was to write; fails where `fails` says so."""
 
     def __init__(self, fails: dict[str, Exception]) -> None:
@@ -78,8 +78,8 @@ class Broken(Saving):
                 raise self.fails[name]
 
 
-async def save_all(saving: Saving, *names: str) -> list[BaseException | None]:
-    return await asyncio.gather(*(saving.save({"id": name}) for name in names), return_exceptions=True)
+async def save_all(saving: EvaluationStore, *names: str) -> list[BaseException | None]:
+    return await asyncio.gather(*(saving.save("team", make_record(name)) for name in names), return_exceptions=True)
 
 
 async def test_a_database_that_is_away_is_asked_once_for_all() -> None:

@@ -124,7 +124,7 @@ async def test_a_change_that_failed_is_looked_at_anew(policies: RecentPolicies, 
     # Committed, but the answer of the database was lost.
     await store.save_policy("team", ProjectPolicy(integrity="refuse"), NOW)
 
-    async def fail(project: str, policy: ProjectPolicy, now: datetime) -> None:
+    async def fail(project: str, wanted: ProjectPolicy, now: datetime) -> None:
         raise StoreUnavailable("gone")
 
     store.save_policy = fail  # type: ignore[method-assign]
