@@ -162,7 +162,7 @@ async def test_a_defect_costs_the_candidate_and_is_logged_without_texts(bench: B
     entry = json.loads(line)
     assert (entry["batch_id"], entry["position"], entry["code"]) == ("ba_1", 0, "internal-error")
     assert "ValueError" in entry["traceback"]
-    assert "context.py" in entry["traceback"]
+    assert "worker_bench.py" in entry["traceback"]
     assert "返事" not in line
     assert "本文" not in line
 

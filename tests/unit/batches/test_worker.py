@@ -334,15 +334,22 @@ async def test_a_provider_that_hangs_does_not_hold_up_the_sweep(make_bench: Make
         assert is_completed(bench)()
 
 
+class ClosedQueue(AsyncioJobQueue):
+    """Takes jobs in and hands none out."""
+
+    async def work(self, handler: Handler, concurrency: int) -> None:
+        await asyncio.Event().wait()
+
+
 async def test_what_waits_is_told_to_telemetry(make_bench: MakeBench) -> None:
     bench = await make_bench()
+    bench.queue = ClosedQueue()
     await bench.post(4)
     await bench.store.pause("ba_1", "requested", "…")
     async with running(make_worker(bench)):
         assert ("backlog", "0", "0") in bench.telemetry.told
         assert ("paused", "requested=1") in bench.telemetry.told
         await bench.store.resume("team", "ba_1")
-        bench.judge.holds = True
         await bench.time.move(SWEEP_SECONDS)
         assert ("backlog", "4", "1") in bench.telemetry.told
         assert ("paused",) in bench.telemetry.told
@@ -353,7 +360,6 @@ async def test_what_waits_is_told_to_telemetry(make_bench: MakeBench) -> None:
         bench.queue.depth = fail  # type: ignore[method-assign]
         await bench.time.move(SWEEP_SECONDS)
         assert bench.telemetry.told[-2:] == [("backlog", "4", "None"), ("paused",)]
-        bench.judge.let_all_go()
 
 
 def break_once(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -397,7 +403,9 @@ async def test_a_part_that_fails_ends_the_worker_and_leaves_no_task_behind(part:
     task = asyncio.create_task(make_worker(bench, stop_seconds=0, hand_back_seconds=0).run())
     await asyncio.wait([task], timeout=LIMIT_SECONDS)
     assert isinstance(task.exception(), ValueError)
-    assert asyncio.all_tasks() - before <= {task}
+    # A connection whose statement was cut off is closed in a task of SQLAlchemy's own.
+    left = [each for each in asyncio.all_tasks() - before - {task} if "_terminate" not in repr(each)]
+    assert left == []
 
 
 async def test_the_services_own_worker_begins_anew_after_a_failure(
@@ -436,7 +444,7 @@ async def test_a_stop_while_a_failed_worker_hands_back_is_a_stop(make_bench: Mak
 
 async def test_a_small_batch_does_not_wait_for_a_large_one(make_bench: MakeBench) -> None:
     bench = await make_bench(window=window_of(CONCURRENCY))
-    large, small = 2000, CHUNK_SIZE
+    large, small = 600, CHUNK_SIZE
     done = 0
     await bench.post(large, "large")
     await enqueue(bench, "large")
