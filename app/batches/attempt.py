@@ -48,9 +48,9 @@ class Trial:
 
 
 class RetryPolicy:
-    """Decides by what one worker sees. While a service serves nobody, nobody's failures count: that is an outage.
+    """Decides by what one worker sees. While a service serves no candidate, failures do not count: that is an outage.
 
-    Where nothing but candidates in trouble is left, nobody would be served even by a sound service. Then a candidate
+    Where nothing but candidates in trouble is left, even a sound service would serve none of them. Then a candidate
     that was scored before is asked about again, one at a time; what these probes took is billed to its batch.
     """
 

@@ -29,7 +29,7 @@ ROUNDING = 1e-9
 class BudgetReservation:
     """Lets candidates begin as long as all in hand, at the dearest that any has been, stay within what is reserved.
 
-    `unit_usd` is what one candidate was reckoned with when `count` of them were reserved for; None without a budget.
+    `unit_usd` is what was reserved per candidate when `count` of them were reserved for; None without a budget.
     """
 
     def __init__(self, count: int, unit_usd: float | None) -> None:
@@ -66,8 +66,8 @@ DEAD_LETTER = "worker-died"
 REFUSED = "judge-refused-request"
 
 MOST_RESTING = 64
-"""Candidates that wait between two rounds without a place, so that others may begin. Where more are in trouble nobody
-is served, and beginning still more of them helps nobody."""
+"""Candidates that wait between two rounds without a place, so that others may begin. Where more are in trouble the
+service serves none, and beginning still more of them does not help."""
 
 
 async def announce_nothing() -> None:

@@ -24,7 +24,7 @@ LONGEST_WAIT_SECONDS = 3.0
 
 GATHER_SECONDS = 0.05
 """How long a transaction waits for company: it costs milliseconds of CPU, whatever it holds. Where nothing else is in
-hand nobody is to come, and it does not wait: the last results of a batch."""
+hand no other result can come, and it does not wait: the last results of a batch."""
 
 FEEDING = 3
 """Chunks whose candidates are being begun, in turns: of several batches, where several have work."""
@@ -267,7 +267,7 @@ class CommitBuffer:
             elif job.chunk >= 0 and not leased.closed and not leased.lost:
                 # What is permitted already may be used while this is written.
                 ahead = min(leased.count_uncalled(), max(share, leased.permitted - leased.begun))
-                # A call of a candidate that came to nothing counts as well: whoever waits is let through all the same.
+                # A call of a candidate that came to nothing counts as well: those that wait are let through.
                 ahead = max(ahead, min(1, leased.waiting))
                 permitted[job], count = leased.begun + ahead, called + ahead
                 if count != leased.told:

@@ -43,7 +43,7 @@ class BatchEstimate:
         self._translations = Translations()
 
     def add(self, candidate: Candidate) -> None:
-        """Reckons one candidate. Raises InvalidRequest where the batch asks for what the rubric or judge has not."""
+        """Takes one candidate in. Raises InvalidRequest where the batch asks for what the rubric or judge has not."""
         request = request_of(self._options, candidate)
         check(request, self._rubric, batch=True)
         self._candidates += 1
@@ -265,7 +265,7 @@ async def estimate(intake: Intake, instruments: Instruments) -> EstimateReport:
 
 
 async def admit(intake: Intake, instruments: Instruments) -> float | None:
-    """What one candidate is to be reckoned with under the batch's budget; None without one.
+    """What one candidate may cost under the batch's budget (USD); None without a budget.
 
     Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured where the batch cannot be scored.
     """
@@ -275,7 +275,7 @@ async def admit(intake: Intake, instruments: Instruments) -> float | None:
         if report.unit_cost_usd is None:
             detail = "the price of the judge's model is not known, so no budget can be kept: add it to SAITEN_PRICES"
             raise InvalidRequest(detail, pointer="/budget_usd")
-        # Whatever looks like an attack is judged a second time, and which that is nobody knows yet.
+        # Whatever looks like an attack is judged a second time, and which candidates those are is not known yet.
         looks = 2 if options.integrity == "judge-twice" else 1
         # A malformed reply is asked for again, and a budget must bear that; of the provider's own batch mode it bears
         # what is bought there, which `price_candidate` takes as its share of this.

@@ -51,7 +51,7 @@ class Spool:
             try:
                 self._file.close()
             except OSError:
-                # What could not be flushed is thrown away anyhow; whoever wrote it was told.
+                # What could not be flushed is thrown away anyhow; its writer got the error.
                 self._file = None
 
     async def append(self, items: Sequence[BatchItem]) -> None:

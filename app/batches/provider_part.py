@@ -78,7 +78,7 @@ class PartCourse:
 
     async def _upload(self, step: Step, part: Part, others: Sequence[Part]) -> Part:
         if part.state == "uploading":
-            # A step was cut off here, and nobody has the id of what it may have uploaded.
+            # A step was cut off here, and the id of what it may have uploaded is lost.
             for file_id in await self._provider.find_uploads(part.file_name):
                 await self._provider.delete_file(file_id)
         # What one part learned, all need not learn.

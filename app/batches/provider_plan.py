@@ -49,7 +49,7 @@ class PartLimits:
 
 @dataclass(frozen=True)
 class Step:
-    """One step at work on a batch, and who makes it: `owner` is nobody else's."""
+    """One step at work on a batch, and who makes it: `owner` is unique to it."""
 
     batch: str
     owner: str
@@ -120,7 +120,7 @@ class Planner:
     async def plan(self, step: Step) -> list[Part]:
         """All parts, with every question of the batch in one of them. Goes on where it was interrupted.
 
-        Raises LeaseLost, and the errors of whoever is asked for a translation or the rubric.
+        Raises LeaseLost, and the errors of the translator and the rubric source.
         """
         parts = await self._course.parts(step.batch)
         open_part = parts[-1] if parts and parts[-1].state == "planning" else begin_part(step.batch, parts)
@@ -208,7 +208,7 @@ class Planner:
         if closed:
             part = replace(part, state="planned" if part.requests else "done")
         if not await self._course.plan(step.owner, part, draft.keys, draft.kept, draft.calls):
-            # The batch may be erased, and nobody else knows of these.
+            # The batch may be erased, and then these are recorded nowhere else.
             await forget_calls(self._store, self._cache, draft.calls)
             raise LeaseLost
 

@@ -132,8 +132,8 @@ class BatchReplies:
 class ProviderRun:
     """Takes batches through the provider's batch mode, step by step. Many may do so, in as many processes.
 
-    `poll_seconds` lies between two questions how a batch stands; `lease_seconds` is how long nobody takes up a batch
-    whose step died.
+    `poll_seconds` lies between two polls of a batch's status; a batch whose step died is taken up again after
+    `lease_seconds`.
     """
 
     def __init__(

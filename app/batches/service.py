@@ -1,4 +1,4 @@
-"""The desk: where batches are handed in, looked at, steered and erased. What of that is not HTTP."""
+"""The batch service: batches are handed in, looked at, steered and erased here. HTTP is not its concern."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from app.ports import CallCache
 logger = logging.getLogger("saiten.batches")
 
 RESULTS_PAGE = 200
-"""Results read at once: small enough that whoever shares the event loop does not notice."""
+"""Results read at once: small enough that other requests on the event loop are not delayed."""
 
 
 class BatchService:
@@ -68,7 +68,7 @@ class BatchService:
         return await take_in(body, BatchReader(self._limits, ndjson=ndjson), spool)
 
     async def estimate(self, intake: Intake) -> EstimateReport:
-        """What the batch would take. Nothing is stored, and nobody is called."""
+        """What the batch would take. Nothing is stored, and no service is called."""
         return await estimate(intake, self._instruments)
 
     async def accept(
@@ -143,8 +143,8 @@ class BatchService:
         return unfinished(found)
 
     async def resume(self, project: str, batch_id: str) -> Batch:
-        """The batch, no longer paused, whoever paused it. Raises BatchFinished; QueueLimitReached and Overloaded where
-        what is left of it has no room among what waits."""
+        """The batch, no longer paused, whatever the reason was. Raises BatchFinished; QueueLimitReached and Overloaded
+        where what is left of it has no room among what waits."""
         if self._queue_limits.hold:
             before = unfinished(await self.find(project, batch_id))
             # One that waits is counted already, and one with nothing left takes no room.

@@ -29,7 +29,7 @@ logger = logging.getLogger("saiten.batches")
 
 SWEEP_SECONDS = 2.0
 PATIENCE_SECONDS = 10.0
-"""A job that nobody took for so long was lost with its queue: it is put there again."""
+"""A job that no worker took for so long was lost with its queue: it is put there again."""
 
 RENEWALS = 4
 """Within the time of a lease, so that one that comes late or fails costs nothing."""
@@ -263,7 +263,7 @@ class BatchWorker:
 
     async def watch(self) -> None:
         """Tells the telemetry what waits, until cancelled, and does nothing else: for a process that takes batches and
-        leaves the work to others. Were they all dead, nobody else would tell."""
+        leaves the work to others. Were they all dead, no other process would report it."""
         while True:
             try:
                 await self._report()

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.governance import Spending, SpendingStore
+from app.adapters.sql.governance import SpendingStore
 from app.adapters.sql.keys import APIKeyStore
 from app.domain.evaluation import RelevanceOptions
 from app.domain.work import COLLECT, FINISH, Job
@@ -28,7 +28,7 @@ class Bench:
     results a day."""
 
     store: BatchStore
-    spending: Spending
+    spending: SpendingStore
     limit: Callable[[float], Awaitable[None]]
     clock: HandClock
     key_id: str

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.evaluations import EvaluationStore, StoredAnswer
 from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, KeyedAnswer
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
@@ -20,7 +20,6 @@ from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, 
 from app.domain.summary import Intervals, MeanEstimate
 from app.domain.tally import Tally
 from app.domain.work import COLLECT, FINISH, Committed, Job
-from app.ports import StoredAnswer
 from app.tally import tally_scores
 from tests.support.batches import (
     LEASE,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.batches.attempt import MOST_REFUSED, MOST_STRIKES
-from app.batches.chunk import DEAD_LETTER, MOST_TRIES
+from app.batches.chunk import DEAD_LETTER, MOST_TRIES, BudgetReservation
 from app.batches.commits import LeasedChunk
 from app.domain.errors import (
     JudgeQuotaExhausted,
@@ -503,3 +503,44 @@ async def test_no_more_is_begun_than_the_store_knows_of(bench: Bench) -> None:
     assert bench.store.statuses() == dict.fromkeys(range(30), "scored")
     assert bench.store.look().chunks[0].begun == 0
     assert bench.store.look().estimated_calls == 0
+
+
+def test_without_a_budget_everything_may_begin() -> None:
+    reservation = BudgetReservation(1, None)
+    assert all(reservation.begin() for _ in range(100))
+    reservation.end(None)
+    assert reservation.begin()
+
+
+def test_as_many_begin_as_were_reserved_for() -> None:
+    # 3 x 0.1 in binary is a little more than 0.3: none is lost to that.
+    reservation = BudgetReservation(3, 0.1)
+    assert [reservation.begin() for _ in range(4)] == [True, True, True, False]
+
+
+def test_what_was_cheaper_than_reckoned_leaves_room() -> None:
+    reservation = BudgetReservation(2, 0.2)
+    reservation.begin()
+    reservation.end(0.05)
+    # 0.4 - 0.05 are left: one at 0.2 fits, two do not.
+    assert [reservation.begin(), reservation.begin()] == [True, False]
+
+
+def test_what_was_dearer_is_what_the_next_are_reckoned_with() -> None:
+    reservation = BudgetReservation(4, 0.1)
+    reservation.begin()
+    reservation.end(0.3)
+    # 0.4 - 0.3 = 0.1 is left, and the next may cost 0.3 too.
+    assert not reservation.begin()
+
+
+def test_an_unknown_cost_ends_it() -> None:
+    reservation = BudgetReservation(4, 0.0)
+    reservation.begin()
+    reservation.end(None)
+    assert not reservation.begin()
+
+
+def test_what_costs_nothing_has_no_bound() -> None:
+    reservation = BudgetReservation(2, 0.0)
+    assert all(reservation.begin() for _ in range(10))

@@ -280,7 +280,7 @@ async def test_a_result_that_cannot_be_written_holds_no_other_up(
             raise ValueError("no such character")
         return await commit(owner, finished, closed, *begun)
 
-    bench.store.commit = refuse_one  # type: ignore[method-assign, assignment]
+    bench.store.commit = refuse_one  # type: ignore[method-assign]
     async with asyncio.timeout(LIMIT_SECONDS):
         await asyncio.gather(*(bench.buffer.keep(finish(work, position)) for position in range(4)))
         await bench.buffer.close(leased)

@@ -96,7 +96,7 @@ class Budget:
             return 0
         if self.unit_usd <= 0:
             return wanted
-        # A budget that is huge beside the cost allows infinitely many, which have no floor.
+        # A budget that is huge beside the cost allows infinitely many, which cannot be rounded down.
         return max(0, math.floor(min(wanted, left_usd / self.unit_usd + ROUNDING)))
 
     def reserve(self, count: int) -> float:
