@@ -44,7 +44,7 @@ SERVING = {"fastapi", "starlette", "uvicorn", "jinja2", "babel"}
 EYES = {"httpx", "pygments", "rich"}
 """For tables and for calls over HTTP. `httpx` brings the other two where they are installed."""
 
-USED = {"database": {"alembic"}, "export-finetune": {"numpy"}}
+USED = {"export-finetune": {"numpy"}}
 """What a command's own module loads because it does nothing without it."""
 
 OPEN = """
