@@ -13,7 +13,6 @@ from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.adapters.memory_cache import MemoryCallCache, NoCallCache
 from app.adapters.near_cache import NearCallCache
 from app.adapters.rubric_files import RubricFiles, default_folder
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.queue import JobQueue
 from app.call_cache import CachedCalls
 from app.domain.errors import SettingsInvalid
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+    from app.adapters.sql.batches.store import BatchStore
     from app.adapters.tracing import Tracing
     from app.batches.provider_run import ProviderRun
     from app.pipeline import Instruments

@@ -132,7 +132,7 @@ async def test_traces_of_an_erasure_that_was_cut_short_go_with_the_next_sweep(
     await migrate(engine)
     store = BatchStore(engine)
 
-    async def die() -> None:
+    async def die(_: Erasure) -> None:
         raise ConnectionAbortedError
 
     with monkeypatch.context() as patch:
