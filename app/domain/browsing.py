@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from app.domain.batch import Candidate, Entry
+from app.domain.scores import Scores
 
 MOST_MEASURES = 40
 """Measures of a batch that results can be sorted and filtered by: those after the fortieth are shown only."""
@@ -32,3 +35,21 @@ class ResultQuery:
     status: str | None = None
     system: str | None = None
     text: str | None = None
+
+
+@dataclass(frozen=True)
+class Browsed:
+    """One result as a table shows it. `evaluation` is its id, that of a failure too."""
+
+    entry: Entry
+    evaluation: str
+    scores: Scores
+    candidate: Candidate
+
+
+@dataclass(frozen=True)
+class BrowsedPage:
+    """`total` counts all results that fit, of which these are some."""
+
+    total: int
+    rows: Sequence[Browsed]

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.browsing import BrowsedPage, ResultBrowser
+from app.adapters.sql.browsing import ResultBrowser
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
-from app.domain.browsing import ANY_ASPECT, MOST_MEASURES, ResultQuery
+from app.domain.browsing import ANY_ASPECT, MOST_MEASURES, BrowsedPage, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Warned
 from app.domain.work import Finished, Job

@@ -32,31 +32,10 @@ from app.adapters.sql.tables import (
     evaluations,
     result_figures,
 )
-from app.domain.batch import Candidate, Entry
-from app.domain.browsing import ANY_ASPECT, ResultQuery
-from app.domain.scores import Scores
+from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
 from app.domain.tally import AspectTally, Tally
 from app.scores import unpack
 from app.tally import unpack as unpack_tally
-
-
-@dataclass(frozen=True)
-class Browsed:
-    """One result as a table shows it. `evaluation` is its id, that of a failure too."""
-
-    entry: Entry
-    evaluation: str
-    scores: Scores
-    candidate: Candidate
-
-
-@dataclass(frozen=True)
-class BrowsedPage:
-    """`total` counts all results that fit, of which these are some."""
-
-    total: int
-    rows: Sequence[Browsed]
-
 
 NOTHING = BrowsedPage(total=0, rows=())
 SORTED = 10_000

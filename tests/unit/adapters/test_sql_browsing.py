@@ -10,10 +10,10 @@ from sqlalchemy import event, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.browsing import BrowsedPage, ResultBrowser, Run, list_runs
+from app.adapters.sql.browsing import ResultBrowser, Run, list_runs
 from app.adapters.sql.engine import write
 from app.adapters.sql.tables import batches
-from app.domain.browsing import ResultQuery
+from app.domain.browsing import BrowsedPage, ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
 from app.domain.tally import AspectTally, Tally
 from tests.support.batches import C, claim, fail, finish, make_batch
