@@ -8,14 +8,13 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from app.analysis import blend_fitting, formats, reading, significance, statistics
+from app.analysis import blend_fitting, reading, significance, statistics
 from app.analysis.agreement import measure_agreement
 from app.analysis.blend_fitting import fit_blend, thin
 from app.analysis.correlation import TOO_MANY, correlate_aspect
-from app.analysis.formats import read_csv, read_ndjson
 from app.analysis.hierarchy import find_hierarchy
 from app.analysis.hints import MOST_NAME, hint
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_csv, read_ndjson
 from app.analysis.win_rates import rate_wins
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
@@ -134,7 +133,7 @@ def test_reading_stops_where_so_much_does_not_fit():
 
 @pytest.mark.parametrize("form", [read_ndjson, read_csv])
 def test_a_line_is_one_record_and_no_file(form, monkeypatch):
-    monkeypatch.setattr(formats, "MOST_LINE", 40)
+    monkeypatch.setattr(reading, "MOST_LINE", 40)
     good = {read_ndjson: b'{"item":"1","ratings":{"a":1}}\n', read_csv: b"item,a\n1,2\n"}[form]
     assert form(BytesIO(good), ObservationReader()).n == 1
     with pytest.raises(InvalidLines, match="has more than 1,048,576 bytes"):

@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import rankdata
 
 from app.analysis import observations, statistics
-from app.analysis.columns import agree_within, are_different
-from app.analysis.observations import number_keys
+from app.analysis.observations import agree_within, are_different, number_keys
 from app.analysis.raters import Rated, compare_raters
 from app.analysis.significance import are_far_apart, join_ties
 from app.analysis.statistics import rank, rank_within
