@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.analysis.blend_fitting import fit_blend
-from app.analysis.composite_fitting import fit_composite, hold_out
 from app.analysis.correlation import correlate
+from app.analysis.fitting import fit_blend, fit_composite, hold_out
 from app.analysis.observations import Observations
 from app.analysis.reading import ObservationReader, read_array, read_csv, read_ndjson
 from app.analysis.win_rates import rate_wins
