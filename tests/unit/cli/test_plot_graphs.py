@@ -16,9 +16,8 @@ pytest.importorskip("networkx")
 
 from matplotlib.axes import Axes
 
-from app.analysis.formats import read_ndjson
 from app.analysis.hierarchy import find_hierarchy
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_ndjson
 from app.plots.graph import NODE_HEIGHT, arrange
 from app.plots.hierarchy import build_hierarchy
 from app.plots.lettering import letter
