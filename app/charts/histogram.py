@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.charts.canvas import Margins, Row, Ruler, Spec, frame, layer, letters, pixels, say
-from app.charts.lettering import fit, measure
-from app.charts.theme import INK, INK_SOFT, NEUTRAL, SERIES, SMALL
+from app.charts.canvas import (
+    INK,
+    INK_SOFT,
+    NEUTRAL,
+    SERIES,
+    SMALL,
+    Margins,
+    Row,
+    Ruler,
+    Spec,
+    fit,
+    frame,
+    layer,
+    letters,
+    measure,
+    pixels,
+    say,
+)
 
 WIDTH, STEP, BAR, APART = 260, 22, 14, 6
 WIDEST_LABEL = 0.38

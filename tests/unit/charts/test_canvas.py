@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.charts.lettering import fit, fit_ends, measure, tame, write_interval, write_number
+from app.charts.canvas import fit, fit_ends, measure, tame, write_interval, write_number
 
 
 @given(st.text(), st.floats(20, 400))
