@@ -9,7 +9,7 @@ from typing import Literal
 
 from app.charts.canvas import Ruler
 from app.charts.intervals import IntervalLabels, IntervalRow, build_intervals
-from app.charts.sheet import Section, Sheet, write_sheet
+from app.charts.sheet import ChartSection, ChartSheet, write_sheet
 from benchmarks.record import Figure, show_ratio
 
 WIDTH = 900
@@ -38,7 +38,7 @@ def draw_ratios(figures: Sequence[Figure], path: Path) -> int:
     rows = [row for figure in shown for row in make_rows(figure)]
     labels = IntervalLabels("", "", "ours against the other", "target", AXIS, "no figure has a ratio")
     chart = build_intervals(rows, labels, rule_ratios(rows), width=WIDTH)
-    write_sheet(Sheet("Against peers and limits, in the same run", [Section("", [chart])]), path)
+    write_sheet(ChartSheet("Against peers and limits, in the same run", [ChartSection("", [chart])]), path)
     return len(shown)
 
 

@@ -24,7 +24,7 @@ from app.charts.panels import (
     describe_dots,
     widen,
 )
-from app.charts.sheet import Section, Sheet, label_names, require_drawing, write_sheet
+from app.charts.sheet import ChartSection, ChartSheet, label_names, require_drawing, write_sheet
 from app.domain.errors import InvalidRequest
 from app.domain.model import Value
 from app.domain.reports import (
@@ -86,7 +86,7 @@ def names_of(report: Value, observations: Observations | None) -> list[str]:
             return []
 
 
-def build_sheet(report: Value, observations: Observations | None, labels: Labels) -> tuple[Sheet, list[str]]:
+def build_sheet(report: Value, observations: Observations | None, labels: Labels) -> tuple[ChartSheet, list[str]]:
     """The drawing and what is to be said of it. `labels` are those of all names."""
     match report:
         case AgreementReport():
@@ -105,9 +105,9 @@ def build_sheet(report: Value, observations: Observations | None, labels: Labels
             raise InvalidRequest("this report has no drawing")
 
 
-def draw_agreement(report: AgreementReport, observations: Observations | None, labels: Labels) -> Sheet:
+def draw_agreement(report: AgreementReport, observations: Observations | None, labels: Labels) -> ChartSheet:
     """Correlations between aspects, and each aspect's rater means with the raters' agreement."""
-    sections = [Section("", [draw_matrix(list(report.aspects), report.correlations, labels)])]
+    sections = [ChartSection("", [draw_matrix(list(report.aspects), report.correlations, labels)])]
     if observations is not None and report.aspects:
         histograms = [
             build_value_histogram(
@@ -120,8 +120,8 @@ def draw_agreement(report: AgreementReport, observations: Observations | None, l
         ]
         legend = "ρ: each rater against the mean of the others; α: Krippendorff's, ordinal; sd: of the items' means"
         notes = [legend, *list_reasons(report.aspects.values())]
-        sections.append(Section("Items by the mean of their raters", histograms, notes))
-    return Sheet(f"Agreement: {size_of(report)}", sections)
+        sections.append(ChartSection("Items by the mean of their raters", histograms, notes))
+    return ChartSheet(f"Agreement: {size_of(report)}", sections)
 
 
 def describe_agreement(found: AspectAgreement) -> str:
@@ -145,7 +145,7 @@ def draw_matrix(names: Sequence[str], found: Correlations, labels: Labels) -> Sp
 
 def draw_correlation(
     report: CorrelationReport, observations: Observations | None, labels: Labels
-) -> tuple[Sheet, list[str]]:
+) -> tuple[ChartSheet, list[str]]:
     """Spearman's ρ by aspect with interval and ceiling, and scores against rater means."""
     found = report.aspects.values()
     ceiling = any(one.ceiling is not None and one.ceiling.spearman is not None for one in found)
@@ -164,12 +164,12 @@ def draw_correlation(
         width=ROWS_WIDTH,
     )
     bias = ["bias: mean score less mean rating"] if any(one.bias is not None for one in found) else []
-    sections = [Section("", [forest], [*bias, *list_reasons(found)])]
+    sections = [ChartSection("", [forest], [*bias, *list_reasons(found)])]
     if observations is not None and report.aspects:
         scatters = [draw_scatter(observations, name, labels[name]) for name in report.aspects]
-        sections.append(Section("Score and mean of the raters, a dot per item", scatters))
+        sections.append(ChartSection("Score and mean of the raters, a dot per item", scatters))
     notes = [f"{name} is not drawn: {why}" for name, why in report.unmatched.items()]
-    return Sheet(f"Scores against people: {size_of(report)}", sections), notes
+    return ChartSheet(f"Scores against people: {size_of(report)}", sections), notes
 
 
 def describe_correlation(found: AspectCorrelation) -> str:
@@ -193,7 +193,7 @@ def draw_scatter(observations: Observations, name: str, label: str) -> Spec:
 
 def draw_hierarchy(
     report: HierarchyReport, observations: Observations | None, labels: Labels
-) -> tuple[Sheet, list[str]]:
+) -> tuple[ChartSheet, list[str]]:
     """The graph of dependencies, with the aspects' correlations and the systems' distributions."""
     kept = set(reduce([(one.lower, one.higher) for one in report.dependencies]))
     follow = [one for one in report.dependencies if (one.lower, one.higher) not in kept]
@@ -209,15 +209,15 @@ def draw_hierarchy(
     )
     columns = {name: column for name in report.aspects if (column := unit_means(observations, name)) is not None}
     matrix = [draw_matrix(list(columns), correlate_aspects(columns), labels)] if columns else []
-    sections = [Section("", [graph, *matrix], describe_graph(report, follow, labels))]
+    sections = [ChartSection("", [graph, *matrix], describe_graph(report, follow, labels))]
     if observations is not None and columns:
         legend = "dot: mean; thick: middle half; thin: 5 to 95 %; systems sorted by mean"
-        sections.append(Section("Rater means by system", draw_systems(columns, observations, labels), [legend]))
+        sections.append(ChartSection("Rater means by system", draw_systems(columns, observations, labels), [legend]))
     sizes = f"{count(report.items, 'item')}, {count(report.systems, 'system')}, α = {report.alpha:g}"
     left_out = "1 dependency that follows from those drawn is left out of the graph"
     if len(follow) > 1:
         left_out = f"{len(follow)} dependencies that follow from those drawn are left out of the graph"
-    return Sheet(f"Dependencies between aspects: {sizes}", sections), [left_out] if follow else []
+    return ChartSheet(f"Dependencies between aspects: {sizes}", sections), [left_out] if follow else []
 
 
 def describe_graph(report: HierarchyReport, follow: Sequence[Dependency], labels: Labels) -> list[str]:
@@ -282,24 +282,24 @@ def rank_systems(columns: Mapping[str, Floats], observations: Observations) -> l
     return sorted(range(len(means)), key=lambda system: -means[system])
 
 
-def draw_wins(report: WinReport, labels: Labels) -> tuple[Sheet, list[str]]:
+def draw_wins(report: WinReport, labels: Labels) -> tuple[ChartSheet, list[str]]:
     """Shares of wins and ties by aspect, as bars and with intervals."""
     systems = len(report.systems)
     title = f"Wins over {count(report.contexts, 'context')}, {count(systems, 'system')}"
     if not report.aspects or report.undefined:
         why = list(report.undefined.values()) or ["there is nothing to compare"]
-        return Sheet(title, [Section("", [], why)]), []
+        return ChartSheet(title, [ChartSection("", [], why)]), []
     colours = rank_colours(report)
     listed = report.systems if len(report.aspects) * systems <= MOST_ROWS else tuple(colours)
     told = PanelLabels("Share of contexts won", "", "there is nothing to compare")
     bars = [(labels[name], find_parts(found, colours, labels)) for name, found in report.aspects.items()]
     shares = [draw_shares(name, found, listed, labels) for name, found in report.aspects.items()]
     sections = [
-        Section("", [build_shares(bars, told, width=SHARES_WIDTH)]),
-        Section(f"Shares with {INTERVAL} (Wilson)", shares),
+        ChartSection("", [build_shares(bars, told, width=SHARES_WIDTH)]),
+        ChartSection(f"Shares with {INTERVAL} (Wilson)", shares),
     ]
     fewer = f"intervals are drawn for the {len(listed)} systems that win most, of {systems}"
-    return Sheet(title, sections), [fewer] if len(listed) < systems else []
+    return ChartSheet(title, sections), [fewer] if len(listed) < systems else []
 
 
 def rank_colours(report: WinReport) -> dict[str, str]:
@@ -344,7 +344,7 @@ def draw_shares(name: str, found: AspectWins, listed: Sequence[str], labels: Lab
     return build_intervals(rows, told, Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"))
 
 
-def draw_composite_fit(report: CompositeFit, labels: Labels) -> Sheet:
+def draw_composite_fit(report: CompositeFit, labels: Labels) -> ChartSheet:
     """Fitted weights beside those in the rubric, and what both reach on the items held out."""
     rows = [
         IntervalRow(
@@ -370,10 +370,10 @@ def draw_composite_fit(report: CompositeFit, labels: Labels) -> Sheet:
         draw_reached(f"Held-out Pearson's r, n {report.test:,}", reached),
     ]
     title = f"{labels[report.composite]} fitted to {labels[report.target]}: {count(report.n, 'item')}"
-    return Sheet(title, [Section("", charts, list_reasons([report]))])
+    return ChartSheet(title, [ChartSection("", charts, list_reasons([report]))])
 
 
-def draw_blend_fit(report: BlendFit, labels: Labels) -> Sheet:
+def draw_blend_fit(report: BlendFit, labels: Labels) -> ChartSheet:
     """The chosen weight of a blend with its interval, and the correlations with and without it."""
     told = IntervalLabels(
         title=f"w = {number(report.weight, 1)}, with {INTERVAL}",
@@ -398,7 +398,7 @@ def draw_blend_fit(report: BlendFit, labels: Labels) -> Sheet:
         draw_reached(f"{name}, mean of {report.folds} folds", reached),
     ]
     title = f"Weight of the blend for {labels[report.aspect]}: {count(report.n, 'item')}"
-    return Sheet(title, [Section("", charts, [*report.notes, *list_reasons([report])])])
+    return ChartSheet(title, [ChartSection("", charts, [*report.notes, *list_reasons([report])])])
 
 
 def draw_reached(title: str, values: Mapping[str, float | None]) -> Spec:

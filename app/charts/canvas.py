@@ -80,7 +80,7 @@ DASH = "\N{EN DASH}"
 ELLIPSIS = "…"
 
 
-def tame(text: str) -> str:
+def sanitize(text: str) -> str:
     """The text on one line, with whatever could steer what stands around it made visible."""
     return "".join(character if character in JOINERS else printable(character) for character in text)
 
@@ -105,7 +105,7 @@ def em(character: str) -> float:
 
 def fit(text: str, room: float, size: float = TEXT) -> str:
     """The text, or as much of its beginning as fits into `room` pixels, with an ellipsis."""
-    text = tame(text[:MOST_CHARACTERS])
+    text = sanitize(text[:MOST_CHARACTERS])
     if measure(text, size) <= room:
         return text
     left, kept = room / size - em(ELLIPSIS), ""
@@ -119,7 +119,7 @@ def fit(text: str, room: float, size: float = TEXT) -> str:
 
 def fit_ends(text: str, room: float, size: float = TEXT) -> str:
     """The text, or its beginning and its end: builds of one series differ in the end."""
-    text = tame(text[:MOST_CHARACTERS])
+    text = sanitize(text[:MOST_CHARACTERS])
     if measure(text, size) <= room:
         return text
     half = (room + size * em(ELLIPSIS)) / 2

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 from xml.etree import ElementTree
 
-from app.charts.canvas import CONFIG, tame
+from app.charts.canvas import CONFIG, sanitize
 from app.domain.model import digest
 
 logger = logging.getLogger("saiten.charts")
@@ -66,15 +66,15 @@ class ChartRenderer:
 
     async def draw(self, spec: Mapping[str, Any]) -> str:
         """The chart as `<svg>`. Raises ValueError for a specification with a link, or one that is none."""
-        tamed = tame_spec(spec)
-        key = digest(tamed)
+        sanitized = sanitize_spec(spec)
+        key = digest(sanitized)
         if (found := self._recall(key)) is not None:
             return found
         async with self._turn:
             # Somebody before in the queue may have asked for the same.
             if (found := self._recall(key)) is not None:
                 return found
-            drawn = await self._draw(tamed)
+            drawn = await self._draw(sanitized)
             self._kept[key] = drawn
             if len(self._kept) > self._most_kept:
                 self._kept.popitem(last=False)
@@ -83,15 +83,15 @@ class ChartRenderer:
     async def draw_soon(self, spec: Mapping[str, Any], seconds: float) -> str | None:
         """The chart where that takes no longer; else None, and it goes on being drawn for who asks again. None too
         where its process has ended twice, or where too many others wait."""
-        tamed = tame_spec(spec)
-        key = digest(tamed)
+        sanitized = sanitize_spec(spec)
+        key = digest(sanitized)
         if (found := self._recall(key)) is not None:
             return found
         task = self._begun.get(key)
         if task is None:
             if len(self._begun) >= MOST_BEGUN:
                 return None
-            task = self._begun[key] = asyncio.create_task(self.draw(tamed))
+            task = self._begun[key] = asyncio.create_task(self.draw(sanitized))
             task.add_done_callback(lambda _: self._end(key))
         await asyncio.wait({task}, timeout=seconds)
         if not task.done() or task.cancelled() or isinstance(task.exception(), BrokenExecutor):
@@ -141,15 +141,15 @@ class ChartRenderer:
         return self._kept.get(key)
 
 
-def tame_spec(value: Any) -> Any:
+def sanitize_spec(value: Any) -> Any:
     """A copy without characters that XML or a page's layout cannot bear."""
     if isinstance(value, str):
-        return tame(value)
+        return sanitize(value)
     if isinstance(value, Mapping):
         if linked := LINKS & value.keys():
             raise ValueError(f"a chart has no {min(linked)!r}")
-        return {name: tame_spec(part) for name, part in value.items()}
-    return [tame_spec(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: sanitize_spec(part) for name, part in value.items()}
+    return [sanitize_spec(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def draw_svg(spec: dict[str, Any]) -> str:

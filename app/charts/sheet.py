@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from app.charts.canvas import DASH, INK, INK_SOFT, LIGHT, SMALL, TEXT, Spec, fit_ends, measure, tame
-from app.charts.render import draw_svg, tame_spec
+from app.charts.canvas import DASH, INK, INK_SOFT, LIGHT, SMALL, TEXT, Spec, fit_ends, measure, sanitize
+from app.charts.render import draw_svg, sanitize_spec
 from app.domain.errors import InvalidRequest
 from app.domain.plain_text import printable
 
@@ -36,7 +36,7 @@ MOST_TESTED, MOST_NAMED = 1_000, 8
 
 
 @dataclass(frozen=True)
-class Section:
+class ChartSection:
     """Charts side by side, with as many in a row as fit, and notes below them.
 
     Each chart has its `title` and its `description` above it, the latter a line each.
@@ -48,15 +48,15 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ChartSheet:
     """Sections one above the other."""
 
     title: str
-    sections: Sequence[Section]
+    sections: Sequence[ChartSection]
 
 
 @dataclass(frozen=True)
-class Box:
+class PlacedChart:
     """SVG with its width and height in pixels."""
 
     svg: str
@@ -70,7 +70,7 @@ def require_drawing(path: Path | str) -> None:
         raise InvalidRequest(f"{path} is to be a drawing: its name must end in {', '.join(SUFFIXES)}")
 
 
-def write_sheet(sheet: Sheet, path: Path | str) -> None:
+def write_sheet(sheet: ChartSheet, path: Path | str) -> None:
     """Draws it into the file. The same sheet gives the same file on the same machine.
 
     Raises InvalidRequest where the suffix is none of SUFFIXES, or the file cannot be written.
@@ -92,7 +92,7 @@ def write_sheet(sheet: Sheet, path: Path | str) -> None:
         raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from None
 
 
-def compose(sheet: Sheet) -> str:
+def compose(sheet: ChartSheet) -> str:
     """The sheet as one SVG document that needs nothing beside it."""
     blocks = [write_lines(break_lines(sheet.title, WIDEST, TITLE), TITLE, INK, bold=True)]
     for section in sheet.sections:
@@ -104,7 +104,7 @@ def compose(sheet: Sheet) -> str:
     whole = stack(blocks, gap=BETWEEN)
     width, height = whole.width + 2 * EDGE, whole.height + 2 * EDGE
     document = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={quoteattr(tame(sheet.title))} '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={quoteattr(sanitize(sheet.title))} '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'font-family="{", ".join(FAMILIES)}"><rect width="100%" height="100%" fill="var(--surface)"/>'
         f'<g transform="translate({EDGE},{EDGE})">{whole.svg}</g></svg>\n'
@@ -114,13 +114,13 @@ def compose(sheet: Sheet) -> str:
     return document
 
 
-def draw_chart(spec: Spec) -> Box:
+def draw_chart(spec: Spec) -> PlacedChart:
     """A chart below its title and description."""
-    drawn = draw_svg(tame_spec({**spec, "usermeta": {}, "description": ""}))
+    drawn = draw_svg(sanitize_spec({**spec, "usermeta": {}, "description": ""}))
     padding = spec["padding"]
     width = spec["width"] + padding["left"] + padding["right"]
     height = spec["height"] + padding["top"] + padding["bottom"]
-    chart = Box(drawn.replace("<svg ", f'<svg height="{height:.2f}" ', 1), width, height)
+    chart = PlacedChart(drawn.replace("<svg ", f'<svg height="{height:.2f}" ', 1), width, height)
     room = max(width, LEAST)
     title = break_lines(spec["usermeta"]["title"], room, TEXT) if spec["usermeta"]["title"] else []
     above = [write_lines(title, TEXT, INK, bold=True)] if title else []
@@ -128,9 +128,9 @@ def draw_chart(spec: Spec) -> Box:
     return stack([*above, *([write_lines(told, SMALL, INK_SOFT)] if told else ()), chart], gap=4)
 
 
-def flow_boxes(boxes: Sequence[Box]) -> Box:
+def flow_boxes(boxes: Sequence[PlacedChart]) -> PlacedChart:
     """Boxes in rows no wider than WIDEST, unless one alone is."""
-    rows: list[list[Box]] = []
+    rows: list[list[PlacedChart]] = []
     room = 0.0
     for box in boxes:
         if not rows or room + box.width > WIDEST:
@@ -141,25 +141,25 @@ def flow_boxes(boxes: Sequence[Box]) -> Box:
     return stack([set_beside(row) for row in rows], gap=BETWEEN)
 
 
-def set_beside(boxes: Sequence[Box]) -> Box:
+def set_beside(boxes: Sequence[PlacedChart]) -> PlacedChart:
     """From left to right, with their tops level."""
     left, parts = 0.0, []
     for box in boxes:
         parts.append(f'<g transform="translate({left:.2f},0)">{box.svg}</g>')
         left += box.width + BETWEEN
-    return Box("".join(parts), left - BETWEEN, max(box.height for box in boxes))
+    return PlacedChart("".join(parts), left - BETWEEN, max(box.height for box in boxes))
 
 
-def stack(boxes: Sequence[Box], *, gap: float) -> Box:
+def stack(boxes: Sequence[PlacedChart], *, gap: float) -> PlacedChart:
     """One above the other, with their left sides level."""
     top, parts = 0.0, []
     for box in boxes:
         parts.append(f'<g transform="translate(0,{top:.2f})">{box.svg}</g>')
         top += box.height + gap
-    return Box("".join(parts), max(box.width for box in boxes), top - gap)
+    return PlacedChart("".join(parts), max(box.width for box in boxes), top - gap)
 
 
-def write_lines(lines: Sequence[str], size: float, colour: str, *, bold: bool = False) -> Box:
+def write_lines(lines: Sequence[str], size: float, colour: str, *, bold: bool = False) -> PlacedChart:
     """Texts one below the other."""
     weight = ' font-weight="bold"' if bold else ""
     step = LINE_HEIGHT * size
@@ -167,13 +167,13 @@ def write_lines(lines: Sequence[str], size: float, colour: str, *, bold: bool = 
         f'<text y="{step * number + size:.2f}" font-size="{size}" fill="{colour}"{weight}>{escape(line)}</text>'
         for number, line in enumerate(lines)
     ]
-    return Box("".join(texts), max((measure(line, size) for line in lines), default=0.0), step * len(lines))
+    return PlacedChart("".join(texts), max((measure(line, size) for line in lines), default=0.0), step * len(lines))
 
 
 def break_lines(text: str, room: float, size: float) -> list[str]:
     """The text in lines of at most `room` pixels, broken at spaces, and within words where one is longer."""
     lines, line = [], ""
-    for word in tame(text).split(" "):
+    for word in sanitize(text).split(" "):
         joined = f"{line} {word}" if line else word
         if line and measure(joined, size) > room:
             lines.append(line)
@@ -201,7 +201,7 @@ def label_names(names: Iterable[str], path: Path | str) -> tuple[dict[str, str],
     }
     labels = {}
     for name in found:
-        text = "".join(BOX if character in missing else character for character in tame(name))
+        text = "".join(BOX if character in missing else character for character in sanitize(name))
         text = fit_ends(text, LONGEST_NAME) or DASH
         labels[name] = f"#{lost[name]} {text}" if name in lost else text
     if not lost:
