@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -164,10 +164,10 @@ def draw_correlation(
         width=ROWS_WIDTH,
     )
     bias = ["bias: mean score less mean rating"] if any(one.bias is not None for one in found) else []
-    sections = [ChartSection("", [forest], [*bias, *list_reasons(found)])]
+    sections = [ChartSection("", [forest], [*bias, *list_reasons(found, of={"spearman"})])]
     if observations is not None and report.aspects:
         scatters = [draw_scatter(observations, name, labels[name]) for name in report.aspects]
-        sections.append(ChartSection("Score and mean of the raters, a dot per item", scatters))
+        sections.append(ChartSection("Score and mean of the raters by item", scatters))
     notes = [f"{name} is not drawn: {why}" for name, why in report.unmatched.items()]
     return ChartSheet(f"Scores against people: {size_of(report)}", sections), notes
 
@@ -444,9 +444,11 @@ def shares(ends: tuple[float, float] | None) -> str:
     return f" [{ends[0]:.0%}, {ends[1]:.0%}]" if ends else ""
 
 
-def list_reasons(found: Iterable[AspectAgreement | AspectCorrelation | CompositeFit | BlendFit]) -> list[str]:
-    """Why figures are dashes, each reason once."""
-    reasons = dict.fromkeys(why for one in found for why in one.undefined.values())
+def list_reasons(
+    found: Iterable[AspectAgreement | AspectCorrelation | CompositeFit | BlendFit], *, of: Container[str] | None = None
+) -> list[str]:
+    """Why figures are dashes, each reason once; `of` names the figures that are drawn where not all are."""
+    reasons = dict.fromkeys(why for one in found for figure, why in one.undefined.items() if of is None or figure in of)
     return [f"{DASH}: {why}" for why in [*reasons][:MOST_REASONS]]
 
 

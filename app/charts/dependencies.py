@@ -135,7 +135,7 @@ def lay_out(layers: Layers, box: float, width: int) -> Layout:
 
 
 def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers, layout: Layout) -> list[Spec]:
-    """A box an aspect: its name, and the pairs of systems that it tells apart of those tested."""
+    """A box per aspect: its name, and the pairs of systems that it tells apart of those tested."""
     rows = [
         {
             "x": x,

@@ -1,4 +1,4 @@
-"""Differences of a comparison with their intervals, a measure a row."""
+"""Differences of a comparison with their intervals, one measure per row."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class HistogramLabels:
 
 
 def build_histogram(levels: Sequence[Level], unrated: int, labels: HistogramLabels, *, width: int = WIDTH) -> Spec:
-    """A bar a level in the order given, the unrated apart as a dashed outline.
+    """A bar per level in the order given, the unrated apart as a dashed outline.
 
     Percentages are of the rated. The unrated has its count only: it is none of them.
     """
@@ -91,7 +91,7 @@ def build_histogram(levels: Sequence[Level], unrated: int, labels: HistogramLabe
 
 
 def make_rows(levels: Sequence[Level], unrated: int, unrated_label: str, width: int) -> list[Row]:
-    """A row a bar, with where it stands and what it says."""
+    """A row per bar, with where it stands and what it says."""
     rated = sum(level.count for level in levels)
     figures = [f"{level.count:,}" + (f" ({level.count / rated:.0%})" if rated else "") for level in levels]
     named = [(level.label, level.count, figure, True) for level, figure in zip(levels, figures, strict=True)]

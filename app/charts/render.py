@@ -71,7 +71,7 @@ class ChartRenderer:
         if (found := self._recall(key)) is not None:
             return found
         async with self._turn:
-            # Somebody before in the queue may have asked for the same.
+            # An earlier task in the queue may have asked for the same.
             if (found := self._recall(key)) is not None:
                 return found
             drawn = await self._draw(sanitized)
@@ -81,7 +81,7 @@ class ChartRenderer:
             return drawn
 
     async def draw_soon(self, spec: Mapping[str, Any], seconds: float) -> str | None:
-        """The chart where that takes no longer; else None, and it goes on being drawn for who asks again. None too
+        """The chart where that takes no longer; else None, and it goes on being drawn for a later request. None too
         where its process has ended twice, or where too many others wait."""
         sanitized = sanitize_spec(spec)
         key = digest(sanitized)
@@ -112,12 +112,12 @@ class ChartRenderer:
 
     def _end_executor(self) -> None:
         if self._executor is not None:
-            # Waits for the process, which takes a tenth of a second: whoever is ended by a signal frees nothing later.
+            # Waits for the process, which takes a tenth of a second: a process that a signal ends frees nothing later.
             self._executor.shutdown(cancel_futures=True)
             self._executor = None
 
     def _end(self, key: str) -> None:
-        """Lets go of a drawing that has ended; of one that failed the log is told, since perhaps nobody comes back."""
+        """Lets go of a drawing that has ended. A failure is logged, since its page may never be asked for again."""
         task = self._begun.pop(key)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a chart could not be drawn", exc_info=error)
@@ -163,7 +163,7 @@ def draw_svg(spec: dict[str, Any]) -> str:
 
 def open_process() -> Executor:
     """One process that draws. It starts with the first drawing, takes some 160 MB, and ends with this one."""
-    # Not forked: threads of this process may hold locks that nobody would open in the other.
+    # Not forked: threads of this process may hold locks that would never be released in the other.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=settle)
 

@@ -139,7 +139,7 @@ def build_trend(
 
 
 def make_rows(number: int, line: TrendLine, current: int | None) -> list[Row]:
-    """A row a point that there is."""
+    """A row per point that there is."""
     return [
         {
             "line": number,

@@ -350,6 +350,8 @@ def test_the_forest_names_its_axis_and_only_the_signs_it_has() -> None:
     assert "ceiling: each rater against the mean of the others" in drawn.all_texts()
     alone = Sheets(correlate(observe(["natural"], raters=1), resamples=100))
     assert not [text for text in alone.all_texts() if "ceiling" in text]
+    # The reasons for figures that the drawing does not have are not told.
+    assert not [text for text in alone.all_texts() if text.startswith("–")]
 
 
 def test_an_undefined_correlation_says_why_and_what_is_unmatched_is_noted() -> None:
