@@ -352,6 +352,8 @@ async def test_the_process_ends_with_one_that_was_killed(tmp_path) -> None:
         assert ended
     finally:
         os.close(handle)
+    # The child had the pipe open too: without its end the transport would be left to the garbage collector.
+    assert await parent.stdout.read() == b""
 
 
 def test_draws_in_the_thread_that_asks() -> None:
