@@ -12,9 +12,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from app.analysis.correlation import INTERVALS, correlate
-from app.analysis.formats import read_ndjson
 from app.analysis.observations import NO_RATER, Observations
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_ndjson
 from app.domain.errors import InvalidRequest
 from tests.support.observed import observe, observe_columns
 

@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from app.analysis.formats import read_ndjson
 
 from app.analysis.agreement import measure_agreement
 from app.analysis.correlation import correlate
-from app.analysis.formats import read_ndjson
 from app.analysis.hierarchy import find_hierarchy
 from app.analysis.observations import Observations
 from app.analysis.reading import ObservationReader
