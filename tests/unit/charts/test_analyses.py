@@ -13,13 +13,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from app.analysis.formats import read_ndjson
 
 from app.analysis.agreement import measure_agreement
 from app.analysis.correlation import correlate
 from app.analysis.hierarchy import find_hierarchy
 from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_ndjson
 from app.analysis.win_rates import rate_wins
 from app.charts.analyses import build_sheet, names_of, plot
 from app.charts.canvas import LIGHT
