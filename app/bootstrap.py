@@ -33,8 +33,7 @@ from app.batches.service import BatchService
 from app.batches.worker import BatchWorker, window_of
 from app.call_cache import CachedCalls
 from app.cancellation import end_tasks
-from app.charts.engine import open_process
-from app.charts.render import ChartRenderer
+from app.charts.render import ChartRenderer, open_process
 from app.flow.control import FlowControl
 from app.governance.anchors import NotedAnchors
 from app.governance.erasures import ErasureDesk

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
+
+from cachetools import LRUCache
 
 from app.batches.commits import LeasedChunk
 from app.call_cache import bypassing_cache, collect_keys
@@ -141,29 +143,23 @@ class RefusalCounter:
     """
 
     def __init__(self) -> None:
-        self._counts: OrderedDict[str, int] = OrderedDict()
+        self._counts: LRUCache[str, int] = LRUCache(MOST_BATCHES)
 
     def took(self, batch_id: str) -> None:
         """The judge has taken a candidate: it takes this batch's."""
-        self._note(batch_id, TAKEN)
+        self._counts[batch_id] = TAKEN
 
     def refused(self, batch_id: str) -> bool:
         """The judge has refused a candidate; whether the batch is to pause. A pause starts the count anew."""
         known = self._counts.pop(batch_id, None)
         if known == TAKEN:
-            self._note(batch_id, TAKEN)
+            self._counts[batch_id] = TAKEN
             return False
         count = (known or 0) + 1
         if count >= MOST_REFUSED:
             return True
-        self._note(batch_id, count)
-        return False
-
-    def _note(self, batch_id: str, count: int) -> None:
         self._counts[batch_id] = count
-        self._counts.move_to_end(batch_id)
-        while len(self._counts) > MOST_BATCHES:
-            self._counts.popitem(last=False)
+        return False
 
 
 PAUSING = (

@@ -11,13 +11,11 @@ from app.domain.dialogue import Limits
 from app.domain.errors import RubricRequired
 from app.domain.evaluation import texts_of
 from app.domain.json_stream import Element, IsAList, Member, TooLarge, Window, read_object
+from app.domain.lines import MOST_FAULTS
 from app.domain.model import pointer
 from app.domain.plain_text import is_korean
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
-
-MOST_FAULTS = 20
-"""After so many the rest is not read: the caller has to correct these and post again anyhow."""
 
 ITEMS = "items"
 BLANK = b" \t\r"

@@ -180,7 +180,7 @@ class Values:
         """The interval of each measure's mean. numpy and scipy are loaded here."""
         import numpy as np
 
-        from app.analysis.estimates import estimate_mean
+        from app.analysis.resampling import estimate_mean
 
         if not self._clusters:
             return Intervals(results=0, clusters=None, measures={})

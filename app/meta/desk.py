@@ -191,7 +191,7 @@ class MetaDesk:
         """The analysis of records that come as CSV or as NDJSON."""
 
         def work() -> Report:
-            from app.analysis.formats import read_csv, read_ndjson
+            from app.analysis.reading import read_csv, read_ndjson
             from app.meta.analyses import analyse
 
             form = read_csv if csv else read_ndjson

@@ -205,8 +205,7 @@ def lay_out(observations: Observations, alpha: float) -> Matrices:
     """By aspect each system against each other, with the tests that a hierarchy rests on."""
     import numpy as np
 
-    from app.analysis.significance import compare_systems
-    from app.analysis.statistics import refuse_wide, settled_means
+    from app.analysis.statistics import compare_systems, refuse_wide, settled_means
 
     refuse_wide(len(observations.ratings), observations.units)
     systems = observations.systems

@@ -73,7 +73,7 @@ async def correlate(service: Service, project: str, batch: Batch, names: Sequenc
 
 def correlate_there(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
     """The matrices; numpy is loaded here."""
-    from app.analysis.patterns import correlate_patterns
+    from app.analysis.correlation import correlate_patterns
 
     return correlate_patterns(names, patterns)
 

@@ -36,7 +36,7 @@ async def complete_batch(client: httpx.AsyncClient, *items: dict[str, Any], **op
 
 
 async def test_results_come_in_item_order(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.batches.desk.RESULTS_PAGE", 7)
+    monkeypatch.setattr("app.batches.service.RESULTS_PAGE", 7)
     several = {"context": make_item()["context"], "responses": ["はい。", "いいえ。"], "metadata": {"system": "甲"}}
     path = await complete_batch(client, *(make_item(number) for number in range(30)), several)
     response = await client.get(f"{path}/results")
@@ -56,7 +56,7 @@ async def test_a_stream_that_fails_does_not_end_as_if_it_were_whole(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = await complete_batch(client, *(make_item(number) for number in range(10)))
-    monkeypatch.setattr("app.batches.desk.RESULTS_PAGE", 5)
+    monkeypatch.setattr("app.batches.service.RESULTS_PAGE", 5)
     read = BatchStore.results
 
     async def fail_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
@@ -74,7 +74,7 @@ async def test_an_erasure_in_mid_stream_is_no_end_either(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = await complete_batch(client, *(make_item(number) for number in range(10)))
-    monkeypatch.setattr("app.batches.desk.RESULTS_PAGE", 5)
+    monkeypatch.setattr("app.batches.service.RESULTS_PAGE", 5)
     read = BatchStore.results
 
     async def erase_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.charts.lettering import fit, fit_ends, measure, tame, write_interval, write_number
+from app.charts.canvas import fit, fit_ends, measure, sanitize, write_interval, write_number
 
 
 @given(st.text(), st.floats(20, 400))
@@ -13,8 +13,8 @@ def test_what_is_fitted_fits(text: str, room: float) -> None:
 
 @given(st.text())
 def test_what_is_tamed_stays_so(text: str) -> None:
-    assert tame(tame(text)) == tame(text)
-    assert not any(character in "\n\r\t\x00\u202e\u2066" for character in tame(text))
+    assert sanitize(sanitize(text)) == sanitize(text)
+    assert not any(character in "\n\r\t\x00\u202e\u2066" for character in sanitize(text))
 
 
 def test_cuts_only_what_is_too_long() -> None:
