@@ -9,7 +9,6 @@ from contextlib import suppress
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from app.adapters.sql.batches.store import BatchStore
 from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.composites import range_of
 from app.domain.errors import StoreError
@@ -23,6 +22,7 @@ from app.tally import add_scores
 if TYPE_CHECKING:
     import numpy as np
 
+    from app.adapters.sql.batches.store import BatchStore
     from app.analysis.observations import Floats, Integers
 
 

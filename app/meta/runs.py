@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.summaries import score_pages
 from app.domain.batch import Batch
 from app.domain.comparison import Run, RunItem
@@ -17,6 +16,7 @@ from app.domain.scores import Scored
 from app.scores import SYSTEM
 
 if TYPE_CHECKING:
+    from app.adapters.sql.batches.store import BatchStore
     from app.meta.table import AnswerTable
 
 
