@@ -70,7 +70,7 @@ class BatchReader:
 
 
 class Draft:
-    """What is known of a batch so far: its options, items that nobody collected yet, faults."""
+    """What is known of a batch so far: its options, items that are not collected yet, faults."""
 
     def __init__(self, limits: Limits) -> None:
         self.options: BatchOptions | None = None
@@ -173,7 +173,7 @@ class Document:
             elif event.key in BatchOptions.model_fields:
                 self._options[event.key] = event.value
             else:
-                # At once, so that what nobody asked for is not kept.
+                # At once, so that an unknown member's value is not kept.
                 self._draft.refuse([(pointer([clip(event.key)]), MESSAGES["extra_forbidden"])])
 
     def _close(self) -> None:

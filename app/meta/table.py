@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.analysis.observations import NO_DIALOGUE, Column, Floats, Integers, integers
-from app.batch_ports import Scored, Scores
 from app.domain.batch import Batch
 from app.domain.human_rating import StoredRating
+from app.domain.scores import Scored, Scores
 from app.scores import SYSTEM
 
 Place = tuple[str, int | None, str | None]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.bootstrap import Service
-from app.browse_ports import MOST_MEASURES
 from app.domain.batch import Batch
+from app.domain.browsing import MOST_MEASURES
 from app.domain.reports import Correlations
 from app.meta.computations import Pending
 from app.web.dashboard.texts import mark

@@ -372,8 +372,6 @@ def test_a_drawing_is_made_of_the_values_that_the_report_is_of(tmp_path: Path) -
 
 
 def test_a_drawing_beside_the_tables(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    pytest.importorskip("networkx", reason="the plot extra is not installed")
     done = analyze("win-rates", "-", "--plot", str(tmp_path / "w.svg"), stdin=ndjson(DEGENERATE["constant"]))
     assert done.exit_code == 0, done.output
     assert "contexts won" in done.stdout
