@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app import bootstrap
+from app.charts.render import open_process
 
 
 class KeptExecutor(Executor):
@@ -24,7 +25,7 @@ class KeptExecutor(Executor):
 @pytest.fixture(scope="session")
 def drawing_process() -> Iterator[Executor]:
     """Starts with the first chart."""
-    with bootstrap.open_process() as executor:
+    with open_process() as executor:
         yield KeptExecutor(executor)
 
 
