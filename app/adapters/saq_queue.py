@@ -119,14 +119,15 @@ class _Queue(RedisQueue):
 
     async def sweep(self, lock: int = 60, abort: float = 5.0) -> list[str]:
         """Delivers again what was in a handover at the last sweep and still is: its worker died."""
-        active = set(await cast("Awaitable[list[bytes]]", self.redis.lrange(self._active, 0, -1)))
+        handed_over = self.namespace("active")
+        active = set(await cast("Awaitable[list[bytes]]", self.redis.lrange(handed_over, 0, -1)))
         stuck, self._handovers = active & self._handovers, active - self._handovers
         for job_id in stuck:
-            job = await self._get_job_by_id(job_id)
+            job = await self.job(self.job_key_from_id(job_id.decode()))
             if job is not None:
                 await self.retry(job, "its worker died")
             else:
-                await cast("Awaitable[int]", self.redis.lrem(self._active, 0, job_id.decode()))
+                await cast("Awaitable[int]", self.redis.lrem(handed_over, 0, job_id.decode()))
         return [job_id.decode() for job_id in stuck]
 
 

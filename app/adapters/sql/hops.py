@@ -2,6 +2,10 @@
 
 Each hop wakes the thread and then the event loop, and under load either waits for the interpreter: they cost more than
 most statements, and a transaction has a dozen.
+
+This uses two private names of aiosqlite, `_execute` and `_conn`: its public calls either hop more than once or drop the
+description of the columns. Measured on two busy cores, 2,000 small SELECTs through SQLAlchemy: 0.59 ms of CPU per
+statement without this and 0.34 ms with it, and 2.4 to 3.0 ms elapsed against 0.6 to 2.8 ms.
 """
 
 from __future__ import annotations
