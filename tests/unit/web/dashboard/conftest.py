@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app import bootstrap
+from app.charts.render import open_process
 
 
 class KeptExecutor(Executor):
@@ -24,11 +24,11 @@ class KeptExecutor(Executor):
 @pytest.fixture(scope="session")
 def drawing_process() -> Iterator[Executor]:
     """Starts with the first chart."""
-    with bootstrap.open_process() as executor:
+    with open_process() as executor:
         yield KeptExecutor(executor)
 
 
 @pytest.fixture(autouse=True)
 def share_drawing_process(drawing_process: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 200 tests."""
-    monkeypatch.setattr(bootstrap, "open_process", lambda: drawing_process)
+    monkeypatch.setattr("app.bootstrap.open_process", lambda: drawing_process)
