@@ -19,7 +19,7 @@ from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions, War
 from app.domain.rubric import Rubric
 from app.domain.untrusted import inspect_dialogue, inspect_text
 from app.inspection_threads import Checkpoint, Seen, inspection_threads
-from app.ports import JudgingTask, Lane, Translated, Translator
+from app.providers.ports import JudgingTask, Lane, Translated, Translator
 
 ENGLISH = "en"
 

@@ -21,7 +21,8 @@ from app.flow.control import FlowControl
 from app.flow.local import LocalFlowState
 from app.flow.state import Bounds
 from app.governance_ports import RequestLimiter
-from app.ports import CallCache, Encoder, EncoderUnavailable, Judge, RubricSource, Telemetry, Translator
+from app.ports import CallCache, RubricSource, Telemetry
+from app.providers.ports import Encoder, EncoderUnavailable, Judge, Translator
 from app.settings import Settings, variable_of
 
 if TYPE_CHECKING:
@@ -131,12 +132,12 @@ def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
     """The judge that the settings name; `lexical` is never a fallback for another. Raises SettingsInvalid."""
     settings.check_judge()
     if settings.judge_kind == "lexical":
-        from app.adapters.lexical_judge import LexicalJudge
+        from app.providers.lexical.judge import LexicalJudge
 
         return LexicalJudge()
-    from app.adapters.openai.extra import read_extra
-    from app.adapters.openai.prices import read_prices
-    from app.adapters.openai_judge import OpenAIJudge
+    from app.providers.openai.judge import OpenAIJudge
+    from app.providers.openai.parameters import read_extra
+    from app.providers.openai.prices import read_prices
 
     return OpenAIJudge(
         api_key=settings.judge_key,
@@ -157,17 +158,17 @@ def load_clients(settings: Settings) -> None:
     """Loads what calls to the judge and the translator need, which takes most of a second: in a thread, and not before
     somebody is ready to make some. Whoever calls without it loads it then."""
     if settings.judge_kind == "openai":
-        import_module("app.adapters.openai.endpoint")
-        import_module("app.adapters.openai.provider_client")
+        import_module("app.providers.openai.endpoint")
+        import_module("app.providers.openai.batch_client")
     if settings.deepl_api_key is not None:
-        import_module("app.adapters.deepl.client")
+        import_module("app.providers.deepl.client")
 
 
 def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator | None:
     """DeepL where there is a key for it."""
     if settings.deepl_api_key is None:
         return None
-    from app.adapters.deepl_translator import DeepLTranslator
+    from app.providers.deepl.translator import DeepLTranslator
 
     return DeepLTranslator(
         auth_key=settings.deepl_api_key.get_secret_value(),
@@ -181,7 +182,7 @@ def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) 
 
 def can_encode() -> bool:
     """Whether the extra is installed that an encoder needs."""
-    from app.adapters.bertscore.loading import ENCODER
+    from app.providers.bertscore.loading import ENCODER
 
     return not ENCODER.find_missing()
 
@@ -190,7 +191,7 @@ def open_encoder(settings: Settings) -> Encoder | None:
     """The BERTScore encoder, unless it is switched off. Its weights are loaded at first use."""
     if settings.encoder == "off":
         return None
-    from app.adapters.bertscore_encoder import BertScoreEncoder
+    from app.providers.bertscore.encoder import BertScoreEncoder
 
     chosen = [*settings.encoders.values(), *([settings.encoder] if settings.encoder else [])]
     layers = dict.fromkeys(chosen, settings.encoder_layer) if settings.encoder_layer else {}
@@ -209,8 +210,8 @@ def open_encoder(settings: Settings) -> Encoder | None:
 def find_encoder_faults(settings: Settings) -> list[str]:
     """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
     hub: in a thread."""
-    from app.adapters.bertscore.loading import ENCODER
-    from app.adapters.huggingface.sources import locate
+    from app.providers.bertscore.loading import ENCODER
+    from app.providers.huggingface import locate
 
     faults = []
     named = {
@@ -251,10 +252,10 @@ def open_provider(
     """The provider's own batch mode; None where the judge has none."""
     if settings.judge_kind != "openai" or not settings.judge_key:
         return None
-    from app.adapters.openai.provider_batch import OpenAIProviderBatches
-    from app.adapters.openai_judge import OpenAIJudge
     from app.adapters.sql.provider_store import SQLProviderStore
     from app.batches.provider_run import ProviderRun
+    from app.providers.openai.batches import OpenAIProviderBatches
+    from app.providers.openai.judge import OpenAIJudge
 
     if not isinstance(instruments.judge, OpenAIJudge):
         return None

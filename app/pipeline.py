@@ -23,7 +23,8 @@ from app.domain.evaluation import (
 from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.inspection_threads import Checkpoint
-from app.ports import Judge, Judgement, JudgingTask, Lane, RubricSource, SpeechCheck, Telemetry, Translator
+from app.ports import RubricSource, SpeechCheck, Telemetry
+from app.providers.ports import Judge, Judgement, JudgingTask, Lane, Translator
 from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
 from app.second_look import SecondLook, SecondReading, look_again

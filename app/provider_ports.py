@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, Any, Literal, Protocol
 
-from app.ports import Judge, JudgingTask
+from app.providers.ports import Judge, JudgingTask
 
 Unanswered = Literal["live", "fail"]
 

@@ -22,7 +22,7 @@ from app.domain.evaluation import (
     Usage,
     Warned,
 )
-from app.ports import Judgement
+from app.providers.ports import Judgement
 from app.results import assemble, compare_masked, compare_paths, status_of, warn_of_relevance, warn_of_samples
 from app.second_look import SecondReading
 

@@ -12,7 +12,8 @@ from app.call_cache import CachedCalls
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
 from app.domain.model import digest
-from app.ports import Encoder, EncoderUnavailable, Similarity, Store, Telemetry
+from app.ports import Store, Telemetry
+from app.providers.ports import Encoder, EncoderUnavailable, Similarity
 
 
 class Relevance:

@@ -11,7 +11,7 @@ from app.domain.blending import blend
 from app.domain.composites import compose, compose_runs
 from app.domain.evaluation import AspectResult, CompositeReading, PathResult, Paths, RelevanceResult, Unrated, Warned
 from app.domain.rubric import Aspect, Rubric
-from app.ports import Judgement, Verdict
+from app.providers.ports import Judgement, Verdict
 
 
 def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:

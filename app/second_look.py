@@ -11,7 +11,7 @@ from app.domain.dialogue import Dialogue
 from app.domain.evaluation import MaskedSpan, Path
 from app.domain.untrusted import Budget, Span, find_spans, inspect_text, without
 from app.inspection_threads import Checkpoint
-from app.ports import Judgement, JudgingTask, Lane
+from app.providers.ports import Judgement, JudgingTask, Lane
 
 NEUTRAL: Mapping[str, str] = {"ja": "話者", "ko": "화자"}
 """What a speaker is called whose name was an attack; in English elsewhere."""

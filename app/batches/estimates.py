@@ -12,8 +12,8 @@ from app.domain.errors import TranslatorNotConfigured
 from app.domain.estimate import EstimateReport
 from app.domain.rubric import Rubric
 from app.pipeline import Instruments
-from app.ports import Estimate, Judge, JudgingTask
 from app.provider_ports import PROVIDER_BATCH_SHARE
+from app.providers.ports import Estimate, Judge, JudgingTask
 
 DIGEST_BYTES = 16
 BLOCK_UTTERANCES = 10

@@ -19,7 +19,7 @@ from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.errors import InvalidRequest, TranslatorRefusedRequest, UpstreamError
 from app.domain.redaction import ERASED
 from app.pipeline import Instruments
-from app.ports import CallCache, JudgingTask
+from app.ports import CallCache
 from app.provider_ports import (
     PROVIDER_BATCH_SHARE,
     BatchProvider,
@@ -28,6 +28,7 @@ from app.provider_ports import (
     Part,
     ProviderStore,
 )
+from app.providers.ports import JudgingTask
 from app.second_look import look_again
 
 PAGE = 40

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from app.call_cache import collect_keys
 from app.domain.dialogue import Dialogue
-from app.ports import Translated, Translator
 from app.provider_ports import ProviderStore
+from app.providers.ports import Translated, Translator
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from app.flow.errand import announce_call, begun_before
 from app.flow.line import Line, Waiter, copy_refusal
 from app.flow.local import LocalFlowState
 from app.flow.state import FIRST_CALLS, Bounds, Demand, FlowState, Grant
-from app.ports import FlowFigures, Lane
+from app.ports import FlowFigures
+from app.providers.ports import Lane
 
 HERD_SECONDS = 0.25
 """Callers that waited for the same moment leave within this time, not all at once."""

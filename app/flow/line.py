@@ -10,7 +10,7 @@ from itertools import chain, islice
 
 from app.domain.errors import JudgeUnavailable, UpstreamError
 from app.flow.state import CALLS_A_BATCH_CALL, batch_places
-from app.ports import Lane
+from app.providers.ports import Lane
 
 
 @dataclass(eq=False)

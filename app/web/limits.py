@@ -27,7 +27,8 @@ from app.domain.evaluation import JudgeOptions
 from app.governance_ports import Allowance
 from app.metering import metering
 from app.pipeline import Instruments
-from app.ports import APIKey, JudgingTask, Telemetry
+from app.ports import APIKey, Telemetry
+from app.providers.ports import JudgingTask
 
 logger = logging.getLogger("saiten.web")
 

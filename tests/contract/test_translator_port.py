@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.adapters.deepl_translator import DeepLTranslator
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import LanguageNotSupported, TranslatorQuotaExhausted
-from app.ports import Translator
+from app.providers.deepl.translator import DeepLTranslator
+from app.providers.ports import Translator
 from tests.support.dict_cache import DictCache
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_translator import FakeTranslator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, UpstreamError
 from app.domain.evaluation import Translation
-from app.ports import Translated
+from app.providers.ports import Translated
 from tests.support.fake_deepl import pretend
 
 

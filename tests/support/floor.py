@@ -19,7 +19,7 @@ from app.call_cache import CachedCalls
 from app.domain.errors import StoreUnavailable
 from app.flow.errand import announce_call
 from app.pipeline import Instruments
-from app.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask
 from app.relevance import Relevance
 from tests.support.batches import LEASE, START, claim, make_batch
 from tests.support.dict_cache import DictCache

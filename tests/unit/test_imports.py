@@ -131,7 +131,7 @@ def call(service):
     ),
     "batch mode": (
         """
-from app.adapters.openai.provider_batch import OpenAIProviderBatches
+from app.providers.openai.batches import OpenAIProviderBatches
 def call(service):
     return OpenAIProviderBatches(api_key="any", base_url="http://127.0.0.1:9/v1").retrieve("batch_1")
 """,
@@ -242,7 +242,7 @@ def test_what_serves_loads_nothing_heavy(tmp_path: Path) -> None:
 
 def test_opening_the_service_with_keys_loads_no_client(tmp_path: Path) -> None:
     loaded = loaded_by(OPEN, tmp_path, OPENAI_API_KEY="any", DEEPL_API_KEY="any")
-    assert {"app.adapters.openai.provider_batch", "app.adapters.deepl_translator"} <= loaded
+    assert {"app.providers.openai.batches", "app.providers.deepl.translator"} <= loaded
     assert loaded & (HEAVY | SERVING | EYES) == set()
 
 

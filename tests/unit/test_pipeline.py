@@ -22,7 +22,8 @@ from app.domain.evaluation import JudgeOptions, Unrated, Warned
 from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.pipeline import Instruments, evaluate
-from app.ports import JudgingTask, RubricSource
+from app.ports import RubricSource
+from app.providers.ports import JudgingTask
 from app.relevance import Relevance
 from app.scores import scores_of
 from app.tally import add_scores

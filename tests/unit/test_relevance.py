@@ -11,7 +11,7 @@ import pytest
 from app.calibration import load_calibration
 from app.call_cache import CachedCalls
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
-from app.ports import EncoderUnavailable, Similarity
+from app.providers.ports import EncoderUnavailable, Similarity
 from app.relevance import Relevance
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams

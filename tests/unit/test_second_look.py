@@ -14,7 +14,7 @@ from app.domain.evaluation import EvaluationRequest, MaskedSpan, Unrated, Usage
 from app.domain.rubric import Aspect
 from app.domain.untrusted import inspect_dialogue, masking
 from app.pipeline import evaluate
-from app.ports import JudgingTask
+from app.providers.ports import JudgingTask
 from app.second_look import find_second_look
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics

@@ -21,7 +21,7 @@ from app.call_cache import note_key
 from app.domain import errors
 from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
 from app.domain.evaluation import Unrated, Usage
-from app.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask
 from tests.support.floor import Bench, HeldJudge, turns
 
 RESPONSE = "返事 0"

@@ -24,7 +24,7 @@ from app.domain.evaluation import Unrated
 from app.flow.control import open_local_flow
 from app.flow.errand import announce_call
 from app.flow.state import Bounds
-from app.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask
 from tests.support.batches import LEASE, claim
 from tests.support.floor import OWNER, Bench, HeldJudge, turns
 

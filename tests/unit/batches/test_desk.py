@@ -32,7 +32,7 @@ from app.domain.errors import (
     UnknownRubric,
 )
 from app.pipeline import Instruments
-from app.ports import Estimate, JudgingTask
+from app.providers.ports import Estimate, JudgingTask
 from app.relevance import Relevance
 from tests.support.dict_cache import DictCache
 from tests.support.fake_batch_store import FakeBatchStore

@@ -32,7 +32,7 @@ from app.domain.errors import (
 )
 from app.domain.evaluation import JudgeOptions, Record
 from app.pipeline import evaluate
-from app.ports import Translated
+from app.providers.ports import Translated
 from tests.support.dict_cache import DictCache
 from tests.support.fake_openai import Answer, Request, complete, say, status, valid, verdict_of
 from tests.support.fake_translator import FakeTranslator

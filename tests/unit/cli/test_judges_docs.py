@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from app.adapters.openai.address import check_address, find_address
-from app.adapters.openai.extra import read_extra
 from app.cli.score import command
+from app.providers.openai.judge import check_address, find_address
+from app.providers.openai.parameters import read_extra
 from app.settings import find_unknown, read_settings
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,7 +13,8 @@ from app.flow.call import RateLimits
 from app.flow.control import HERD_SECONDS, FlowControl, open_local_flow
 from app.flow.errand import errand
 from app.flow.state import FIRST_CALLS, Bounds, Demand, Grant, Report
-from app.ports import FlowFigures, Lane
+from app.ports import FlowFigures
+from app.providers.ports import Lane
 from tests.support.dict_cache import FakeTime
 from tests.support.waiting import LIMIT_SECONDS
 

@@ -15,7 +15,7 @@ from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest,
 from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.meta.anchors import AT_ONCE, MOST_CALLS, MOST_RUNS, RECORDED_FOR_ONE, RECORDED_RUNS, count_runs, load_anchors
-from app.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask
 from tests.support.fake_judge import FakeJudge, hash_opinion
 from tests.unit.meta.conftest import KO, Bench, build_bench
 
