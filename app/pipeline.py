@@ -24,7 +24,7 @@ from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.inspection_threads import Checkpoint
 from app.ports import RubricSource, SpeechCheck, Telemetry
-from app.providers.ports import Judge, Judgement, JudgingTask, Lane, Translator
+from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
 from app.second_look import SecondLook, SecondReading, look_again
@@ -52,26 +52,28 @@ class Instruments:
     tries: int = 3
 
 
-async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Record:
-    """Scores one response. Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did, and
-    SuspectedInjection, before anybody is asked, for an attack on the judge where the policy is to refuse it.
+async def evaluate(request: EvaluationRequest, instruments: Instruments, scope: RequestScope | None = None) -> Record:
+    """Scores one response. `scope` collects the cache keys and the cost of its calls, however it ends.
+
+    Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did, and SuspectedInjection,
+    before any call, for an attack on the judge where the policy is to refuse it.
 
     A response of which the judge rated not one aspect is an error (JudgeReplyInvalid) where somebody waits for it; in a
     batch it is a record like any other, with the status `failed`.
     """
     rubric = instruments.rubrics.get(request.rubric)
     with instruments.telemetry.span("evaluate", rubric=rubric.id) as span:
-        record = await score(request, rubric, instruments)
+        record = await score(request, rubric, instruments, scope or RequestScope())
         span.note(status=record.evaluation.status)
     return record
 
 
-async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instruments) -> Record:
+async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instruments, scope: RequestScope) -> Record:
     """What `evaluate` promises, by this rubric, counted."""
     started = time.monotonic()
     batch = instruments.lane == "batch"
     try:
-        case = await open_case(request, rubric, instruments.translator, batch=batch)
+        case = await open_case(request, rubric, instruments.translator, scope, batch=batch)
     except SuspectedInjection:
         instruments.telemetry.dealt_with("refuse")
         raise
@@ -146,6 +148,7 @@ async def judge(task: JudgingTask, instruments: Instruments) -> Judgement:
     with instruments.telemetry.span("judge", rubric=task.rubric.id, model=model) as span:
         judgement = await instruments.judge.judge(task)
         span.note(cached=judgement.cached)
+    task.scope.cost_usd += judgement.usage.cost_usd or 0.0
     instruments.telemetry.judged(instruments.judge.kind, judgement.usage, time.monotonic() - started)
     return judgement
 
@@ -179,4 +182,4 @@ def quote_unused(trace: Sequence[CallTrace]) -> str | None:
 
 async def measure(case: Case, path: Path, instruments: Instruments, options: RelevanceOptions) -> RelevanceResult:
     """The similarity of last utterance and response."""
-    return await instruments.relevance.measure(case.language(path), case.dialogues[path], options)
+    return await instruments.relevance.measure(case.language(path), case.dialogues[path], options, case.scope)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol, runtime_checkable
 
 from app.providers.ports import Judge, JudgingTask
 
@@ -86,6 +86,7 @@ class KeptReplies(Protocol):
     async def find(self, key: str) -> KeptReply | None: ...
 
 
+@runtime_checkable
 class DeferringJudge(Judge, Protocol):
     """A judge whose calls can be made by somebody else, at another time."""
 

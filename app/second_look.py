@@ -29,7 +29,7 @@ class SecondLook:
     def task(self, case: Case, lane: Lane) -> JudgingTask:
         """What the judge is asked the second time."""
         language = case.language(self.path)
-        return JudgingTask(case.rubric, language, self.dialogue, case.request.judge, self.references, lane)
+        return JudgingTask(case.rubric, language, self.dialogue, case.request.judge, self.references, lane, case.scope)
 
 
 @dataclass(frozen=True)

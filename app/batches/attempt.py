@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager
 from app.batch_ports import Finished, Work
 from app.batches.ledger import Hold
 from app.batches.retries import Probe, RetryPolicy, Service, Trial
-from app.call_cache import bypassing_cache, collect_keys
 from app.domain import errors
 from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
 from app.domain.errors import SaitenError
 from app.domain.evaluation import EvaluationRequest, Record, Usage
 from app.log_context import working_on
 from app.pipeline import Instruments, evaluate
+from app.providers.ports import RequestScope
 
 logger = logging.getLogger("saiten.batches")
 
@@ -55,6 +55,7 @@ async def attempt(
     candidate: Candidate,
     tools: Instruments,
     *,
+    scope: RequestScope,
     hold: Hold,
     retries: RetryPolicy,
     probe: Probe,
@@ -63,13 +64,14 @@ async def attempt(
     """The candidate's result; None where its chunk is stopped before there is one. Waits as long as the trouble is not
     its own, each time inside `resting`; raises Pause where it is everybody's.
 
-    The hold is given the cache keys of its calls, however it ends. `probe` asks about a scored candidate of the batch.
+    The hold is given the cache keys that `scope` collects, however it ends. `probe` asks about a scored candidate of
+    the batch.
     """
     ids = {"batch_id": work.job.batch, "position": entry.position}
-    with working_on(**ids), collect_keys() as keys, retries.trying() as trial:
+    with working_on(**ids), retries.trying() as trial:
         try:
             request = request_of(work.options, candidate)
-            outcome = await try_once(request, tools, retries)
+            outcome = await try_once(request, tools, scope, retries)
             while isinstance(outcome, SaitenError):
                 if not retries.count(trial, service_of(outcome), work.job.batch, probe):
                     outcome = Failure(code=outcome.code, detail=outcome.detail)
@@ -78,21 +80,21 @@ async def attempt(
                     await retries.wait(trial)
                 if hold.stopped:
                     return None
-                outcome = await try_once(request, tools, retries)
+                outcome = await try_once(request, tools, scope, retries)
         finally:
-            hold.touched.update(keys)
+            hold.touched.update(scope.keys)
     bill = retries.take_bill(work.job.batch)
     if isinstance(outcome, Failure):
-        return Finished(work.job, entry, None, outcome, usage=bill, calls=tuple(keys))
-    return Finished(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(keys))
+        return Finished(work.job, entry, None, outcome, usage=bill, calls=tuple(scope.keys))
+    return Finished(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(scope.keys))
 
 
 async def try_once(
-    request: EvaluationRequest, tools: Instruments, retries: RetryPolicy
+    request: EvaluationRequest, tools: Instruments, scope: RequestScope, retries: RetryPolicy
 ) -> Record | Failure | SaitenError:
     """One round: a record, a reason why there will be none, or an error that passes by itself. Raises Pause."""
     try:
-        record = await evaluate(request, tools)
+        record = await evaluate(request, tools, scope)
     except PAUSING as error:
         raise Pause(error) from error
     except WAITING as error:
@@ -113,14 +115,13 @@ def service_of(error: SaitenError) -> Service | None:
     return next((service for kind, service in SERVICES.items() if isinstance(error, kind)), None)
 
 
-async def probe_with(work: Work, candidate: Candidate, tools: Instruments) -> Usage | None:
-    """What it took to judge a candidate anew, whatever the call cache has; None where the judge could not be had. The
-    result is thrown away."""
+async def probe_with(work: Work, candidate: Candidate, tools: Instruments, scope: RequestScope) -> Usage | None:
+    """What it took to judge a candidate anew; None where the judge could not be had. The result is thrown away.
+    `scope` bypasses the call cache."""
     request = request_of(work.options, candidate).model_copy(update={"relevance": None})
-    with bypassing_cache():
-        try:
-            record = await evaluate(request, tools)
-        except SaitenError as error:
-            logger.info("a probe was not served: %s", error.loggable, extra={"code": error.code})
-            return None
+    try:
+        record = await evaluate(request, tools, scope)
+    except SaitenError as error:
+        logger.info("a probe was not served: %s", error.loggable, extra={"code": error.code})
+        return None
     return record.evaluation.usage

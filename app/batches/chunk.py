@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from app.batch_ports import BatchStore, Finished, Work
@@ -19,9 +20,9 @@ from app.batches.retries import RetryPolicy, Trial
 from app.domain.batch import Candidate, Entry, Failure
 from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.evaluation import Usage
-from app.flow.errand import announcing, errand
 from app.pipeline import Instruments
 from app.ports import Telemetry
+from app.providers.ports import RequestScope
 
 logger = logging.getLogger("saiten.batches")
 
@@ -36,10 +37,6 @@ REFUSED = "judge-refused-request"
 MOST_RESTING = 64
 """Candidates that wait between two rounds without a place, so that others may begin. Where more are in trouble nobody
 is served, and beginning still more of them helps nobody."""
-
-
-async def announce_nothing() -> None:
-    """For calls that are of no candidate in hand."""
 
 
 @dataclass
@@ -80,6 +77,7 @@ class ChunkRun:
 
     def __init__(self, work: Work, hold: Hold, floor: Floor, fed: asyncio.Event) -> None:
         self._fed = fed
+        self._begun_at = time.monotonic()
         self._instruments = floor.instruments_for(work)
         self._work = work
         self._hold = hold
@@ -92,11 +90,8 @@ class ChunkRun:
 
     async def run(self) -> None:
         """Returns when every candidate that was begun has been delivered."""
-        # Where the account is refused meanwhile the rest of the chunk is, too: the batch will be paused.
-        with errand():
-            await self._run()
-
-    async def _run(self) -> None:
+        # Where the account is refused from here on the rest of the chunk is, too: the batch will be paused.
+        self._begun_at = time.monotonic()
         work = self._work
         todo = work.todo[: work.affordable]
         fresh = [one for one in todo if work.tries.get(one[0].position, 0) == 0]
@@ -148,8 +143,8 @@ class ChunkRun:
     async def _handle(self, entry: Entry, candidate: Candidate) -> None:
         finished = None
         try:
-            with announcing(partial(self._floor.ledger.announce, self._hold, entry.position)):
-                finished = await self._find(entry, candidate)
+            announce = partial(self._floor.ledger.announce, self._hold, entry.position)
+            finished = await self._find(entry, candidate, RequestScope(begun_at=self._begun_at, announce=announce))
             if finished is None:
                 # Refused, or stopped while it waited: nothing that is paid for.
                 self._hold.called.discard(entry.position)
@@ -192,8 +187,9 @@ class ChunkRun:
             self._set_aside = False
             logger.info("a chunk is not set aside: %s", error.loggable, extra={"code": error.code})
 
-    async def _probe(self) -> Usage | None:
-        """Asks the judge about a candidate of the batch that it has rated before."""
+    async def _probe(self, scope: RequestScope) -> Usage | None:
+        """Asks the judge about a candidate of the batch that it has rated before; `scope` is that of the candidate in
+        trouble, which is to know of the calls."""
         try:
             candidate = await self._floor.store.find_scored(self._work.job.batch)
         except StoreError:
@@ -201,9 +197,9 @@ class ChunkRun:
         if candidate is None:
             return None
         # It may outlast the candidate that set it off, and its chunk: no call of theirs is to be announced.
-        with announcing(announce_nothing):
-            # With the worker's own judge: a provider's batch has its reply already.
-            return await probe_with(self._work, candidate, self._floor.instruments)
+        own = replace(scope, announce=None, bypass_cache=True)
+        # With the worker's own judge: a provider's batch has its reply already.
+        return await probe_with(self._work, candidate, self._floor.instruments, own)
 
     def _give_place_back(self, task: asyncio.Task[None] | None) -> None:
         """Once, however the task ends: one that is cancelled before it begins never runs."""
@@ -211,7 +207,7 @@ class ChunkRun:
             self._placed.discard(task)
             self._floor.places.release()
 
-    async def _find(self, entry: Entry, candidate: Candidate) -> Finished | None:
+    async def _find(self, entry: Entry, candidate: Candidate, scope: RequestScope) -> Finished | None:
         work, floor = self._work, self._floor
         if work.suspect and await floor.store.mark(work.job, floor.owner, entry.position) >= MOST_TRIES:
             detail = f"{MOST_TRIES} workers died while they worked on this candidate"
@@ -222,9 +218,10 @@ class ChunkRun:
                 entry,
                 candidate,
                 self._instruments,
+                scope=scope,
                 hold=self._hold,
                 retries=floor.retries,
-                probe=self._probe,
+                probe=partial(self._probe, scope),
                 resting=self._resting,
             )
         except Pause as pause:

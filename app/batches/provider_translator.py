@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from app.call_cache import collect_keys
 from app.domain.dialogue import Dialogue
 from app.provider_ports import ProviderStore
-from app.providers.ports import Translated, Translator
+from app.providers.ports import RequestScope, Translated, Translator
 
 
 @dataclass(frozen=True)
@@ -22,11 +21,11 @@ class PlannedTranslator:
     def engine(self) -> str:
         return self.translator.engine
 
-    async def translate(self, dialogue: Dialogue, source_language: str) -> Translated:
+    async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         """The translation, mostly out of the call cache, with what was billed for it then. Raises StoreError too."""
-        with collect_keys() as keys:
-            translated = await self.translator.translate(dialogue, source_language)
-        characters = await self.course.take_characters(self.batch_id, keys)
+        with scope.part() as part:
+            translated = await self.translator.translate(dialogue, source_language, part)
+        characters = await self.course.take_characters(self.batch_id, part.keys)
         if not characters:
             return translated
         return replace(translated, billed_characters=translated.billed_characters + characters, cached=False)

@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from app.domain.audit import ANONYMOUS
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import CallTrace, JudgeOptions, JudgeProvenance, Translation, Unrated, Usage, Warned
 from app.domain.rubric import Rubric
 
 Lane = Literal["interactive", "batch"]
 """Somebody waits for an interactive call; batches give way to it."""
+
+
+@dataclass(eq=False)
+class RequestScope:
+    """One piece of work, such as a request or a candidate of a batch, and what its outside calls come to.
+
+    It is passed to everything that makes such calls. What it collects is there however the work ends: `keys` are the
+    call cache's keys of every call that the work asked for, in order, and an erasure needs them; `cost_usd` is what
+    judging has cost, where calls of unknown cost count as nothing.
+
+    `actor` is who acts: a key's id, `cli:` and the user's name, or `anonymous`. `begun_at` is when the work of many
+    calls began, in seconds of flow control's clock; a call on its own belongs to no such work (infinity). `announce` is
+    awaited before each call of the judge, once the call has its turn. With `bypass_cache` calls of the judge and the
+    encoder are made whatever is kept, and neither their replies nor their keys are.
+    """
+
+    actor: str = ANONYMOUS
+    begun_at: float = math.inf
+    announce: Callable[[], Awaitable[None]] | None = None
+    bypass_cache: bool = False
+    keys: dict[str, None] = field(default_factory=dict)
+    cost_usd: float = 0.0
+
+    def note_key(self, key: str) -> None:
+        """Collects a key, once."""
+        self.keys[key] = None
+
+    @contextmanager
+    def part(self) -> Iterator[RequestScope]:
+        """A scope for a part of the work. What it collects is added to this one at the end, however it ends."""
+        part = replace(self, keys={}, cost_usd=0.0)
+        try:
+            yield part
+        finally:
+            self.keys.update(part.keys)
+            self.cost_usd += part.cost_usd
 
 
 @dataclass(frozen=True)
@@ -24,6 +63,7 @@ class JudgingTask:
     options: JudgeOptions
     references: tuple[str, ...] = ()
     lane: Lane = "interactive"
+    scope: RequestScope = field(default_factory=RequestScope, compare=False, repr=False)
 
     @property
     def screen(self) -> bool:
@@ -104,7 +144,9 @@ class Translator(Protocol):
     @property
     def engine(self) -> str: ...
 
-    async def translate(self, dialogue: Dialogue, source_language: str) -> Translated: ...
+    async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
+        """The translation. `scope` is given the call cache's keys."""
+        ...
 
     async def close(self) -> None: ...
 

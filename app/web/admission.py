@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from app.domain.audit import ANONYMOUS
 from app.domain.errors import StoreError
-from app.governance.acting import ANONYMOUS
 from app.ports import APIKey, Keyring
 from app.web.problems import Refused
 

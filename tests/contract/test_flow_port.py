@@ -19,8 +19,7 @@ from app.adapters.redis.flow import (
 )
 from app.cancellation import cancel_for_good
 from app.flow.control import FlowControl
-from app.flow.local import LocalFlowState
-from app.flow.state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, Report
+from app.flow.state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, LocalFlowState, Report
 from app.providers.ports import Lane
 from tests.support.services import free_port, redis_on
 

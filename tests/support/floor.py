@@ -17,7 +17,6 @@ from app.batches.ledger import Hold, Ledger
 from app.batches.retries import RetryPolicy
 from app.call_cache import CachedCalls
 from app.domain.errors import StoreUnavailable
-from app.flow.errand import announce_call
 from app.pipeline import Instruments
 from app.providers.ports import Judgement, JudgingTask
 from app.relevance import Relevance
@@ -86,7 +85,8 @@ class HeldJudge(FakeJudge):
 
     async def judge(self, task: JudgingTask) -> Judgement:
         response = task.dialogue.response
-        await announce_call()
+        if task.scope.announce is not None:
+            await task.scope.announce()
         if self.holds:
             waiting = (response, asyncio.Event())
             self._waiting.append(waiting)

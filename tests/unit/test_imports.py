@@ -141,7 +141,7 @@ def call(service):
         """
 from tests.support.small_rubrics import make_dialogue
 def call(service):
-    return service.instruments.translator.translate(make_dialogue(), "ja")
+    return service.instruments.translator.translate(make_dialogue(), "ja", RequestScope())
 """,
         {"deepl"},
     ),

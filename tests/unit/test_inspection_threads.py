@@ -16,6 +16,7 @@ from app import second_look
 from app.case import INSPECTED_AT_ONCE, Case, find_suspicions, look_at, open_case
 from app.domain.untrusted.inspection import recent
 from app.inspection_threads import MOST_THREADS, Checkpoint, GivenUp, InspectionThreads
+from app.providers.ports import RequestScope
 from app.second_look import find_second_look, look_again
 from tests.support.records import make_request
 from tests.support.waiting import LIMIT_SECONDS
@@ -132,7 +133,7 @@ asyncio.run(main())
 
 async def long_case() -> Case:
     context = [{"speaker": "A", "text": f"{number}。{ORDER * 40}"} for number in range(8)]
-    return await open_case(make_request(rubric=RUBRIC.id, context=context), RUBRIC, None)
+    return await open_case(make_request(rubric=RUBRIC.id, context=context), RUBRIC, None, RequestScope())
 
 
 @pytest.mark.parametrize("look", [find_suspicions, find_second_look])
@@ -182,9 +183,9 @@ async def test_trials_are_made_in_a_thread_and_only_where_something_is_suspiciou
         return find_second_look(case, checkpoint)
 
     monkeypatch.setattr(second_look, "find_second_look", noted)
-    plain = await open_case(make_request(rubric=RUBRIC.id), RUBRIC, None)
+    plain = await open_case(make_request(rubric=RUBRIC.id), RUBRIC, None, RequestScope())
     assert (await look_again(plain), names) == (None, [])
-    short = await open_case(make_request(rubric=RUBRIC.id, response=ORDER), RUBRIC, None)
+    short = await open_case(make_request(rubric=RUBRIC.id, response=ORDER), RUBRIC, None, RequestScope())
     found = await look_again(short)
     assert found is not None
     assert found.dialogue.response == "…"

@@ -11,7 +11,7 @@ import pytest
 from app.calibration import load_calibration
 from app.call_cache import CachedCalls
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
-from app.providers.ports import EncoderUnavailable, Similarity
+from app.providers.ports import EncoderUnavailable, RequestScope, Similarity
 from app.relevance import Relevance
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
@@ -40,7 +40,7 @@ def texts_of(language: str) -> list[tuple[str, str]]:
 
 
 async def test_b_is_of_the_last_utterance_and_the_response() -> None:
-    found = await make(FakeEncoder()).measure("ja", DIALOGUE, DEFAULT)
+    found = await make(FakeEncoder()).measure("ja", DIALOGUE, DEFAULT, RequestScope())
     assert found.score == compare_bigrams("おはよう", "おはよう、よく眠れた？")
     assert found.weight == 10
     assert found.encoder == "fake-ja_L0_no-idf_version=0"
@@ -48,7 +48,7 @@ async def test_b_is_of_the_last_utterance_and_the_response() -> None:
 
 
 async def test_the_baseline_is_the_mean_over_the_calibration_set() -> None:
-    found = await make(FakeEncoder()).measure("ja", DIALOGUE, DEFAULT)
+    found = await make(FakeEncoder()).measure("ja", DIALOGUE, DEFAULT, RequestScope())
     assert found.baseline == pytest.approx(statistics.fmean(compare_bigrams(*pair) for pair in texts_of("ja")))
     assert found.baseline_source == "calibration"
 
@@ -56,10 +56,10 @@ async def test_the_baseline_is_the_mean_over_the_calibration_set() -> None:
 async def test_the_baseline_is_computed_once_and_kept() -> None:
     encoder, store = FakeEncoder(), FakeStore()
     relevance = make(encoder, store)
-    await asyncio.gather(*(relevance.measure("ja", DIALOGUE, DEFAULT) for _ in range(5)))
+    await asyncio.gather(*(relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope()) for _ in range(5)))
     assert sum(len(pairs) > 1 for _, pairs in encoder.compared) == 1
     later = FakeEncoder()
-    again = await make(later, store).measure("ja", DIALOGUE, DEFAULT)
+    again = await make(later, store).measure("ja", DIALOGUE, DEFAULT, RequestScope())
     assert [len(pairs) for _, pairs in later.compared] == [1]
     assert again.baseline == next(iter(store.baselines.values()))
 
@@ -68,19 +68,19 @@ async def test_each_language_and_encoder_has_its_own() -> None:
     store = FakeStore()
     for name in ("one", "two"):
         for language in ("ja", "ko", "en"):
-            await make(FakeEncoder(name=name), store).measure(language, DIALOGUE, DEFAULT)
+            await make(FakeEncoder(name=name), store).measure(language, DIALOGUE, DEFAULT, RequestScope())
     assert len(store.baselines) == 6
 
 
 async def test_a_number_needs_no_calibration_set() -> None:
     encoder = FakeEncoder()
-    found = await make(encoder).measure("fr", DIALOGUE, RelevanceOptions(baseline=0.5, weight=2))
+    found = await make(encoder).measure("fr", DIALOGUE, RelevanceOptions(baseline=0.5, weight=2), RequestScope())
     assert (found.baseline, found.baseline_source, found.weight) == (0.5, "number", 2)
     assert [len(pairs) for _, pairs in encoder.compared] == [1]
 
 
 async def test_a_language_without_calibration_set_says_so() -> None:
-    found = await make(FakeEncoder()).measure("fr", DIALOGUE, DEFAULT)
+    found = await make(FakeEncoder()).measure("fr", DIALOGUE, DEFAULT, RequestScope())
     assert found.score is None
     assert "give relevance.baseline as a number" in str(found.unavailable)
 
@@ -88,27 +88,27 @@ async def test_a_language_without_calibration_set_says_so() -> None:
 async def test_trouble_is_a_reason_not_an_error_and_passes() -> None:
     encoder = FakeEncoder(unavailable="no weights")
     relevance = make(encoder)
-    found = await relevance.measure("ja", DIALOGUE, DEFAULT)
+    found = await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())
     assert (found.score, found.encoder, found.unavailable) == (None, None, "no weights")
     encoder.unavailable = None
-    assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
+    assert (await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())).score is not None
 
 
 async def test_what_cannot_be_had_is_counted_and_an_encoder_that_is_off_is_not() -> None:
     told = FakeTelemetry()
     encoder = FakeEncoder(unavailable="no weights")
     relevance = make(encoder, telemetry=told)
-    await relevance.measure("ja", DIALOGUE, DEFAULT)
-    await relevance.measure("ja", DIALOGUE, DEFAULT)
+    await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())
+    await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())
     assert told.told == [("encoder_failed",)] * 2
     encoder.unavailable = None
-    await relevance.measure("ja", DIALOGUE, DEFAULT)
-    await make(None, telemetry=told).measure("ja", DIALOGUE, DEFAULT)
+    await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())
+    await make(None, telemetry=told).measure("ja", DIALOGUE, DEFAULT, RequestScope())
     assert told.told == [("encoder_failed",)] * 2
 
 
 async def test_no_encoder_at_all() -> None:
-    assert "SAITEN_ENCODER=off" in str((await make(None).measure("ja", DIALOGUE, DEFAULT)).unavailable)
+    assert "SAITEN_ENCODER=off" in str((await make(None).measure("ja", DIALOGUE, DEFAULT, RequestScope())).unavailable)
 
 
 class SlowBaseline(FakeEncoder):
@@ -127,11 +127,11 @@ class SlowBaseline(FakeEncoder):
 async def test_a_request_that_gives_up_leaves_the_baseline_to_the_next() -> None:
     encoder = SlowBaseline()
     relevance = make(encoder, timeout_seconds=0.05)
-    first = await relevance.measure("ja", DIALOGUE, DEFAULT)
+    first = await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())
     assert first.unavailable == "the encoder gave no answer within 0.05 s"
     encoder.go.set()
     await asyncio.sleep(0)
-    assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
+    assert (await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())).score is not None
     assert sum(len(pairs) > 1 for _, pairs in encoder.compared) == 1
 
 
@@ -147,16 +147,16 @@ class FailsOnce(FakeEncoder):
 
 async def test_a_failed_baseline_is_tried_again() -> None:
     relevance = make(FailsOnce())
-    assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).unavailable == "out of memory"
-    assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
+    assert (await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())).unavailable == "out of memory"
+    assert (await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())).score is not None
 
 
 async def test_the_same_pair_is_encoded_once() -> None:
     encoder = FakeEncoder()
     relevance = make(encoder)
     options = RelevanceOptions(baseline=0.5)
-    first = await relevance.measure("ja", DIALOGUE, options)
-    assert await relevance.measure("ja", DIALOGUE, options) == first
+    first = await relevance.measure("ja", DIALOGUE, options, RequestScope())
+    assert await relevance.measure("ja", DIALOGUE, options, RequestScope()) == first
     assert len(encoder.compared) == 1
 
 
@@ -164,18 +164,18 @@ async def test_a_poisoned_entry_is_measured_again() -> None:
     cache, encoder = DictCache(), FakeEncoder()
     relevance = Relevance(encoder, FakeStore(), CachedCalls(cache, FakeTelemetry()))
     options = RelevanceOptions(baseline=0.5)
-    first = await relevance.measure("ja", DIALOGUE, options)
+    first = await relevance.measure("ja", DIALOGUE, options, RequestScope())
     for poison in (b"", b"[1]", b'["a", false, 0]', b"[0.9, false", b"{}", b"\xff"):
         for key in cache.entries:
             cache.entries[key] = poison
-        assert await relevance.measure("ja", DIALOGUE, options) == first
+        assert await relevance.measure("ja", DIALOGUE, options, RequestScope()) == first
     assert len(encoder.compared) == 7
 
 
 async def test_closing_ends_what_computes() -> None:
     encoder = SlowBaseline()
     relevance = make(encoder, timeout_seconds=0.01)
-    await relevance.measure("ja", DIALOGUE, DEFAULT)
+    await relevance.measure("ja", DIALOGUE, DEFAULT, RequestScope())
     await relevance.close()
     assert encoder.closed
 
@@ -206,7 +206,7 @@ async def make_slow() -> tuple[StuckEncoder, Relevance]:
     """An encoder that has let one request wait in vain, and a time limit that nobody reaches by chance from then on."""
     encoder = StuckEncoder()
     relevance = make(encoder, timeout_seconds=0.01)
-    assert "no answer within" in str((await relevance.measure("ja", DIALOGUE, NUMBER)).unavailable)
+    assert "no answer within" in str((await relevance.measure("ja", DIALOGUE, NUMBER, RequestScope())).unavailable)
     relevance._timeout_seconds = 60
     encoder.asked.clear()
     return encoder, relevance
@@ -215,7 +215,7 @@ async def make_slow() -> tuple[StuckEncoder, Relevance]:
 async def ask_two(encoder: StuckEncoder, relevance: Relevance) -> list[RelevanceResult]:
     """Both of them wait for the encoder: neither is told that it is slow."""
     encoder.go.clear()
-    both = [asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER)) for _ in range(2)]
+    both = [asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER, RequestScope())) for _ in range(2)]
     for _ in range(5):
         await asyncio.sleep(0)
     assert encoder.waiting == 2
@@ -225,10 +225,10 @@ async def ask_two(encoder: StuckEncoder, relevance: Relevance) -> list[Relevance
 
 async def test_while_the_encoder_is_slow_only_one_waits_for_it() -> None:
     encoder, relevance = await make_slow()
-    probe = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER))
+    probe = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER, RequestScope()))
     await encoder.asked.wait()
     for _ in range(5):
-        found = await relevance.measure("ja", DIALOGUE, NUMBER)
+        found = await relevance.measure("ja", DIALOGUE, NUMBER, RequestScope())
         assert (found.score, found.baseline) == (None, 0.5)
         assert found.unavailable == "the encoder gave no answer within 60 s"
     assert encoder.waiting == 1
@@ -240,7 +240,7 @@ async def test_while_the_encoder_is_slow_only_one_waits_for_it() -> None:
 async def test_once_the_encoder_has_answered_everybody_asks_it_again() -> None:
     encoder, relevance = await make_slow()
     encoder.go.set()
-    assert (await relevance.measure("ja", DIALOGUE, NUMBER)).score is not None
+    assert (await relevance.measure("ja", DIALOGUE, NUMBER, RequestScope())).score is not None
     assert [found.score is not None for found in await ask_two(encoder, relevance)] == [True, True]
 
 
@@ -248,18 +248,18 @@ async def test_an_encoder_that_answers_with_a_reason_is_not_slow_any_more() -> N
     encoder, relevance = await make_slow()
     encoder.unavailable = "out of memory"
     encoder.go.set()
-    assert (await relevance.measure("ja", DIALOGUE, NUMBER)).unavailable == "out of memory"
+    assert (await relevance.measure("ja", DIALOGUE, NUMBER, RequestScope())).unavailable == "out of memory"
     assert [found.unavailable for found in await ask_two(encoder, relevance)] == ["out of memory"] * 2
 
 
 async def test_when_the_one_that_waits_goes_away_another_takes_its_place() -> None:
     encoder, relevance = await make_slow()
-    probe = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER))
+    probe = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER, RequestScope()))
     await encoder.asked.wait()
     probe.cancel()
     await asyncio.gather(probe, return_exceptions=True)
     encoder.asked.clear()
-    following = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER))
+    following = asyncio.create_task(relevance.measure("ja", DIALOGUE, NUMBER, RequestScope()))
     await encoder.asked.wait()
     encoder.go.set()
     assert (await following).score is not None
@@ -268,5 +268,5 @@ async def test_when_the_one_that_waits_goes_away_another_takes_its_place() -> No
 async def test_one_that_is_too_slow_is_counted() -> None:
     told = FakeTelemetry()
     relevance = make(StuckEncoder(), telemetry=told, timeout_seconds=0.01)
-    assert (await relevance.measure("ja", DIALOGUE, NUMBER)).score is None
+    assert (await relevance.measure("ja", DIALOGUE, NUMBER, RequestScope())).score is None
     assert told.told == [("encoder_failed",)]

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from app.call_cache import note_key
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, SettingsInvalid, TranslatorUnavailable
 from app.domain.evaluation import Translation
 from app.ports import CallCache, Telemetry
 from app.providers.deepl.errors import DeepLFailure, fail
 from app.providers.deepl.passages import TARGET_LANGUAGE, Passage, pack_passages, plan_passages
-from app.providers.ports import Translated
+from app.providers.ports import RequestScope, Translated
 
 if TYPE_CHECKING:
     from app.providers.deepl.client import OneTryClient
@@ -142,7 +141,7 @@ class DeepLTranslator:
     def engine(self) -> str:
         return ENGINE
 
-    async def translate(self, dialogue: Dialogue, source_language: str) -> Translated:
+    async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         source = SOURCE_LANGUAGES.get(source_language)
         if source is None:
             raise LanguageNotSupported(
@@ -151,7 +150,7 @@ class DeepLTranslator:
         passages = plan_passages(dialogue, source)
         keys = [self._digest(source, passage) for passage in passages]
         for key in keys:
-            note_key(key)
+            scope.note_key(key)
         errand = self._start_errand(source, dict(zip(keys, passages, strict=True)))
         texts = await asyncio.gather(*[asyncio.shield(self._flights[key]) for key in keys])
         billed = await asyncio.shield(errand) if errand else 0

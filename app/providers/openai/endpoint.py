@@ -21,8 +21,7 @@ import openai
 from app import __version__
 from app.concurrency import within
 from app.domain.errors import JudgeUnavailable
-from app.flow.call import Call
-from app.flow.control import FlowControl
+from app.flow.control import Call, FlowControl
 from app.providers.openai.errors import (
     ReplyTooLarge,
     concerns_account,
@@ -43,7 +42,7 @@ from app.providers.openai.parameters import (
     name_dropped,
 )
 from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_completion
-from app.providers.ports import Lane
+from app.providers.ports import JudgingTask
 
 KEPT = 256
 """Beginnings and ends kept at most: one a model, rubric, format, sample and attempt."""
@@ -333,28 +332,28 @@ class OpenAIEndpoint:
         self._bodies = Bodies()
         self._conceded: dict[str, tuple[str, ...]] = {}
 
-    async def ask(self, question: Question, key: str, lane: Lane = "interactive") -> Reply:
-        """The endpoint's reply, marked with the question's key. Raises the `Judge…` errors.
+    async def ask(self, question: Question, key: str, task: JudgingTask) -> Reply:
+        """The endpoint's reply, marked with the question's key, to a question of the task. Raises the `Judge…` errors.
 
         A refused parameter is given up and the rest is asked again. What was given up is remembered once a request has
         succeeded without it, so that a refusal which only looked like one changes nothing for others.
         """
         # A batch's call waits for its turn as long as it takes: minutes behind a low rate limit, which is no trouble.
-        seconds = math.inf if lane == "batch" else self._deadline_seconds
+        seconds = math.inf if task.lane == "batch" else self._deadline_seconds
         ends_at = asyncio.get_running_loop().time() + seconds
         try:
             async with within(seconds):
-                return await self._negotiate(question, key, lane, ends_at)
+                return await self._negotiate(question, key, task, ends_at)
         except TimeoutError:
             raise JudgeUnavailable(
                 f"the judge gave no reply within {self._deadline_seconds:.3g} s, all tries and waits included"
             ) from None
 
-    async def _negotiate(self, question: Question, key: str, lane: Lane, ends_at: float) -> Reply:
+    async def _negotiate(self, question: Question, key: str, task: JudgingTask, ends_at: float) -> Reply:
         conceded = self._conceded.get(question.model, ())
         while True:
             try:
-                answer = await self._send(question, conceded, lane, ends_at)
+                answer = await self._send(question, conceded, task, ends_at)
                 break
             except openai.APIStatusError as error:
                 if is_filtered(error):
@@ -393,7 +392,9 @@ class OpenAIEndpoint:
         known = self._conceded.get(model, ())
         self._conceded[model] = (*known, *(name for name in conceded if name not in known))
 
-    async def _send(self, question: Question, conceded: tuple[str, ...], lane: Lane, ends_at: float) -> dict[str, Any]:
+    async def _send(
+        self, question: Question, conceded: tuple[str, ...], task: JudgingTask, ends_at: float
+    ) -> dict[str, Any]:
         """What the answer says, after as many tries as are allowed. Raises the vendor's errors, or JudgeUnavailable."""
         content = self._bodies.write(question, conceded)
         prompt = question.prompt(structured="response_format" not in conceded)
@@ -406,12 +407,14 @@ class OpenAIEndpoint:
             attempt += 1
             try:
                 patience_seconds = PATIENCE_SHARE * seconds_until(ends_at)
-                async with self._flow.passage(tokens=tokens, lane=lane, patience_seconds=patience_seconds) as call:
+                async with self._flow.passage(
+                    tokens=tokens, lane=task.lane, patience_seconds=patience_seconds, scope=task.scope
+                ) as call:
                     return await self._send_once(content, largest_bytes, call)
             except (openai.OpenAIError, TimeoutError) as error:
                 if attempt >= self._max_attempts or not may_retry(error) or self._is_refusal(error, question, conceded):
                     raise
-                if lane == "batch" and isinstance(error, TimeoutError):
+                if task.lane == "batch" and isinstance(error, TimeoutError):
                     # A batch tells by its other candidates what is at fault, and that before minutes have passed.
                     raise
                 asked = retry_after(error)

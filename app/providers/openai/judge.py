@@ -26,7 +26,7 @@ from app.provider_ports import PROVIDER_BATCH_SHARE, DeferredCall, KeptReplies, 
 from app.providers.openai.parameters import NO_EXTRA, Extra, Question, bound_reply, is_openais, takes_marks
 from app.providers.openai.prices import Forecast, Prefixes, Prices
 from app.providers.openai.reply import Answer, Poll, Readings, Reply, read_reply, summarize
-from app.providers.ports import Estimate, Judgement, JudgingTask, Lane
+from app.providers.ports import Estimate, Judgement, JudgingTask
 
 if TYPE_CHECKING:
     from app.providers.openai.endpoint import OpenAIEndpoint
@@ -192,7 +192,7 @@ class OpenAIJudge:
 
     async def judge(self, task: JudgingTask) -> Judgement:
         """Every aspect's verdict. Raises the `Judge…` errors; an aspect that no reply validly rates is unrated."""
-        polls: list[Poll] = await run_together(*(self._poll(one, task.lane) for one in self._prepare(task)))
+        polls: list[Poll] = await run_together(*(self._poll(one, task) for one in self._prepare(task)))
         return summarize(polls, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
 
     def estimate(self, task: JudgingTask) -> Estimate:
@@ -250,17 +250,17 @@ class OpenAIJudge:
             return task
         return replace(task, options=task.options.model_copy(update={"extra": extra}))
 
-    async def _poll(self, question: Question, lane: Lane) -> Poll:
+    async def _poll(self, question: Question, task: JudgingTask) -> Poll:
         """Asks, and asks again while the reply does not rate every aspect, as often as the settings say."""
-        answers = [await self._ask(question, lane)]
+        answers = [await self._ask(question, task)]
         while not answers[-1].reading.complete and len(answers) <= self._malformed_retries:
             try:
-                answers.append(await self._ask(replace(question, attempt=len(answers)), lane))
+                answers.append(await self._ask(replace(question, attempt=len(answers)), task))
             except ProviderBatchUnanswered:
                 break
         return Poll(tuple(answers))
 
-    async def _ask(self, question: Question, lane: Lane) -> Answer:
+    async def _ask(self, question: Question, task: JudgingTask) -> Answer:
         key = question.key(self._address.url)
         kept = await self._replies.find(key) if self._replies else None
         read: dict[bytes, tuple[Reply, Reading]] = {}
@@ -270,7 +270,7 @@ class OpenAIJudge:
             if kept:
                 # Through the cache like a live one: whoever asks the same again, here or later, has it for nothing.
                 return kept.entry
-            reply = await self._call(question, key, lane)
+            reply = await self._call(question, key, task)
             entry = reply.model_dump_json().encode()
             fresh[entry] = reply
             return entry
@@ -283,9 +283,9 @@ class OpenAIJudge:
             return read[entry][1].complete
 
         hit = True
-        entry = self._calls.recall("judge", key, accept)
+        entry = self._calls.recall("judge", key, accept, task.scope)
         if entry is None:
-            entry, hit = await self._obtain(key, call, accept, lane)
+            entry, hit = await self._obtain(key, call, accept, task)
         if entry not in read:
             # Another caller's call, which that caller accepted.
             reply = Reply.model_validate_json(entry)
@@ -295,21 +295,21 @@ class OpenAIJudge:
         # What the cache held when the batch was sent was not bought, though the cache may have lost it since.
         return Answer(question, *read[entry], hit or not kept.bought, PROVIDER_BATCH_SHARE)
 
-    async def _obtain(self, key: str, call: Make, accept: Accept, lane: Lane) -> tuple[bytes, bool]:
+    async def _obtain(self, key: str, call: Make, accept: Accept, task: JudgingTask) -> tuple[bytes, bool]:
         """The entry from a cache that is to be waited for, or from a call; and whether nobody was called."""
         try:
             # The call may be under way for a batch, which waits longer than anybody who asks for one answer.
-            async with within(math.inf if lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
-                return await self._calls.obtain("judge", key, call, accept)
+            async with within(math.inf if task.lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
+                return await self._calls.obtain("judge", key, call, accept, task.scope)
         except TimeoutError:
             raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
 
-    async def _call(self, question: Question, key: str, lane: Lane) -> Reply:
+    async def _call(self, question: Question, key: str, task: JudgingTask) -> Reply:
         """A live call, where there may be one."""
         if self._replies and self._unanswered == "fail":
             raise ProviderBatchUnanswered("the provider's batch left this call out, and it is not to be made live")
         endpoint = self._endpoint.made or await self._endpoint.get()
-        return await endpoint.ask(question, key, lane)
+        return await endpoint.ask(question, key, task)
 
     def _defer(self, question: Question, conceded: tuple[str, ...], cost_usd: float | None) -> DeferredCall:
         key = question.key(self._address.url)

@@ -18,6 +18,7 @@ from app.adapters.redis.cache import RedisCallCache
 from app.call_cache import CachedCalls
 from app.domain.errors import StoreUnavailable
 from app.ports import Turn
+from app.providers.ports import RequestScope
 from tests.support.dict_cache import FakeTime
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.services import absent, free_port, redis_on
@@ -60,7 +61,7 @@ class Process:
         self.calls = CachedCalls(self.cache, self.telemetry, patience_seconds=patience_seconds)
 
     async def fetch(self, make: Maker, key: str = "k") -> tuple[bytes, bool]:
-        return await self.calls.fetch("judge", key, make, is_sound)
+        return await self.calls.fetch("judge", key, make, is_sound, RequestScope())
 
     async def close(self) -> None:
         await self.cache.close()

@@ -17,11 +17,10 @@ from app.batch_ports import Finished, Work
 from app.batches.attempt import PAUSING, WAITING, Pause, attempt
 from app.batches.ledger import Hold
 from app.batches.retries import MOST_STRIKES, Trial
-from app.call_cache import note_key
 from app.domain import errors
 from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
 from app.domain.evaluation import Unrated, Usage
-from app.providers.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask, RequestScope
 from tests.support.floor import Bench, HeldJudge, turns
 
 RESPONSE = "返事 0"
@@ -62,7 +61,15 @@ async def start(bench: Bench, work: Work, hold: Hold) -> Finished:
 
     retries = bench.floor.retries
     finished = await attempt(
-        work, entry, candidate, bench.instruments, hold=hold, retries=retries, probe=probe, resting=rest
+        work,
+        entry,
+        candidate,
+        bench.instruments,
+        scope=RequestScope(),
+        hold=hold,
+        retries=retries,
+        probe=probe,
+        resting=rest,
     )
     assert finished is not None
     return finished
@@ -186,7 +193,7 @@ class NotingJudge(HeldJudge):
     """Notes a key a call, as the call cache does."""
 
     async def judge(self, task: JudgingTask) -> Judgement:
-        note_key(f"key of {task.dialogue.response}")
+        task.scope.note_key(f"key of {task.dialogue.response}")
         return await super().judge(task)
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import Context
 from typing import Any
 
 import pytest
 
 from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
-from app.flow.call import RateLimits
-from app.flow.control import HERD_SECONDS, FlowControl, open_local_flow
-from app.flow.errand import errand
+from app.flow.control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
 from app.flow.state import FIRST_CALLS, Bounds, Demand, Grant, Report
 from app.ports import FlowFigures
-from app.providers.ports import Lane
+from app.providers.ports import Lane, RequestScope
 from tests.support.dict_cache import FakeTime
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -277,21 +274,18 @@ class TestRefusedAccounts:
             await waiter
         await assert_free(flow, 1)
 
-    async def test_what_belongs_to_an_errand_begun_before_is_turned_away_and_what_is_begun_later_may_try(self):
+    async def test_what_belongs_to_work_begun_before_is_turned_away_and_what_is_begun_later_may_try(self):
         time = FakeTime()
         flow = open_flow(1, time)
-        with errand(time.now):
-            time.now += 1
-            flow.turn_away(JudgeUnauthorized("the account is closed"))
-            time.now += 1
-            with pytest.raises(JudgeUnauthorized):
-                async with flow.passage(lane="batch", patience_seconds=1):
-                    pytest.fail("it called")
-            with pytest.raises(JudgeUnauthorized):
-                await asyncio.create_task(enter(flow, 1))  # what it sets going belongs to it
+        scope = RequestScope(begun_at=time.now)
+        time.now += 1
+        flow.turn_away(JudgeUnauthorized("the account is closed"))
+        time.now += 1
+        with pytest.raises(JudgeUnauthorized):
+            async with flow.passage(lane="batch", patience_seconds=1, scope=scope):
+                pytest.fail("it called")
         await enter(flow, 1)
-        with errand(time.now):
-            await enter(flow, 1, lane="batch")
+        await enter(flow, 1, lane="batch", scope=RequestScope(begun_at=time.now))
         await assert_free(flow, 1)
 
     async def test_once_a_later_call_has_succeeded_the_account_is_mended_for_all(self):
@@ -300,16 +294,16 @@ class TestRefusedAccounts:
         leave = asyncio.Event()
         earlier = asyncio.create_task(hold(flow, leave))
         await turn()
-        with errand(time.now):
-            time.now += 1
-            flow.turn_away(JudgeUnauthorized("the account is closed"))
-            time.now += 1
-            leave.set()
-            await earlier  # was begun before, and says nothing of now
-            with pytest.raises(JudgeUnauthorized):
-                await enter(flow, 1)
-            await asyncio.create_task(enter(flow, 1), context=Context())  # somebody else's
-            await enter(flow, 1)
+        scope = RequestScope(begun_at=time.now)
+        time.now += 1
+        flow.turn_away(JudgeUnauthorized("the account is closed"))
+        time.now += 1
+        leave.set()
+        await earlier  # was begun before, and says nothing of now
+        with pytest.raises(JudgeUnauthorized):
+            await enter(flow, 1, scope=scope)
+        await enter(flow, 1)  # somebody else's
+        await enter(flow, 1, scope=scope)
 
 
 class TestRates:

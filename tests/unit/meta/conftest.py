@@ -16,6 +16,7 @@ from app.pipeline import Instruments
 from app.relevance import Relevance
 from tests.support.batches import START, HandClock
 from tests.support.dict_cache import DictCache
+from tests.support.fake_audit_log import FakeAuditLog
 from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
@@ -43,6 +44,7 @@ class Bench:
     anchors: AnchorCheck
     now: HandClock
     telemetry: FakeTelemetry
+    audit: FakeAuditLog
 
     def tomorrow(self) -> None:
         self.now.move(timedelta(days=1).total_seconds())
@@ -50,7 +52,7 @@ class Bench:
 
 def build_bench(*rubrics: Rubric) -> Bench:
     batches, judge, now = FakeBatchStore(clock=lambda: START), FakeJudge(), HandClock()
-    store, telemetry = FakeMetaStore(batches), FakeTelemetry()
+    store, telemetry, audit = FakeMetaStore(batches), FakeTelemetry(), FakeAuditLog()
     source = FakeRubrics([RUBRIC, KO, *rubrics])
     instruments = Instruments(
         rubrics=source,
@@ -64,7 +66,7 @@ def build_bench(*rubrics: Rubric) -> Bench:
         lane="batch",
     )
     reliabilities = Reliabilities(store, clock=lambda: now().timestamp())
-    anchors = AnchorCheck(instruments, store, now=now)
+    anchors = AnchorCheck(instruments, store, audit, now=now)
     desk = MetaDesk(
         batches=batches,
         ratings=store,
@@ -74,7 +76,7 @@ def build_bench(*rubrics: Rubric) -> Bench:
         now=now,
         telemetry=telemetry,
     )
-    return Bench(desk, batches, store, judge, reliabilities, anchors, now, telemetry)
+    return Bench(desk, batches, store, judge, reliabilities, anchors, now, telemetry, audit)
 
 
 @pytest.fixture

@@ -327,7 +327,7 @@ import asyncio, json, sys
 for package in ("torch", "transformers"):
     sys.modules[package] = None  # as if it were not installed
 from app.providers.causal_lm import CausalLM
-from app.metric_ports import MetricUnavailable, Passage
+from app.providers.ports import MetricUnavailable, Passage
 
 async def ask(lm):
     for question in (lm.identify(), lm.read(Passage("a"))):

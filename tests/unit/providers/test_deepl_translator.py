@@ -24,6 +24,7 @@ from app.domain.errors import (
 from app.ports import Outcome
 from app.providers.deepl.passages import measure_body
 from app.providers.deepl.translator import DeepLTranslator
+from app.providers.ports import RequestScope
 from tests.support.dict_cache import DictCache, FakeTime
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL, pretend, translations
 from tests.support.fake_telemetry import FakeTelemetry
@@ -84,7 +85,7 @@ class Desk:
     async def fail(self, *texts: str) -> UpstreamError:
         """The error that these texts end in."""
         with pytest.raises(UpstreamError) as caught:
-            await self.translator.translate(talk(*texts), "ja")
+            await self.translator.translate(talk(*texts), "ja", RequestScope())
         assert len(caught.value.detail) <= 200
         assert KEY not in str(caught.value)
         return caught.value
@@ -100,7 +101,7 @@ async def desk(server: FakeDeepL) -> AsyncIterator[Desk]:
 
 
 async def test_one_list_goes_out_with_the_preceding_utterances_as_context(desk: Desk) -> None:
-    await desk.translator.translate(talk("犬は好き？", "うん、好き。", "私も。"), "ja")
+    await desk.translator.translate(talk("犬は好き？", "うん、好き。", "私も。"), "ja", RequestScope())
     [seen] = desk.server.seen
     assert seen.texts == ["犬は好き？", "うん、好き。", "私も。"]
     assert seen.context == "犬は好き？\nうん、好き。"
@@ -108,27 +109,27 @@ async def test_one_list_goes_out_with_the_preceding_utterances_as_context(desk: 
 
 
 async def test_bytes_are_counted_as_the_sdk_sends_them(desk: Desk) -> None:
-    await desk.translator.translate(talk("雨\t😀", '"é\\', "\u2028終\x7f"), "ja")
+    await desk.translator.translate(talk("雨\t😀", '"é\\', "\u2028終\x7f"), "ja", RequestScope())
     [seen] = desk.server.seen
     assert seen.body_bytes == measure_body(seen.texts, seen.context, "JA")
 
 
 async def test_the_longest_dialogue_stays_within_both_limits(desk: Desk) -> None:
     texts = [f"{number:03}" + "あ" * 7997 for number in range(30)] + ["😀" * 8000]
-    translated = await desk.translator.translate(talk(*texts), "ja")
+    translated = await desk.translator.translate(talk(*texts), "ja", RequestScope())
     assert translated.translation.context == tuple(map(pretend, texts[:-1]))
     assert max(seen.body_bytes for seen in desk.server.seen) <= 96 * 1024
     assert desk.server.texts == texts
 
 
 async def test_the_client_names_itself_and_not_its_platform(desk: Desk) -> None:
-    await desk.translator.translate(talk("はい", "いいえ"), "ja")
+    await desk.translator.translate(talk("はい", "いいえ"), "ja", RequestScope())
     assert desk.server.seen[0].headers["user-agent"] == f"deepl-python/{deepl.__version__} saiten/{__version__}"
 
 
 async def test_another_response_sends_only_the_response(desk: Desk) -> None:
-    await desk.translator.translate(talk("犬は好き？", "うん。", "私も。"), "ja")
-    translated = await desk.translator.translate(talk("犬は好き？", "うん。", "へえ。"), "ja")
+    await desk.translator.translate(talk("犬は好き？", "うん。", "私も。"), "ja", RequestScope())
+    translated = await desk.translator.translate(talk("犬は好き？", "うん。", "へえ。"), "ja", RequestScope())
     assert desk.server.seen[1].texts == ["へえ。"]
     assert translated.billed_characters == 3
     assert not translated.cached
@@ -136,53 +137,57 @@ async def test_another_response_sends_only_the_response(desk: Desk) -> None:
 
 async def test_a_changed_utterance_sends_what_it_changes(desk: Desk) -> None:
     texts = [f"発話{number:02}" for number in range(12)]
-    await desk.translator.translate(talk(*texts, "応答"), "ja")
+    await desk.translator.translate(talk(*texts, "応答"), "ja", RequestScope())
     desk.server.seen.clear()
-    await desk.translator.translate(talk(*texts[:11], "変更", "応答"), "ja")
+    await desk.translator.translate(talk(*texts[:11], "変更", "応答"), "ja", RequestScope())
     # the first block of ten stays; the second block's context has changed
     assert desk.server.texts == [texts[10], "変更", "応答"]
 
 
 async def test_a_text_that_recurs_is_sent_once(desk: Desk) -> None:
-    translated = await desk.translator.translate(talk("はい", "はい", "はい"), "ja")
+    translated = await desk.translator.translate(talk("はい", "はい", "はい"), "ja", RequestScope())
     assert desk.server.texts == ["はい"]
     assert translated.translation.context == ("[EN] はい", "[EN] はい")
     assert (translated.translation.characters, translated.billed_characters) == (6, 2)
 
 
 async def test_languages_and_servers_do_not_share_translations(desk: Desk) -> None:
-    await desk.translator.translate(talk("?", "!"), "ja")
-    await desk.translator.translate(talk("?", "!"), "ko")
+    await desk.translator.translate(talk("?", "!"), "ja", RequestScope())
+    await desk.translator.translate(talk("?", "!"), "ko", RequestScope())
     with FakeDeepL() as other:
-        await desk.make(url=other.url).translate(talk("?", "!"), "ja")
+        await desk.make(url=other.url).translate(talk("?", "!"), "ja", RequestScope())
         assert len(other.seen) == 1
     assert [seen.source_language for seen in desk.server.seen] == ["JA", "KO"]
 
 
 async def test_cache_outcomes_are_counted_by_text(desk: Desk) -> None:
-    await desk.translator.translate(talk("雨", "雪"), "ja")
-    await desk.translator.translate(talk("雨", "雲"), "ja")
+    await desk.translator.translate(talk("雨", "雪"), "ja", RequestScope())
+    await desk.translator.translate(talk("雨", "雲"), "ja", RequestScope())
     assert desk.telemetry.outcomes == [("translate", outcome) for outcome in ("miss", "miss", "hit", "miss")]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe"])
 async def test_a_damaged_cache_entry_is_asked_for_again(desk: Desk, damage: bytes) -> None:
-    await desk.translator.translate(talk("雨", "雪"), "ja")
+    await desk.translator.translate(talk("雨", "雪"), "ja", RequestScope())
     desk.cache.entries = dict.fromkeys(desk.cache.entries, damage)
-    translated = await desk.translator.translate(talk("雨", "雪"), "ja")
+    translated = await desk.translator.translate(talk("雨", "雪"), "ja", RequestScope())
     assert translated.translation.response == "[EN] 雪"
     assert len(desk.server.seen) == 2
 
 
 async def test_equal_dialogues_at_the_same_time_share_one_request(desk: Desk) -> None:
-    both = await asyncio.gather(*[desk.translator.translate(talk("雨だね", "そうだね"), "ja") for _ in range(5)])
+    both = await asyncio.gather(
+        *[desk.translator.translate(talk("雨だね", "そうだね"), "ja", RequestScope()) for _ in range(5)]
+    )
     assert desk.server.texts == ["雨だね", "そうだね"]
     assert sorted(translated.billed_characters for translated in both) == [0, 0, 0, 0, 7]
     assert {translated.translation.response for translated in both} == {"[EN] そうだね"}
 
 
 async def test_responses_to_one_context_at_the_same_time_share_the_context(desk: Desk) -> None:
-    await asyncio.gather(*[desk.translator.translate(talk("雨だね", answer), "ja") for answer in ("うん", "ええ")])
+    await asyncio.gather(
+        *[desk.translator.translate(talk("雨だね", answer), "ja", RequestScope()) for answer in ("うん", "ええ")]
+    )
     assert sorted(desk.server.texts) == sorted(["雨だね", "うん", "ええ"])
 
 
@@ -234,14 +239,14 @@ async def test_what_came_before_a_failure_is_kept(desk: Desk) -> None:
     desk.server.character_limit = 40  # the first block has 10 × 4 characters
     await desk.fail(*texts, "応答")
     desk.server.character_limit = None
-    translated = await desk.translator.translate(talk(*texts, "応答"), "ja")
+    translated = await desk.translator.translate(talk(*texts, "応答"), "ja", RequestScope())
     assert desk.server.seen[-1].texts == [texts[10], "応答"]
     assert translated.billed_characters == 6
 
 
 async def test_trouble_that_passes_is_not_seen_by_the_caller(desk: Desk) -> None:
     desk.server.script.extend([Answer(500), Answer(429)])
-    translated = await desk.translator.translate(talk("雨", "雪"), "ja")
+    translated = await desk.translator.translate(talk("雨", "雪"), "ja", RequestScope())
     assert translated.billed_characters == 2
     assert len(desk.server.seen) == 3
     # full jitter below 0.5 × 2^0 and 0.5 × 2^1 seconds
@@ -268,7 +273,9 @@ async def test_nobody_calls_before_retry_after(desk: Desk) -> None:
         clock=desk.time.clock,
     )
     desk.made.append(one)
-    asking = [asyncio.create_task(one.translate(talk("雨", answer), "ja")) for answer in ("雪", "風", "雲")]
+    asking = [
+        asyncio.create_task(one.translate(talk("雨", answer), "ja", RequestScope())) for answer in ("雪", "風", "雲")
+    ]
     while len(desk.time.slept) < 2:  # the refused one waits for its next try, the next one before the gate
         await asyncio.sleep(0.001)
     for _ in range(50):
@@ -326,7 +333,7 @@ async def test_a_reply_that_is_not_whole_is_refused_and_not_kept(desk: Desk, ans
 
 async def test_the_loop_goes_on_while_a_request_hangs(desk: Desk) -> None:
     desk.server.script.append(Answer(hangs=True))
-    waiting = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja"))
+    waiting = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja", RequestScope()))
     while not desk.server.hanging.acquire(blocking=False):
         await asyncio.sleep(0.001)
     for _ in range(1000):
@@ -347,7 +354,7 @@ async def test_a_request_that_hangs_is_given_up(desk: Desk) -> None:
 async def test_a_thread_is_free_again_after_its_time_limit(desk: Desk) -> None:
     desk.server.script.append(Answer(hangs=True))
     one = desk.make(threads=1, timeout_seconds=0.5)
-    assert (await one.translate(talk("雨", "雪"), "ja")).translation.response == "[EN] 雪"
+    assert (await one.translate(talk("雨", "雪"), "ja", RequestScope())).translation.response == "[EN] 雪"
 
 
 async def test_a_reply_that_never_ends_is_given_up(desk: Desk) -> None:
@@ -360,14 +367,14 @@ async def test_no_more_requests_at_once_than_allowed(desk: Desk) -> None:
     barrier = threading.Barrier(3)
     desk.server.before_answer = lambda: barrier.wait(LIMIT_SECONDS)  # an answer only when three are there
     three = desk.make(threads=3)
-    await asyncio.gather(*[three.translate(talk("雨", f"応答{number}"), "ja") for number in range(12)])
+    await asyncio.gather(*[three.translate(talk("雨", f"応答{number}"), "ja", RequestScope()) for number in range(12)])
     assert desk.server.most_at_once == 3
 
 
 async def test_a_thread_keeps_its_connection(desk: Desk) -> None:
     one = desk.make(threads=1)
     for number in range(3):
-        await one.translate(talk("雨", f"応答{number}"), "ja")
+        await one.translate(talk("雨", f"応答{number}"), "ja", RequestScope())
     assert len({seen.socket for seen in desk.server.seen}) == 1
 
 
@@ -375,34 +382,34 @@ async def test_a_caller_who_gives_up_neither_stops_the_others_nor_wastes_what_is
     desk.server.script.append(Answer(503))
     gate = threading.Event()
     desk.server.before_answer = lambda: gate.wait(LIMIT_SECONDS)
-    leaving = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja"))
+    leaving = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja", RequestScope()))
     await asyncio.sleep(0)
-    staying = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja"))
+    staying = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja", RequestScope()))
     await asyncio.sleep(0)
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await leaving
     gate.set()
     assert (await staying).translation.response == "[EN] 雪"
-    assert (await desk.translator.translate(talk("雨", "雪"), "ja")).cached
+    assert (await desk.translator.translate(talk("雨", "雪"), "ja", RequestScope())).cached
     assert len(desk.server.seen) == 2  # the 503, then one more
 
 
 async def test_what_a_lone_caller_left_behind_is_kept(desk: Desk) -> None:
     desk.server.script.append(Answer(503))
-    leaving = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja"))
+    leaving = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja", RequestScope()))
     while not desk.server.seen:
         await asyncio.sleep(0.001)
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await leaving
-    assert (await desk.translator.translate(talk("雨", "雪"), "ja")).cached
+    assert (await desk.translator.translate(talk("雨", "雪"), "ja", RequestScope())).cached
     assert len(desk.server.seen) == 2
 
 
 async def test_closing_ends_those_who_wait(desk: Desk) -> None:
     desk.server.script.append(Answer(hangs=True))
-    waiting = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja"))
+    waiting = asyncio.create_task(desk.translator.translate(talk("雨", "雪"), "ja", RequestScope()))
     while not desk.server.hanging.acquire(blocking=False):
         await asyncio.sleep(0.001)
     await desk.translator.close()
@@ -413,14 +420,14 @@ async def test_closing_ends_those_who_wait(desk: Desk) -> None:
 async def test_no_text_reaches_a_log(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     desk.server.script.append(Answer(500, body="雨だね"))
-    await desk.translator.translate(talk("雨だね", "雪だね"), "ja")
+    await desk.translator.translate(talk("雨だね", "雪だね"), "ja", RequestScope())
     assert "だね" not in caplog.text
     assert KEY not in caplog.text
 
 
 async def test_the_sdk_is_left_as_it_was(desk: Desk) -> None:
     before = deepl.http_client.max_network_retries, deepl.http_client.user_agent
-    await desk.translator.translate(talk("雨", "雪"), "ja")
+    await desk.translator.translate(talk("雨", "雪"), "ja", RequestScope())
     assert (deepl.http_client.max_network_retries, deepl.http_client.user_agent) == before
 
 

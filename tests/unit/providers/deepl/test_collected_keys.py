@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.call_cache import collect_keys
 from app.domain.dialogue import Dialogue, Utterance
 from app.providers.deepl.translator import DeepLTranslator
+from app.providers.ports import RequestScope
 from tests.support.dict_cache import DictCache
 from tests.support.fake_deepl import KEY, FakeDeepL
 
@@ -12,13 +12,11 @@ DIALOGUE = Dialogue(context=(Utterance(speaker="A", text="雨"),), response="雪
 
 
 async def test_a_translations_keys_are_those_of_the_cache_also_where_it_is_cached():
-    cache = DictCache()
+    cache, made, recalled = DictCache(), RequestScope(), RequestScope()
     with FakeDeepL() as deepl:
         translator = DeepLTranslator(KEY, cache=cache, server_url=deepl.url)
-        with collect_keys() as made:
-            await translator.translate(DIALOGUE, "ja")
-        with collect_keys() as recalled:
-            assert (await translator.translate(DIALOGUE, "ja")).cached
+        await translator.translate(DIALOGUE, "ja", made)
+        assert (await translator.translate(DIALOGUE, "ja", recalled)).cached
         await translator.close()
     assert len(cache.entries) == 2
-    assert set(made) == set(recalled) == set(cache.entries)
+    assert set(made.keys) == set(recalled.keys) == set(cache.entries)

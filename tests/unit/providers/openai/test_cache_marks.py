@@ -168,7 +168,7 @@ async def test_an_endpoint_that_refuses_marks_is_asked_without_them(
 ) -> None:
     question = await ask_for(None)
     fake.default = refusing
-    first, second = [await endpoint.ask(question, "key") for _ in range(2)]
+    first, second = [await endpoint.ask(question, "key", make_task()) for _ in range(2)]
     # Refused once, asked again, and remembered.
     assert [NAMES & request.keys() for request in fake.requests] == [NAMES, set(), set()]
     assert first.content == second.content is not None
@@ -178,7 +178,7 @@ async def test_an_endpoint_that_refuses_marks_is_asked_without_them(
 
 async def test_marks_and_a_parameter_may_both_be_refused(fake: FakeOpenAI, endpoint: OpenAIEndpoint) -> None:
     fake.default = refuse("seed", then=refuse("prompt_cache_options"))
-    reply = await endpoint.ask(await ask_for(None), "key")
+    reply = await endpoint.ask(await ask_for(None), "key", make_task())
     assert reply.dropped == ("seed",)
     assert "seed" not in reply.parameters
     assert len(fake.requests) == 3
@@ -187,7 +187,7 @@ async def test_marks_and_a_parameter_may_both_be_refused(fake: FakeOpenAI, endpo
 async def test_a_refusal_that_goes_on_without_marks_is_an_error(fake: FakeOpenAI, endpoint: OpenAIEndpoint) -> None:
     fake.default = status(400, "prompt_cache is broken today")
     with pytest.raises(JudgeRefusedRequest):
-        await endpoint.ask(await ask_for(None), "key")
+        await endpoint.ask(await ask_for(None), "key", make_task())
     assert len(fake.requests) == 2
 
 

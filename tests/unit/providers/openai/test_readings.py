@@ -52,12 +52,12 @@ def test_the_same_words_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_ratings_and_places_are_kept() -> None:
     known, question = Readings(), ask(joint_rubric())
-    reply = answer(question)
-    known.read(reply, question)
+    answered = answer(question)
+    known.read(answered, question)
     [(key, reading)] = held(known).items()
     assert len(key) == 16
-    assert str(reply.content) not in repr(reading)
-    assert known.read(reply, question).reasons == {}
+    assert str(answered.content) not in repr(reading)
+    assert known.read(answered, question).reasons == {}
 
 
 def test_reasons_are_not_kept() -> None:
