@@ -29,23 +29,23 @@ class Flight:
 class CachedCalls:
     """Fetches replies by the digest of everything that was sent. For the tasks of one event loop.
 
-    `patience_seconds` is how long a call that another process makes is waited for. Then it is made here as well: the
+    `max_wait_seconds` is how long a call that another process makes is waited for. Then it is made here as well: the
     other may be held up by something that does not hold up this one, such as a batch's share of the rate limit.
     """
 
-    def __init__(self, cache: CallCache, telemetry: Telemetry, *, patience_seconds: float = 30.0) -> None:
+    def __init__(self, cache: CallCache, telemetry: Telemetry, *, max_wait_seconds: float = 30.0) -> None:
         self._cache = cache
         self._telemetry = telemetry
-        self._patience_seconds = patience_seconds
+        self._max_wait_seconds = max_wait_seconds
         self._flights: dict[str, Flight] = {}
 
     async def fetch(self, call: str, key: str, make: Make, accept: Accept, scope: RequestScope) -> tuple[bytes, bool]:
         """The reply, and whether it came without an outside call: of those who share a call, one is told it was made.
 
         `call` names the kind of call for telemetry. `accept` tells a sound reply: an entry that it refuses counts as a
-        miss, and a fresh reply that it refuses is returned but not kept. Whoever asks for a key that is being fetched
-        waits for that one call and shares its reply or its error. The call is cancelled when nobody waits any more, and
-        only then: a caller that goes away takes nothing from the others. Among processes only a reply is shared: where
+        miss, and a fresh reply that it refuses is returned but not kept. Callers that ask for a key that is being
+        fetched wait for that one call and share its reply or its error. The call is cancelled once no caller waits any
+        more, and only then: a caller that goes away takes nothing from the others. Among processes only a reply is shared: where
         the call fails, others that wait elsewhere make it anew. `scope` is given the key, unless it bypasses the cache.
         """
         near = self.recall(call, key, accept, scope)
@@ -104,7 +104,7 @@ class CachedCalls:
     async def _find(self, key: str, accept: Accept) -> bytes | None:
         """A sound reply that is kept, or that another process is making; None: the call is to be made here."""
         refused: bytes | None = None
-        ends_at, pause = asyncio.get_running_loop().time() + self._patience_seconds, SHORTEST_POLL_SECONDS
+        ends_at, pause = asyncio.get_running_loop().time() + self._max_wait_seconds, SHORTEST_POLL_SECONDS
         while (found := await self._cache.claim(key, refused)) is not Turn.CALL:
             if isinstance(found, bytes):
                 if accept(found):
@@ -125,6 +125,6 @@ class CachedCalls:
 
 
 def retrieve_error(task: asyncio.Task[tuple[bytes, bool]]) -> None:
-    """Marks the error of a call that nobody waited for as seen, or asyncio would complain about it later."""
+    """Marks the error of a call that no caller waited for as seen, or asyncio would complain about it later."""
     if not task.cancelled():
         task.exception()

@@ -57,7 +57,7 @@ class Case:
 
     @cached_property
     def looking(self) -> asyncio.Lock:
-        """Held by whoever looks at the texts in a thread."""
+        """Held by the one that reads the texts in a thread."""
         return asyncio.Lock()
 
     @property

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from app.pipeline import Instruments
 
 REDIS_SECONDS = 1.0
-"""Whatever Redis does can be done without it: nobody waits longer."""
+"""The service can do without all that Redis does, so it waits no longer for it."""
 
 
 def open_tracing(settings: Settings) -> Tracing | None:

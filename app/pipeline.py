@@ -23,11 +23,11 @@ from app.domain.evaluation import (
 from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.inspection_threads import Checkpoint
+from app.masked_rejudging import MaskedJudgement, find_masked
 from app.ports import RubricSource, SpeechCheck, Telemetry
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
-from app.second_look import SecondLook, SecondReading, look_again
 
 QUOTED_CHARACTERS = 120
 
@@ -36,7 +36,7 @@ QUOTED_CHARACTERS = 120
 class Instruments:
     """What an evaluation is made with. `now` and `new_id` are passed in, so that a test can hold them still.
 
-    `lane` is "batch" where nobody waits for a single answer. `tries` is how many calls one question to the judge may
+    `lane` is "batch" where no caller waits for a single answer. `tries` is how many calls one question to the judge may
     take, with those for malformed replies.
     """
 
@@ -77,7 +77,7 @@ async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instrum
     except SuspectedInjection:
         instruments.telemetry.dealt_with("refuse")
         raise
-    suspicions, readings, second = await examine(case, instruments)
+    suspicions, readings, rejudged = await examine(case, instruments)
     if not batch:
         try:
             refuse_unrated(readings)
@@ -85,7 +85,7 @@ async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instrum
             instruments.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
             raise
     by_path = dict(zip(case.dialogues, readings, strict=True))
-    record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now(), second=second)
+    record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now(), rejudged=rejudged)
     if any(warned.code == SUSPECTED for warned in suspicions):
         instruments.telemetry.dealt_with(request.integrity or "flag")
     instruments.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
@@ -96,23 +96,23 @@ async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instrum
 
 async def examine(
     case: Case, instruments: Instruments
-) -> tuple[tuple[Warned, ...], list[PathReading], SecondReading | None]:
-    """What strikes in the texts, what each path gives, and the second reading where there is one: side by side."""
+) -> tuple[tuple[Warned, ...], list[PathReading], MaskedJudgement | None]:
+    """What the texts are suspected of, what each path gives, and the masked re-judging, if any: side by side."""
     twice = case.request.integrity == "judge-twice"
     if case.is_short and not twice and len(case.dialogues) == 1:
-        # As mostly: nothing is to be waited for but the judge, and a task for each would cost more than its work.
+        # The usual case: only the judge is waited for, and a task for each step would cost more than its work.
         suspicions = await inspect(case, instruments.speech)
         return suspicions, [await read(case, path, instruments) for path in case.dialogues], None
-    suspicions, *readings, second = await run_together(
+    suspicions, *readings, rejudged = await run_together(
         inspect(case, instruments.speech),
         *(read(case, path, instruments) for path in case.dialogues),
-        judge_again(case, instruments),
+        rejudge_masked(case, instruments),
     )
-    return suspicions, readings, second
+    return suspicions, readings, rejudged
 
 
 async def inspect(case: Case, speech: SpeechCheck) -> tuple[Warned, ...]:
-    """What in the texts looks like an attack on the judge, and what of the response's language and register strikes."""
+    """What in the texts looks like an attack on the judge, and what is odd in the response's language and register."""
 
     def look(checkpoint: Checkpoint) -> tuple[Warned, ...]:
         # The dialogue as it was given: a translation has the language that it should have.
@@ -131,14 +131,14 @@ async def read(case: Case, path: Path, instruments: Instruments) -> PathReading:
     return write_reading(case, path, judgement, relevance)
 
 
-async def judge_again(case: Case, instruments: Instruments) -> SecondReading | None:
+async def rejudge_masked(case: Case, instruments: Instruments) -> MaskedJudgement | None:
     """What the judge says without the suspicious spans, where the policy asks for that and there are any."""
     if case.request.integrity != "judge-twice":
         return None
-    look: SecondLook | None = await look_again(case)
-    if look is None:
+    masked = await find_masked(case)
+    if masked is None:
         return None
-    return SecondReading(look, await judge(look.task(case, instruments.lane), instruments))
+    return MaskedJudgement(masked, await judge(masked.task(case, instruments.lane), instruments))
 
 
 async def judge(task: JudgingTask, instruments: Instruments) -> Judgement:

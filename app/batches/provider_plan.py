@@ -19,6 +19,7 @@ from app.domain.errors import InvalidRequest, TranslatorRefusedRequest, Upstream
 from app.domain.evaluation import EvaluationRequest
 from app.domain.redaction import ERASED
 from app.domain.rubric import Rubric
+from app.masked_rejudging import find_masked
 from app.pipeline import Instruments
 from app.ports import CallCache
 from app.provider_ports import (
@@ -30,7 +31,6 @@ from app.provider_ports import (
     ProviderStore,
 )
 from app.providers.ports import JudgingTask, RequestScope
-from app.second_look import look_again
 
 PAGE = 40
 """Candidates taken together: they are translated side by side, and what is found of them is kept in one transaction."""
@@ -260,7 +260,7 @@ async def tasks_of(case: Case) -> list[JudgingTask]:
     """Everything that the judge is to be asked: on each path, and without suspicious spans where that is wanted."""
     tasks = [case.task(path, "batch") for path in case.dialogues]
     if case.request.integrity == "judge-twice":
-        look = await look_again(case)
+        look = await find_masked(case)
         tasks += [look.task(case, "batch")] if look else []
     return tasks
 

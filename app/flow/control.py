@@ -115,20 +115,20 @@ class Call:
         if tokens_used > 0:
             self.news.tokens += tokens_used - self.reserved
             self.ratio.learn(tokens_used, self.expected)
-        self._heed(limits, 0.0)
+        self._learn(limits, 0.0)
 
     def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = SAID_NOTHING) -> None:
         """The endpoint answered with 429. It counts no tokens."""
         self.news.throttle(self.began_at)
         self.news.tokens -= self.reserved
         self.news.urgent = True
-        self._heed(limits, retry_after_seconds or 0.0)
+        self._learn(limits, retry_after_seconds or 0.0)
 
     def put_off(self, retry_after_seconds: float, limits: RateLimits = SAID_NOTHING) -> None:
         """The endpoint failed and asked for a pause."""
-        self._heed(limits, retry_after_seconds)
+        self._learn(limits, retry_after_seconds)
 
-    def _heed(self, limits: RateLimits, seconds: float) -> None:
+    def _learn(self, limits: RateLimits, seconds: float) -> None:
         self.news.learn(limits)
         seconds = max(seconds, limits.closed_seconds)
         if seconds > 0:
@@ -138,8 +138,8 @@ class Call:
 
 @dataclass(eq=False)
 class Waiter:
-    """A call that waits. `expected` are its tokens as foretold, `reserved` as reckoned with; `ends_at` is the moment,
-    by flow control's clock, at which it gives up."""
+    """A call that waits. `expected` is the estimate of its tokens, `reserved` what is reserved for it; `ends_at` is
+    the moment, by flow control's clock, at which it gives up."""
 
     lane: Lane
     expected: int
@@ -155,8 +155,8 @@ class Waiter:
         if not self.turn.done():
             self.turn.set_exception(error)
 
-    def heed_closing(self, opens_at: float, now: float) -> None:
-        """Refuses the call at once where nobody may call until after it would give up."""
+    def refuse_if_closed(self, opens_at: float, now: float) -> None:
+        """Refuses the call at once where no call may be made before it would give up."""
         if now < opens_at and self.ends_at < opens_at:
             seconds = opens_at - now
             told = f"the judge asked for no calls for another {seconds:.0f} s"
@@ -254,7 +254,7 @@ class FlowControl:
         self._herd_until = -math.inf
         self._refusal: UpstreamError | None = None
         self._refused_at = -math.inf
-        self._usher: asyncio.Task[None] | None = None
+        self._dispatcher: asyncio.Task[None] | None = None
         self._napping = False
         self._heartbeat: asyncio.TimerHandle | None = None
         self._counted = 0
@@ -266,21 +266,21 @@ class FlowControl:
         *,
         tokens: int = 0,
         lane: Lane = "interactive",
-        patience_seconds: float,
+        max_wait_seconds: float,
         scope: RequestScope | None = None,
     ) -> AsyncIterator[Call]:
         """A turn for one call of about so many tokens.
 
-        Raises JudgeUnavailable where all waiting together takes longer than the patience (`math.inf`: never), and what
-        `turn_away` was given where that happens meanwhile, or has happened since the work of `scope` began and no call
-        that began later has succeeded.
+        Raises JudgeUnavailable where all waiting together takes longer than `max_wait_seconds` (`math.inf`: never), and
+        what `turn_away` was given where that happens meanwhile, or has happened since the work of `scope` began and no
+        call that began later has succeeded.
         """
         scope = scope or RequestScope()
         known = self._refusal
         if known is not None and scope.begun_at <= self._refused_at:
             raise copy_refusal(known)
-        waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + patience_seconds)
-        await self._wait(waiter, patience_seconds)
+        waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + max_wait_seconds)
+        await self._wait(waiter, max_wait_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
                 raise copy_refusal(self._refusal)
@@ -310,30 +310,30 @@ class FlowControl:
         """Leaves this process's share to the others."""
         for timer in filter(None, [self._heartbeat, self._recount]):
             timer.cancel()
-        if self._usher is not None:
-            await cancel_for_good([self._usher])
+        if self._dispatcher is not None:
+            await cancel_for_good([self._dispatcher])
         await self._state.close()
 
-    async def _wait(self, waiter: Waiter, patience_seconds: float) -> None:
+    async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
         self._line.join(waiter)
-        waiter.heed_closing(self._opens_at, self._clock())
-        self._call_usher()
+        waiter.refuse_if_closed(self._opens_at, self._clock())
+        self._start_dispatcher()
         try:
-            async with within(patience_seconds):
+            async with within(max_wait_seconds):
                 await waiter.turn
         except TimeoutError:
             self._give_back(waiter)
             raise JudgeUnavailable(
-                f"the judge is busy: no place within {patience_seconds:.3g} s; try again, or raise its concurrency",
-                # Nobody knows when a place comes free; who waited so long in vain need not hurry.
-                retry_after_seconds=max(1.0, patience_seconds),
+                f"the judge is busy: no place within {max_wait_seconds:.3g} s; try again, or raise its concurrency",
+                # It is not known when a place comes free; a caller that waited so long in vain need not hurry.
+                retry_after_seconds=max(1.0, max_wait_seconds),
             ) from None
         except asyncio.CancelledError:
             self._give_back(waiter)
             raise
         finally:
             self._line.leave(waiter)
-            self._dismiss_usher()
+            self._stop_dispatcher()
 
     def _give_back(self, waiter: Waiter) -> None:
         """Of a place that was given in the very moment in which the waiter went away."""
@@ -342,7 +342,7 @@ class FlowControl:
 
     def _leave(self) -> None:
         self._in_flight -= 1
-        self._call_usher()
+        self._start_dispatcher()
         self._set_recount()
 
     def _close_for(self, seconds: float) -> None:
@@ -351,9 +351,9 @@ class FlowControl:
         if now + seconds > self._opens_at:
             self._opens_at = now + seconds
             for waiter in self._line:
-                waiter.heed_closing(self._opens_at, now)
+                waiter.refuse_if_closed(self._opens_at, now)
 
-    # The usher: a task that lets waiters through, and lives only while there is something to do.
+    # The dispatcher: a task that lets waiters through, and lives only while there is something to do.
 
     def _next(self) -> tuple[list[Waiter], int]:
         return self._line.next(self._places + self._news.successes, self._in_flight)
@@ -361,24 +361,24 @@ class FlowControl:
     def _has_work(self) -> bool:
         return self._news.urgent or bool(self._next()[0])
 
-    def _call_usher(self) -> None:
-        if self._usher is None:
+    def _start_dispatcher(self) -> None:
+        if self._dispatcher is None:
             if self._has_work():
-                self._usher = asyncio.create_task(self._let_through())
-                self._usher.add_done_callback(self._end_usher)
+                self._dispatcher = asyncio.create_task(self._let_through())
+                self._dispatcher.add_done_callback(self._end_dispatcher)
         elif self._napping and self._news.urgent:
             # What it naps for is out of date; another takes its place.
-            self._usher.cancel()
+            self._dispatcher.cancel()
 
-    def _dismiss_usher(self) -> None:
-        if self._usher is not None and self._napping and not len(self._line):
-            self._usher.cancel()
+    def _stop_dispatcher(self) -> None:
+        if self._dispatcher is not None and self._napping and not len(self._line):
+            self._dispatcher.cancel()
 
-    def _end_usher(self, usher: asyncio.Task[None]) -> None:
-        self._usher = None
-        error = None if usher.cancelled() else usher.exception()
+    def _end_dispatcher(self, dispatcher: asyncio.Task[None]) -> None:
+        self._dispatcher = None
+        error = None if dispatcher.cancelled() else dispatcher.exception()
         if error is None:
-            self._call_usher()
+            self._start_dispatcher()
             return
         for waiter in self._line:
             waiter.refuse(error)
@@ -447,10 +447,10 @@ class FlowControl:
         if self._in_flight:
             self._news.urgent = True
             self._set_heartbeat()
-            self._call_usher()
+            self._start_dispatcher()
 
     def _set_recount(self) -> None:
-        """Sees to it that the others learn of places that came free here and that nobody here waits for."""
+        """Tells the others of places that came free here and that no call here waits for."""
         shared = self._state.heartbeat_seconds is not None
         if shared and self._recount is None and self._in_flight < self._counted:
             self._recount = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell_count)
@@ -459,7 +459,7 @@ class FlowControl:
         self._recount = None
         if self._in_flight < self._counted:
             self._news.urgent = True
-            self._call_usher()
+            self._start_dispatcher()
 
 
 def open_local_flow(

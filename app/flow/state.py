@@ -34,8 +34,8 @@ class Report:
     """What a process has seen since its last exchange.
 
     `throttled_age_seconds` is how long ago the youngest of the calls that were answered with 429 began, None where none
-    was. `closed_seconds` is for how long nobody may call, as far as this process knows. `tokens` were used beyond what
-    was reserved (negative: reserved in vain). The rates are those that the endpoint told last, None where it told none.
+    was. `closed_seconds` is for how long no call may be made, as far as this process knows. `tokens` were used beyond
+    what was reserved (negative: reserved in vain). The rates are those that the endpoint told last, None where it told none.
     """
 
     successes: int = 0
@@ -56,7 +56,7 @@ class Demand:
     """Calls that wait in a process, in the order in which they are to be made: the tokens of each.
 
     The first `interactive` may take every place: interactive calls, and a batch's where its minimum share is due. The
-    others leave the reserve free. `in_flight` are the calls that this process has under way. The others are reckoned to
+    others leave the reserve free. `in_flight` are the calls that this process has under way. The others are taken to
     leave these, and those that are admitted, until the next exchange tells otherwise.
     """
 
@@ -71,7 +71,7 @@ class Grant:
 
     `wait_seconds` is when to ask for the next, None where a call in flight has to end first (or none is left to ask
     for). `places` are the process's own, at least 1; fewer than its share while the others' calls leave no more.
-    `closed_seconds` is for how long nobody may call.
+    `closed_seconds` is for how long no call may be made.
     """
 
     admitted: int

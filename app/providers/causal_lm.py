@@ -189,7 +189,7 @@ def _load_weights(source: Source) -> Any:
 
 
 def _identify(source: Source, window: int, tokenizer: Any) -> str:
-    """A local folder is named by its last part alone: where it lies changes nothing, and is nobody's business."""
+    """A local folder is named by its last part alone: where it lies changes nothing, and is not told."""
     start = "no-bos" if tokenizer.bos_token_id is None else "bos"
     shown = source.folder.resolve().name if source.folder else source.name
     return f"{shown}_rev={source.find_revision()}_window={window}_{start}_float32_hug_trans={version('transformers')}"

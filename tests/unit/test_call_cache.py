@@ -194,7 +194,7 @@ async def test_another_process_unsound_reply_is_not_believed(shared, telemetry):
 
 async def test_no_process_is_waited_for_beyond_the_patience(shared, telemetry):
     shared.held.add("k")
-    calls = CachedCalls(shared, telemetry, patience_seconds=0.02)
+    calls = CachedCalls(shared, telemetry, max_wait_seconds=0.02)
     assert await calls.fetch("judge", "k", Maker(b"good"), is_sound, RequestScope()) == (b"good", False)
 
 

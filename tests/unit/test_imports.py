@@ -121,7 +121,7 @@ CALLS = {
     "judge": (
         """
 from app.domain.evaluation import JudgeOptions
-from app.ports import JudgingTask
+from app.providers.ports import JudgingTask
 from tests.support.small_rubrics import joint_rubric, make_dialogue
 task = JudgingTask(joint_rubric(), "ja", make_dialogue(), JudgeOptions())
 def call(service):
@@ -139,6 +139,7 @@ def call(service):
     ),
     "translator": (
         """
+from app.providers.ports import RequestScope
 from tests.support.small_rubrics import make_dialogue
 def call(service):
     return service.instruments.translator.translate(make_dialogue(), "ja", RequestScope())

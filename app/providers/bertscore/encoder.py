@@ -87,7 +87,7 @@ class SharedEncoder:
             if not call.answer.done():
                 call.answer.set_exception(EncoderUnavailable("the encoder is closed"))
         await self._worker.stop()
-        self._loaded = None  # and with it what it kept of texts: nobody would let go of that any more
+        self._loaded = None  # and with it what it kept of texts, which would never be let go otherwise
 
     def _refuse_early(self) -> None:
         if self._closed:

@@ -20,7 +20,7 @@ def identify(name: str, layer: int, revision: str, tokenizer: Any, precision: st
     """In the manner of bert-score's `get_hash`, with the revision of the files, for MeCab its dictionary, and the
     precision where it is not bert-score's.
 
-    A local folder is named by its last part alone: where it lies changes nothing, and is nobody's business.
+    A local folder is named by its last part alone: where it lies changes nothing, and is not told.
     """
     shown = re.sub(r"[^\w./-]", "_", Path(name).name if Path(name).expanduser().is_dir() else name)
     library = f"version={version('bert-score')}(hug_trans={version('transformers')})"

@@ -105,7 +105,7 @@ class PassLimits:
 
 def limit_passes(device: str, threads: int, max_tokens: int | None = None) -> PassLimits:
     """What suits the device: measured on CPUs (a pass over nothing costs 25 to 35 tokens of one thread, on encoders of
-    4 × 256 and of 12 × 768), reckoned elsewhere. `max_tokens` None takes what suits it."""
+    4 × 256 and of 12 × 768), estimated elsewhere. `max_tokens` None takes what suits it."""
     if device.partition(":")[0] != "cpu":
         return PassLimits(max_tokens or MOST_TOKENS, MOST_PADDING)
     suits = min(max(CPU_TOKENS, CPU_TOKENS_PER_THREAD * threads), MOST_TOKENS)

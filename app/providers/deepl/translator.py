@@ -59,7 +59,7 @@ class DeepLThreads:
 
     def _own_client(self) -> OneTryClient:
         if not hasattr(self._local, "client"):
-            # Here and not above: it brings DeepL's package, which nobody waits for but who asks.
+            # Here and not above: it imports DeepL's package, which takes long.
             from app.providers.deepl.client import OneTryClient
 
             self._local.client = OneTryClient(self._auth_key, self._server_url, self._timeout_seconds)
@@ -133,7 +133,7 @@ class DeepLTranslator:
         self._clock = clock
         self._backoff = wait_random_exponential(multiplier=0.5, max=max_wait_seconds)
         self._flights: dict[str, Flight] = {}
-        self._errands: set[asyncio.Task[int]] = set()
+        self._fetches: set[asyncio.Task[int]] = set()
         self._slots = asyncio.Semaphore(max_concurrent_requests)
         self._closed_until = -math.inf
 
@@ -151,9 +151,9 @@ class DeepLTranslator:
         keys = [self._digest(source, passage) for passage in passages]
         for key in keys:
             scope.note_key(key)
-        errand = self._start_errand(source, dict(zip(keys, passages, strict=True)))
+        fetch = self._start_fetch(source, dict(zip(keys, passages, strict=True)))
         texts = await asyncio.gather(*[asyncio.shield(self._flights[key]) for key in keys])
-        billed = await asyncio.shield(errand) if errand else 0
+        billed = await asyncio.shield(fetch) if fetch else 0
         translation = Translation(
             context=tuple(texts[:-1]),
             response=texts[-1],
@@ -165,37 +165,37 @@ class DeepLTranslator:
         return Translated(translation=translation, billed_characters=billed, cached=billed == 0)
 
     async def close(self) -> None:
-        errands = list(self._errands)
-        for errand in errands:
-            errand.cancel()
-        await asyncio.gather(*errands, return_exceptions=True)
+        fetches = list(self._fetches)
+        for fetch in fetches:
+            fetch.cancel()
+        await asyncio.gather(*fetches, return_exceptions=True)
         self._threads.close()
 
     def _digest(self, source: str, passage: Passage) -> str:
         sent = [CALL, ENGINE, KEY_LAYOUT, self._server, source, TARGET_LANGUAGE, passage.context, passage.text]
         return hashlib.sha256(json.dumps(sent).encode()).hexdigest()
 
-    def _start_errand(self, source: str, wanted: Mapping[str, Passage]) -> asyncio.Task[int] | None:
-        """Takes on what nobody is fetching yet. Claimed before the first await, so that nothing is fetched twice."""
+    def _start_fetch(self, source: str, wanted: Mapping[str, Passage]) -> asyncio.Task[int] | None:
+        """Fetches what is not being fetched yet. Claimed before the first await, so that nothing is fetched twice."""
         claimed = {key: passage for key, passage in wanted.items() if key not in self._flights}
         if not claimed:
             return None
         loop = asyncio.get_running_loop()
         self._flights |= {key: loop.create_future() for key in claimed}
-        errand = asyncio.create_task(self._fetch(source, claimed))
-        self._errands.add(errand)
-        errand.add_done_callback(partial(self._end_errand, claimed))
-        return errand
+        fetch = asyncio.create_task(self._fetch(source, claimed))
+        self._fetches.add(fetch)
+        fetch.add_done_callback(partial(self._end_fetch, claimed))
+        return fetch
 
-    def _end_errand(self, claimed: Mapping[str, Passage], errand: asyncio.Task[int]) -> None:
-        """Whoever still waits for one of the texts is told why it does not come."""
-        self._errands.discard(errand)
-        error = TranslatorUnavailable("The translator is shutting down.") if errand.cancelled() else errand.exception()
+    def _end_fetch(self, claimed: Mapping[str, Passage], fetch: asyncio.Task[int]) -> None:
+        """Callers that still wait for one of the texts are told why it does not come."""
+        self._fetches.discard(fetch)
+        error = TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
         for key in claimed:
             flight = self._flights.pop(key)
             if error is not None and not flight.done():
                 flight.set_exception(error)
-                flight.exception()  # seen: there may be nobody left who waits
+                flight.exception()  # seen: perhaps no caller waits any more
 
     async def _fetch(self, source: str, claimed: Mapping[str, Passage]) -> int:
         """Answers every flight of `claimed` and returns the characters that were sent for it.
@@ -255,7 +255,7 @@ class DeepLTranslator:
                 raise
 
     async def _wait_for_gate(self) -> None:
-        """One gate for all callers: after a `Retry-After` nobody asks before its time."""
+        """One gate for all callers: after a `Retry-After` no request is sent before its time."""
         while (pause := self._closed_until - self._clock()) > 0:
             if pause > self._max_wait_seconds:
                 detail = f"DeepL asked not to be called for another {pause:.0f} s."

@@ -135,7 +135,7 @@ Features = dict[str, float]
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """A dialogue as profiles, oldest first. `own` are the utterances of the system:
-    whoever spoke last is the partner, every other speaker counts as the system."""
+    the last speaker is the partner, every other speaker counts as the system."""
 
     context: Sequence[Profile]
     own: Sequence[Profile]
@@ -178,7 +178,7 @@ def overlap_features(exchange: Exchange) -> Features:
 
 
 def novelty_features(exchange: Exchange) -> Features:
-    """Words and names that nobody has said yet."""
+    """Words and names that were not said before."""
     said = set[str]().union(*(profile.words for profile in exchange.context))
     named = set[str]().union(*(profile.names for profile in exchange.context))
     response = exchange.response

@@ -25,8 +25,8 @@ OVER_LIMIT = "token_limit_exceeded"
 PAGE = 100
 MOST_FAULTS = 3
 INPUT_KEPT_SECONDS = 3 * 24 * 3600
-"""The provider removes a file of questions by itself after this time, should nobody be left to do so: it holds texts,
-and is read within a day."""
+"""The provider removes a file of questions by itself after this time, should no process be left to do so: it holds
+texts, and is read within a day."""
 LARGEST_PAGE_BYTES = 8 * 2**20
 """Of any answer but a file of answers, which is read line by line."""
 

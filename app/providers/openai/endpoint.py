@@ -293,7 +293,7 @@ def find_proxy(url: str) -> str | None:
 
 
 LONGEST_BACKOFF_SECONDS = 30.0
-PATIENCE_SHARE = 0.9
+WAIT_SHARE = 0.9
 """Of the time that is left, to wait for a place: a call begun still later would be cut off, and billed."""
 
 REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
@@ -406,9 +406,9 @@ class OpenAIEndpoint:
         while True:
             attempt += 1
             try:
-                patience_seconds = PATIENCE_SHARE * seconds_until(ends_at)
+                max_wait_seconds = WAIT_SHARE * seconds_until(ends_at)
                 async with self._flow.passage(
-                    tokens=tokens, lane=task.lane, patience_seconds=patience_seconds, scope=task.scope
+                    tokens=tokens, lane=task.lane, max_wait_seconds=max_wait_seconds, scope=task.scope
                 ) as call:
                     return await self._send_once(content, largest_bytes, call)
             except (openai.OpenAIError, TimeoutError) as error:

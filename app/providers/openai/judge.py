@@ -51,8 +51,8 @@ class FirstUse(Generic[T]):
         self._making = asyncio.Lock()
 
     async def get(self) -> T:
-        """The object. Whoever asks while it is made waits for the same one; raises what `make` raises, and the next who
-        asks tries again."""
+        """The object. A caller that asks while it is made waits for the same one. Raises what `make` raises; the next
+        caller tries again."""
         async with self._making:
             if self.made is None:
                 self.made = await asyncio.to_thread(self._make)
@@ -209,7 +209,7 @@ class OpenAIJudge:
     def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> OpenAIJudge:
         """The same judge, that looks for a reply there before it asks. It is not to be closed: this one is.
 
-        Such a reply counts as a call and costs half. With `fail` nobody is asked: where there is no reply it raises
+        Such a reply counts as a call and costs half. With `fail` no call is made: where there is no reply it raises
         ProviderBatchUnanswered, and a malformed one is not asked for again.
         """
         judge = copy.copy(self)
@@ -268,7 +268,7 @@ class OpenAIJudge:
 
         async def call() -> bytes:
             if kept:
-                # Through the cache like a live one: whoever asks the same again, here or later, has it for nothing.
+                # Through the cache like a live one: the next to ask the same, here or later, gets it for nothing.
                 return kept.entry
             reply = await self._call(question, key, task)
             entry = reply.model_dump_json().encode()
@@ -296,7 +296,7 @@ class OpenAIJudge:
         return Answer(question, *read[entry], hit or not kept.bought, PROVIDER_BATCH_SHARE)
 
     async def _obtain(self, key: str, call: Make, accept: Accept, task: JudgingTask) -> tuple[bytes, bool]:
-        """The entry from a cache that is to be waited for, or from a call; and whether nobody was called."""
+        """The entry from a cache that is to be waited for, or from a call; and whether no call was made."""
         try:
             # The call may be under way for a batch, which waits longer than anybody who asks for one answer.
             async with within(math.inf if task.lane == "batch" else self._deadline_seconds + GRACE_SECONDS):

@@ -154,7 +154,7 @@ class Frame:
 
 
 class Forecast:
-    """Estimates tasks. What depends on rubric and options alone is reckoned once and kept, as the prefixes are."""
+    """Estimates tasks. What depends on rubric and options alone is computed once and kept, as the prefixes are."""
 
     def __init__(self, prefixes: Prefixes, prices: Prices, *, max_output_tokens: int) -> None:
         self._prefixes = prefixes

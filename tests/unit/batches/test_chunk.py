@@ -175,7 +175,7 @@ async def test_what_was_on_its_way_when_the_account_was_refused_calls_nobody_and
     async def judge(task: JudgingTask) -> Judgement:
         if task.dialogue.response != "返事 0":
             await turns()  # a cache is asked first
-        async with flow.passage(lane=task.lane, patience_seconds=10, scope=task.scope) as call:
+        async with flow.passage(lane=task.lane, max_wait_seconds=10, scope=task.scope) as call:
             called.append(task.dialogue.response)
             if len(called) == 1:
                 flow.turn_away(refusal)

@@ -21,19 +21,19 @@ def open_flow(concurrency: int, time: FakeTime | None = None, **rates: float) ->
     return open_local_flow(bounds, clock=time.clock, sleep=time.sleep) if time else open_local_flow(bounds)
 
 
-async def enter(flow: FlowControl, patience_seconds: float = 10, **how: Any) -> None:
-    async with flow.passage(patience_seconds=patience_seconds, **how) as call:
+async def enter(flow: FlowControl, max_wait_seconds: float = 10, **how: Any) -> None:
+    async with flow.passage(max_wait_seconds=max_wait_seconds, **how) as call:
         call.succeeded()
 
 
 async def hold(flow: FlowControl, until: asyncio.Event, **how: Any) -> None:
-    async with flow.passage(patience_seconds=10, **how):
+    async with flow.passage(max_wait_seconds=10, **how):
         await until.wait()
 
 
 async def close_for(flow: FlowControl, seconds: float) -> None:
     """One call that the endpoint answers with a pause."""
-    async with flow.passage(patience_seconds=10) as call:
+    async with flow.passage(max_wait_seconds=10) as call:
         call.put_off(seconds)
 
 
@@ -108,7 +108,7 @@ class TestPlaces:
     async def test_a_call_that_fails_gives_its_place_back(self):
         flow = open_flow(1)
         with pytest.raises(ZeroDivisionError):
-            async with flow.passage(patience_seconds=1):
+            async with flow.passage(max_wait_seconds=1):
                 raise ZeroDivisionError
         await assert_free(flow, 1)
 
@@ -118,7 +118,7 @@ class TestLanes:
         came: list[Lane] = []
 
         async def come(lane: Lane) -> None:
-            async with flow.passage(lane=lane, patience_seconds=10):
+            async with flow.passage(lane=lane, max_wait_seconds=10):
                 came.append(lane)
 
         waiting = []
@@ -165,7 +165,7 @@ class TestPauses:
         entered = []
 
         async def come() -> None:
-            async with flow.passage(patience_seconds=10):
+            async with flow.passage(max_wait_seconds=10):
                 entered.append(time.now)
 
         await asyncio.gather(*(come() for _ in range(4)))
@@ -186,7 +186,7 @@ class TestPauses:
         flow = open_flow(1, time)
 
         async def call() -> None:
-            async with flow.passage(patience_seconds=10) as made:
+            async with flow.passage(max_wait_seconds=10) as made:
                 await leave.wait()
                 made.throttled(60.0)
 
@@ -211,7 +211,7 @@ class TestPauses:
         flow, leave = open_flow(2, time), asyncio.Event()
 
         async def call(seconds: float) -> None:
-            async with flow.passage(patience_seconds=10) as made:
+            async with flow.passage(max_wait_seconds=10) as made:
                 await leave.wait()
                 made.put_off(seconds)
 
@@ -225,7 +225,7 @@ class TestPauses:
     async def test_what_is_spent_is_waited_for(self):
         time = FakeTime()
         flow = open_flow(1, time)
-        async with flow.passage(patience_seconds=1) as call:
+        async with flow.passage(max_wait_seconds=1) as call:
             call.succeeded(RateLimits(closed_seconds=6.0))
         await enter(flow, 10)
         assert time.now >= 1006
@@ -239,7 +239,7 @@ class TestPauses:
         with pytest.raises(asyncio.CancelledError):
             await waiter
         await turn()
-        assert flow._usher is None
+        assert flow._dispatcher is None
         assert flow._in_flight == 0
 
 
@@ -282,7 +282,7 @@ class TestRefusedAccounts:
         flow.turn_away(JudgeUnauthorized("the account is closed"))
         time.now += 1
         with pytest.raises(JudgeUnauthorized):
-            async with flow.passage(lane="batch", patience_seconds=1, scope=scope):
+            async with flow.passage(lane="batch", max_wait_seconds=1, scope=scope):
                 pytest.fail("it called")
         await enter(flow, 1)
         await enter(flow, 1, lane="batch", scope=RequestScope(begun_at=time.now))
@@ -315,7 +315,7 @@ class TestRates:
         begun: list[float] = []
 
         async def call() -> None:
-            async with flow.passage(patience_seconds=60) as made:
+            async with flow.passage(max_wait_seconds=60) as made:
                 begun.append(time.now)
                 await asyncio.sleep(0)
                 made.succeeded(limits)
@@ -330,11 +330,11 @@ class TestRates:
         time = FakeTime()
         flow = open_flow(1, time, tokens_per_minute=60_000.0)
         for _ in range(100):
-            async with flow.passage(tokens=1000, patience_seconds=60) as call:
+            async with flow.passage(tokens=1000, max_wait_seconds=60) as call:
                 call.succeeded(tokens_used=500)
         started = time.now
         for _ in range(20):
-            async with flow.passage(tokens=1000, patience_seconds=60) as call:
+            async with flow.passage(tokens=1000, max_wait_seconds=60) as call:
                 assert call.reserved == pytest.approx(500, rel=0.05)
                 call.succeeded(tokens_used=500)
         assert time.now - started == pytest.approx(10, rel=0.1)
@@ -342,7 +342,7 @@ class TestRates:
     async def test_a_429_costs_no_tokens(self):
         time = FakeTime()
         flow = open_flow(1, time, tokens_per_minute=60.0)
-        async with flow.passage(tokens=1000, patience_seconds=60) as call:
+        async with flow.passage(tokens=1000, max_wait_seconds=60) as call:
             call.throttled()
         await enter(flow, 60, tokens=1)
         assert time.now == 1000
@@ -384,7 +384,7 @@ class TestTheState:
     async def test_a_429_is_told_at_once(self):
         state = RecordingState()
         flow = FlowControl(state)
-        async with flow.passage(patience_seconds=1) as call:
+        async with flow.passage(max_wait_seconds=1) as call:
             call.throttled(7.0, RateLimits(requests_per_minute=60.0))
         await turn()
         last = state.reports[-1]
@@ -398,7 +398,7 @@ class TestTheState:
         leave = asyncio.Event()
 
         async def call() -> None:
-            async with flow.passage(patience_seconds=10) as made:
+            async with flow.passage(max_wait_seconds=10) as made:
                 await leave.wait()
                 made.throttled(5.0)
 
@@ -419,7 +419,7 @@ class TestTheState:
     async def test_a_process_with_a_long_call_stays_counted(self):
         state = RecordingState(heartbeat_seconds=0.01)
         flow = FlowControl(state)
-        async with flow.passage(patience_seconds=1):
+        async with flow.passage(max_wait_seconds=1):
             await asyncio.wait_for(state.told.wait(), 30)
         await flow.close()
         assert state.closed

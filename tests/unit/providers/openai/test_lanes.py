@@ -20,7 +20,7 @@ async def test_a_batch_waits_for_its_turn_beyond_the_deadline_and_a_caller_does_
     flow = open_local_flow(Bounds(1))
     lanes: tuple[Lane, ...] = ("batch", "interactive")
     async with open_bench(flow=flow, deadline_seconds=DEADLINE_SECONDS) as bench:
-        async with flow.passage(patience_seconds=1):
+        async with flow.passage(max_wait_seconds=1):
             asked = [
                 asyncio.create_task(bench.judge.judge(replace(make_task(explain=bool(number)), lane=lane)))
                 for number, lane in enumerate(lanes)
@@ -36,7 +36,7 @@ async def test_a_batch_waits_for_its_turn_beyond_the_deadline_and_a_caller_does_
 async def test_a_caller_does_not_wait_past_its_deadline_for_the_same_call_of_a_batch() -> None:
     flow = open_local_flow(Bounds(1))
     async with open_bench(flow=flow, deadline_seconds=DEADLINE_SECONDS) as bench:
-        async with flow.passage(patience_seconds=1):
+        async with flow.passage(max_wait_seconds=1):
             batch = asyncio.create_task(bench.judge.judge(replace(make_task(), lane="batch")))
             await asyncio.sleep(0)
             with pytest.raises(JudgeUnavailable, match="for a batch"):

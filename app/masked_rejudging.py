@@ -18,7 +18,7 @@ NEUTRAL: Mapping[str, str] = {"ja": "話者", "ko": "화자"}
 
 
 @dataclass(frozen=True)
-class SecondLook:
+class MaskedDialogue:
     """A path's dialogue and references without the suspicious `spans`."""
 
     path: Path
@@ -33,10 +33,10 @@ class SecondLook:
 
 
 @dataclass(frozen=True)
-class SecondReading:
-    """The second look with what the judge said then."""
+class MaskedJudgement:
+    """What the judge said of a masked dialogue."""
 
-    look: SecondLook
+    masked: MaskedDialogue
     judgement: Judgement
 
 
@@ -67,7 +67,7 @@ class Masking:
         return without(text, found)
 
     def speaker(self, where: str, name: str) -> str:
-        """The name, or a neutral one in place of a suspicious one: nobody needs the rest of such a name."""
+        """The name, or a neutral one in place of a suspicious one: the rest of such a name is of no use."""
         if not inspect_text(name, aspects=self.aspects):
             return name
         self.spans.append(MaskedSpan(where=where, start=0, end=len(name)))
@@ -76,14 +76,14 @@ class Masking:
         return self.renamed.setdefault(name, plain if number == 1 else f"{plain} {number}")
 
 
-async def look_again(case: Case) -> SecondLook | None:
-    """What `find_second_look` finds. Trials take long for short texts too, so they are made in a thread, if at all."""
+async def find_masked(case: Case) -> MaskedDialogue | None:
+    """What `mask_suspicious` finds. Trials take long for short texts too, so they are made in a thread, if at all."""
     if not await look_at(case, partial(find_suspicions, case)):
         return None
-    return await look_at(case, partial(find_second_look, case), at_once=0)
+    return await look_at(case, partial(mask_suspicious, case), at_once=0)
 
 
-def find_second_look(case: Case, checkpoint: Checkpoint = lambda: None) -> SecondLook | None:
+def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> MaskedDialogue | None:
     """What to ask the second time; None where nothing that the judge is shown looks like an attack.
 
     It is on one path: the source path, unless only the English one shows the judge anything suspicious. What a
@@ -95,7 +95,7 @@ def find_second_look(case: Case, checkpoint: Checkpoint = lambda: None) -> Secon
     return next((look for look in looks if look.spans), None)
 
 
-def mask(case: Case, path: Path, budget: Budget) -> SecondLook:
+def mask(case: Case, path: Path, budget: Budget) -> MaskedDialogue:
     """A path's dialogue and the references, less what is suspicious of them; perhaps nothing."""
     masking = Masking(case.aspect_names, case.language(path), budget)
     shown, given = case.dialogues[path], case.request.turn
@@ -110,7 +110,7 @@ def mask(case: Case, path: Path, budget: Budget) -> SecondLook:
     response = masking.text(prefix(shown.response, given.response) + "response", shown.response)
     references = tuple(masking.text(f"reference/{number}", text) for number, text in enumerate(case.references))
     dialogue = Dialogue.model_construct(context=tuple(context), response=response)
-    return SecondLook(path, dialogue, references, tuple(masking.spans))
+    return MaskedDialogue(path, dialogue, references, tuple(masking.spans))
 
 
 def prefix(shown: str, given: str) -> str:

@@ -13,9 +13,9 @@ from app.domain.errors import SuspectedInjection
 from app.domain.evaluation import EvaluationRequest, MaskedSpan, Unrated, Usage
 from app.domain.rubric import Aspect
 from app.domain.untrusted import inspect_dialogue, masking
+from app.masked_rejudging import mask_suspicious
 from app.pipeline import evaluate
 from app.providers.ports import JudgingTask, RequestScope
-from app.second_look import find_second_look
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_translator import FakeTranslator
@@ -264,7 +264,7 @@ async def test_a_second_look_raises_no_suspicion() -> None:
     for case in cases():
         request = request_of(case, "judge-twice")
         opened = await open_case(request, load_rubric(request.rubric), None, RequestScope())
-        look = find_second_look(opened)
+        look = mask_suspicious(opened)
         if look is not None:
             assert inspect_dialogue(look.dialogue, aspects=opened.aspect_names) == (), case["id"]
 
@@ -274,7 +274,7 @@ async def test_what_a_dialogue_costs_is_bounded(monkeypatch: pytest.MonkeyPatch)
     context = [{"speaker": f"A{number % 2}", "text": f"{number}番。{SAID * 300}{ORDER}"} for number in range(40)]
     request = make_request(rubric=RUBRIC.id, context=context, response=SAID * 100 + ORDER, integrity="judge-twice")
     case = await open_case(request, RUBRIC, None, RequestScope())
-    look = find_second_look(case)
+    look = mask_suspicious(case)
     assert look is not None
     assert read() <= masking.DIALOGUE_BUDGET
     # The response comes first, and is told of last.
