@@ -45,8 +45,9 @@ class CachedCalls:
         `call` names the kind of call for telemetry. `accept` tells a sound reply: an entry that it refuses counts as a
         miss, and a fresh reply that it refuses is returned but not kept. Callers that ask for a key that is being
         fetched wait for that one call and share its reply or its error. The call is cancelled once no caller waits any
-        more, and only then: a caller that goes away takes nothing from the others. Among processes only a reply is shared: where
-        the call fails, others that wait elsewhere make it anew. `scope` is given the key, unless it bypasses the cache.
+        more, and only then: a caller that goes away takes nothing from the others. Among processes only a reply is
+        shared: where the call fails, others that wait elsewhere make it anew. `scope` is given the key, unless it
+        bypasses the cache.
         """
         near = self.recall(call, key, accept, scope)
         return (near, True) if near is not None else await self.obtain(call, key, make, accept, scope)

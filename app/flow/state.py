@@ -35,7 +35,8 @@ class Report:
 
     `throttled_age_seconds` is how long ago the youngest of the calls that were answered with 429 began, None where none
     was. `closed_seconds` is for how long no call may be made, as far as this process knows. `tokens` were used beyond
-    what was reserved (negative: reserved in vain). The rates are those that the endpoint told last, None where it told none.
+    what was reserved (negative: reserved in vain). The rates are those that the endpoint told last, None where it told
+    none.
     """
 
     successes: int = 0
