@@ -13,13 +13,13 @@ from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.adapters.memory_cache import MemoryCallCache, NoCallCache
 from app.adapters.near_cache import NearCallCache
 from app.adapters.rubric_files import RubricFiles, default_folder
-from app.batch_ports import BatchStore, JobQueue
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.queue import JobQueue
 from app.call_cache import CachedCalls
 from app.domain.errors import SettingsInvalid
 from app.flow.control import FlowControl
 from app.flow.state import Bounds, LocalFlowState
-from app.governance_ports import RequestLimiter
-from app.ports import CallCache, RubricSource, Telemetry
+from app.ports import CallCache, RequestLimiter, RubricSource, Telemetry
 from app.providers import registry
 from app.providers.ports import Encoder, Judge, Translator
 from app.settings import Settings
@@ -52,7 +52,8 @@ def open_tracing(settings: Settings) -> Tracing | None:
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
     """The engine, with its schema up to date."""
-    from app.adapters.sql.engine import close_engine, migrate, open_engine
+    from app.adapters.sql.engine import close_engine, open_engine
+    from app.adapters.sql.schema import migrate
 
     engine = open_engine(settings.sqlalchemy_url)
     stack.push_async_callback(close_engine, engine)
@@ -187,7 +188,7 @@ def open_provider(
     if provider is None:
         return None
     stack.push_async_callback(provider.close)
-    from app.adapters.sql.provider_store import SQLProviderStore
+    from app.adapters.sql.provider_batches import ProviderBatchStore
     from app.batches.provider_run import ProviderRun
     from app.provider_ports import DeferringJudge
 
@@ -196,7 +197,7 @@ def open_provider(
     return ProviderRun(
         store=store,
         queue=queue,
-        course=SQLProviderStore(engine),
+        course=ProviderBatchStore(engine),
         provider=provider,
         judge=instruments.judge,
         cache=cache,

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from app.analysis.attack_junit import write_attack_junit
-from app.analysis.attack_markdown import write_attack_markdown
+from app.analysis.junit import write_attack_junit
+from app.analysis.markdown import write_attack_markdown
 from app.cli.attacking import Scored
 from app.cli.items import InvalidItems
 from app.domain.attack_report import AttackReport

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.analysis.attack_trials import Answer, Rated, Trial
-from app.analysis.forgeries import find_forged, list_stored
+from app.analysis.attacks import Answer, Rated, Trial, find_forged, list_stored
 from app.cancellation import end_tasks
 from app.cli.attack_targets import Refused, StoredRecord, Target
 from app.domain.attack import AttackItem

@@ -14,14 +14,13 @@ from urllib.parse import quote
 import httpx
 from pydantic import ConfigDict
 
-from app.batch_ports import BatchFilter
-from app.batches.spool import Spool
+from app.batches.intake import Spool
 from app.bootstrap import Service, open_service, working
 from app.cli.actor import cli_actor
 from app.cli.items import InvalidItems
 from app.cli.meta_calls import PROJECT, ServiceRefused, ask, calling, post, refusal, understand
 from app.domain.analysis_request import GateRequest
-from app.domain.batch import Batch
+from app.domain.batch import Batch, BatchFilter
 from app.domain.comparison import GateReport
 from app.domain.errors import SettingsInvalid
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest

@@ -16,8 +16,7 @@ from app.domain.plain_text import escape_controls
 
 if TYPE_CHECKING:
     from app.cli.ratings_file import RatingFile
-    from app.domain.human_rating import Exclusion, RatingFilter
-    from app.meta_ports import RatingsKept
+    from app.domain.human_rating import Exclusion, RatingFilter, RatingsKept
 
 URL = click.option("--url", metavar="URL", help="Use a running service (key from SAITEN_API_KEY).")
 
@@ -70,7 +69,7 @@ def take_in(file: str, batch: str | None, rater: str | None, simulated: bool, ur
 async def keep(read: RatingFile, url: str | None) -> RatingsKept:
     """Keeps all, in as many pieces as it takes. Raises InvalidItems, SaitenError; what was kept before is told."""
     from app.cli.ratings_places import cut, open_place
-    from app.meta_ports import RatingsKept
+    from app.domain.human_rating import RatingsKept
 
     added = replaced = 0
     async with open_place(url) as place:

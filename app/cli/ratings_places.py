@@ -19,12 +19,11 @@ from app.cli.places import read_faults
 from app.domain.audit import AuditEvent
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import InvalidRequest, SettingsInvalid
-from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, tell_rating
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, RatingsKept, tell_rating
 from app.domain.lines import InvalidLines
 from app.domain.model import Value
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.meta.desk import MOST_BATCHES
-from app.meta_ports import RatingsKept
 
 PAGE = 1000
 NDJSON = "application/x-ndjson"

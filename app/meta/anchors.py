@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
+from app.adapters.sql.governance import AuditLog
+from app.adapters.sql.ratings import RatingStore
 from app.bundled import bundled_folder, read_objects, validate_objects
 from app.concurrency import run_together
 from app.domain.audit import AuditEvent
@@ -16,8 +18,6 @@ from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeChec
 from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.domain.signature import differences
-from app.governance_ports import AuditLog
-from app.meta_ports import AnchorStore
 from app.pipeline import Instruments, evaluate
 from app.providers.ports import RequestScope
 
@@ -45,7 +45,7 @@ class AnchorCheck:
     """
 
     def __init__(
-        self, instruments: Instruments, store: AnchorStore, audit: AuditLog, *, now: Callable[[], datetime]
+        self, instruments: Instruments, store: RatingStore, audit: AuditLog, *, now: Callable[[], datetime]
     ) -> None:
         self._instruments = instruments
         self._store = store

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from app.domain.errors import SettingsInvalid
-from app.provider_ports import DeferredCall, Part, ProviderAnswer, ProviderBatch
+from app.provider_ports import DeferredCall, ProviderAnswer, ProviderBatch
 from app.providers.openai.judge import FirstUse, find_address, is_printable
 from app.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
 from app.providers.openai.reply import FILTER_CODES, Reply, member, read_completion, text_member
@@ -18,6 +18,7 @@ from app.providers.openai.reply import FILTER_CODES, Reply, member, read_complet
 if TYPE_CHECKING:
     from app.providers.openai.batch_client import ProviderClient
 
+from app.domain.provider_batch import Part
 
 CHAT_PATH: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 FILTERED = {"content": None, "finish_reason": "content_filter"}

@@ -19,7 +19,7 @@ from app.cli.ratings import keep
 from app.cli.ratings_file import RatingFile
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import StoreUnavailable
-from app.meta_ports import RatingsKept
+from app.domain.human_rating import RatingsKept
 from app.settings import Settings
 from tests.support.command import saiten, served
 from tests.support.posted import make_item, wait_for

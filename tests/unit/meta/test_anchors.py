@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.domain.audit import AuditEvent
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, StoreUnavailable, UnknownRubric
 from app.domain.evaluation import Unrated
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest, PooledDrift
@@ -240,9 +242,9 @@ async def test_ratings_that_the_first_release_stored_are_still_found(bench: Benc
     assert bench.anchors._key(KO, JudgeCheckRequest.model_validate({"judge": {"screen": True}})) != stored_under
 
 
-async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id() -> None:
+async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id(sqlite_engine: AsyncEngine) -> None:
     newer = Rubric.model_validate_json(json.dumps(json.loads(KO.model_dump_json()) | {"version": KO.version + 1}))
-    bench = build_bench(newer)
+    bench = build_bench(sqlite_engine, newer)
     first = await check(bench, rubric=f"ko-comment@{KO.version}")
     assert {task.rubric.version for task in bench.judge.tasks} == {KO.version}
     assert (first.verdict, first.anchors) == ("recorded", len(ANCHORS))
@@ -255,17 +257,20 @@ async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id() -> None:
 async def test_only_ratings_that_replace_others_are_noted_with_who_did_so(bench: Bench) -> None:
     first = await check(bench)
     await check(bench, "rivals")
-    assert bench.audit.noted == []
+    assert await bench.audit.events(None, before=None, limit=9) == []
     bench.tomorrow()
     await check(bench, record=True, scope=RequestScope(actor="key_1"))
-    [event] = bench.audit.noted
+    [event] = await bench.audit.events(None, before=None, limit=9)
     assert (event.at, event.project, event.actor, event.target) == (bench.now(), "team", "key_1", "ko-comment")
     assert event.action == "judge-reference.replaced"
     assert event.detail["before"] == first.ratings.at.isoformat()
 
 
-async def test_a_log_that_fails_fails_the_check(bench: Bench) -> None:
+async def test_a_log_that_fails_fails_the_check(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_: AuditEvent) -> None:
+        raise StoreUnavailable("away")
+
     await check(bench)
-    bench.audit.failing = StoreUnavailable("away")
+    monkeypatch.setattr(bench.audit, "note", fail)
     with pytest.raises(StoreUnavailable):
         await check(bench, record=True)

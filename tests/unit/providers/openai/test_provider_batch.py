@@ -18,7 +18,8 @@ from app.domain.errors import (
     JudgeUnavailable,
     SettingsInvalid,
 )
-from app.provider_ports import DeferredCall, Part, ProviderAnswer
+from app.domain.provider_batch import Part
+from app.provider_ports import DeferredCall, ProviderAnswer
 from app.providers.openai.batches import OpenAIProviderBatches, list_sent, read_line, split_lines
 from app.providers.openai.reply import Reply
 from tests.support.fake_openai import complete, hang, status, valid
