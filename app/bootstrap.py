@@ -17,7 +17,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app import openers
 from app.adapters.memory_cache import NoCallCache
-from app.adapters.metered_telemetry import MeteredTelemetry
 from app.adapters.speech_check import SpeechChecks
 from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.browsing import ResultBrowser
@@ -35,7 +34,6 @@ from app.call_cache import CachedCalls
 from app.cancellation import end_tasks
 from app.charts.render import ChartRenderer, open_process
 from app.flow.control import FlowControl
-from app.governance.anchors import NotedAnchors
 from app.governance.erasures import ErasureDesk
 from app.governance.integrity import RecentPolicies
 from app.governance.retention import Retention
@@ -50,6 +48,7 @@ from app.meta.revalidation import BadgeRenewal, Revalidation
 from app.meta.rounds import RoundDesk
 from app.pipeline import Instruments
 from app.ports import CallCache, RequestLimiter, Telemetry
+from app.providers.registry import is_baseline
 from app.relevance import Relevance
 from app.settings import Settings
 
@@ -112,7 +111,7 @@ async def open_service(settings: Settings, tracing: Tracing | None = None) -> As
         store, spending = EvaluationStore(engine), SpendingStore(engine)
         stack.push_async_callback(spending.close)
         stack.push_async_callback(store.close)
-        telemetry = MeteredTelemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
+        telemetry = PrometheusTelemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
         cache = openers.open_cache(settings, engine, redis)
         stack.push_async_callback(cache.close)
         flow = openers.open_flow(settings, redis)
@@ -173,7 +172,7 @@ def open_instruments(
         stack.push_async_callback(translator.close)
     encoder = openers.open_encoder(settings)
     # Where the extra is left out there is no encoder by choice: nothing fails, as with SAITEN_ENCODER=off.
-    told = telemetry if openers.can_encode() else None
+    told = telemetry if openers.can_encode(settings) else None
     relevance = Relevance(encoder, store, calls, telemetry=told, timeout_seconds=settings.encoder_timeout_seconds)
     stack.push_async_callback(relevance.close)
     return Instruments(
@@ -245,7 +244,8 @@ def open_meta(
         reliabilities=reliabilities,
         anchors=AnchorCheck(
             replace(instruments, judge=judge, lane="batch"),
-            NotedAnchors(engine, AuditLog(engine), now=instruments.now),
+            store,
+            AuditLog(engine),
             now=instruments.now,
         ),
         now=instruments.now,
@@ -358,8 +358,8 @@ async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None
 def announce(service: Service) -> None:
     """Says once which judge rates, and why."""
     settings, judge = service.settings, service.instruments.judge
-    if judge.kind == "lexical":
+    if is_baseline(judge.kind):
         why = "as SAITEN_JUDGE says" if settings.judge else "because neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
-        logger.warning("judge: lexical, %s; it is a baseline and a smoke test, not an LLM judge", why)
+        logger.warning("judge: %s, %s; it is a baseline and a smoke test, not an LLM judge", judge.kind, why)
     else:
         logger.info("judge: %s, model %s", judge.kind, judge.default_model)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, KeysView
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from app.ports import CallCache, Telemetry, Turn
+from app.providers.ports import RequestScope
 
 Make = Callable[[], Awaitable[bytes]]
 Accept = Callable[[bytes], bool]
@@ -16,43 +15,6 @@ Accept = Callable[[bytes], bool]
 SHORTEST_POLL_SECONDS = 0.01
 LONGEST_POLL_SECONDS = 0.1
 POLL_GROWTH = 1.5
-
-collected: ContextVar[dict[str, None] | None] = ContextVar("collected", default=None)
-"""The collector of this task and of those it starts: they copy the variable, and share the dictionary."""
-
-
-bypassed: ContextVar[bool] = ContextVar("bypassed", default=False)
-
-
-@contextmanager
-def bypassing_cache() -> Iterator[None]:
-    """Calls inside are made, whatever is kept, and their replies are not kept."""
-    token = bypassed.set(True)
-    try:
-        yield
-    finally:
-        bypassed.reset(token)
-
-
-@contextmanager
-def collect_keys() -> Iterator[KeysView[str]]:
-    """A view of every key that is fetched inside, in order, also by tasks begun inside. An erasure needs them."""
-    keys: dict[str, None] = {}
-    outer = collected.get()
-    token = collected.set(keys)
-    try:
-        yield keys.keys()
-    finally:
-        collected.reset(token)
-        if outer is not None:
-            outer.update(keys)
-
-
-def note_key(key: str) -> None:
-    """Tells the collector, where there is one, of a key. For whoever uses a `CallCache` without `CachedCalls`."""
-    keys = collected.get()
-    if keys is not None:
-        keys[key] = None
 
 
 @dataclass
@@ -67,42 +29,43 @@ class Flight:
 class CachedCalls:
     """Fetches replies by the digest of everything that was sent. For the tasks of one event loop.
 
-    `patience_seconds` is how long a call that another process makes is waited for. Then it is made here as well: the
+    `max_wait_seconds` is how long a call that another process makes is waited for. Then it is made here as well: the
     other may be held up by something that does not hold up this one, such as a batch's share of the rate limit.
     """
 
-    def __init__(self, cache: CallCache, telemetry: Telemetry, *, patience_seconds: float = 30.0) -> None:
+    def __init__(self, cache: CallCache, telemetry: Telemetry, *, max_wait_seconds: float = 30.0) -> None:
         self._cache = cache
         self._telemetry = telemetry
-        self._patience_seconds = patience_seconds
+        self._max_wait_seconds = max_wait_seconds
         self._flights: dict[str, Flight] = {}
 
-    async def fetch(self, call: str, key: str, make: Make, accept: Accept) -> tuple[bytes, bool]:
+    async def fetch(self, call: str, key: str, make: Make, accept: Accept, scope: RequestScope) -> tuple[bytes, bool]:
         """The reply, and whether it came without an outside call: of those who share a call, one is told it was made.
 
         `call` names the kind of call for telemetry. `accept` tells a sound reply: an entry that it refuses counts as a
-        miss, and a fresh reply that it refuses is returned but not kept. Whoever asks for a key that is being fetched
-        waits for that one call and shares its reply or its error. The call is cancelled when nobody waits any more, and
-        only then: a caller that goes away takes nothing from the others. Among processes only a reply is shared: where
-        the call fails, whoever waits elsewhere makes it anew.
+        miss, and a fresh reply that it refuses is returned but not kept. Callers that ask for a key that is being
+        fetched wait for that one call and share its reply or its error. The call is cancelled once no caller waits any
+        more, and only then: a caller that goes away takes nothing from the others. Among processes only a reply is
+        shared: where the call fails, others that wait elsewhere make it anew. `scope` is given the key, unless it
+        bypasses the cache.
         """
-        near = self.recall(call, key, accept)
-        return (near, True) if near is not None else await self.obtain(call, key, make, accept)
+        near = self.recall(call, key, accept, scope)
+        return (near, True) if near is not None else await self.obtain(call, key, make, accept, scope)
 
-    def recall(self, call: str, key: str, accept: Accept) -> bytes | None:
+    def recall(self, call: str, key: str, accept: Accept, scope: RequestScope) -> bytes | None:
         """The first half of `fetch`: the reply where it can be had without waiting."""
-        if bypassed.get():
+        if scope.bypass_cache:
             return None
-        note_key(key)
+        scope.note_key(key)
         near = self._cache.peek(key)
         if near is None or not accept(near):
             return None
         self._telemetry.cache(call, "hit")
         return near
 
-    async def obtain(self, call: str, key: str, make: Make, accept: Accept) -> tuple[bytes, bool]:
+    async def obtain(self, call: str, key: str, make: Make, accept: Accept, scope: RequestScope) -> tuple[bytes, bool]:
         """The second half: what `fetch` does where `recall` gives nothing."""
-        if bypassed.get():
+        if scope.bypass_cache:
             return await make(), False
         flight = self._flights.get(key)
         if flight is None:
@@ -142,7 +105,7 @@ class CachedCalls:
     async def _find(self, key: str, accept: Accept) -> bytes | None:
         """A sound reply that is kept, or that another process is making; None: the call is to be made here."""
         refused: bytes | None = None
-        ends_at, pause = asyncio.get_running_loop().time() + self._patience_seconds, SHORTEST_POLL_SECONDS
+        ends_at, pause = asyncio.get_running_loop().time() + self._max_wait_seconds, SHORTEST_POLL_SECONDS
         while (found := await self._cache.claim(key, refused)) is not Turn.CALL:
             if isinstance(found, bytes):
                 if accept(found):
@@ -163,6 +126,6 @@ class CachedCalls:
 
 
 def retrieve_error(task: asyncio.Task[tuple[bytes, bool]]) -> None:
-    """Marks the error of a call that nobody waited for as seen, or asyncio would complain about it later."""
+    """Marks the error of a call that no caller waited for as seen, or asyncio would complain about it later."""
     if not task.cancelled():
         task.exception()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from app.domain.dialogue import Dialogue
@@ -19,7 +19,7 @@ from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions, War
 from app.domain.rubric import Rubric
 from app.domain.untrusted import inspect_dialogue, inspect_text
 from app.inspection_threads import Checkpoint, Seen, inspection_threads
-from app.ports import JudgingTask, Lane, Translated, Translator
+from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
 
 ENGLISH = "en"
 
@@ -38,6 +38,7 @@ class Case:
     request: EvaluationRequest
     rubric: Rubric
     translated: Translated | None
+    scope: RequestScope = field(default_factory=RequestScope, compare=False)
 
     @cached_property
     def given(self) -> Dialogue:
@@ -56,7 +57,7 @@ class Case:
 
     @cached_property
     def looking(self) -> asyncio.Lock:
-        """Held by whoever looks at the texts in a thread."""
+        """Held by the one that reads the texts in a thread."""
         return asyncio.Lock()
 
     @property
@@ -95,7 +96,9 @@ class Case:
     def task(self, path: Path, lane: Lane) -> JudgingTask:
         """What the judge is asked on a path."""
         dialogue = self.dialogues[path]
-        return JudgingTask(self.rubric, self.language(path), dialogue, self.request.judge, self.references, lane)
+        return JudgingTask(
+            self.rubric, self.language(path), dialogue, self.request.judge, self.references, lane, self.scope
+        )
 
     @property
     def relevance(self) -> RelevanceOptions | None:
@@ -114,7 +117,12 @@ def blended_aspects(rubric: Rubric, options: RelevanceOptions | None) -> tuple[s
 
 
 async def open_case(
-    request: EvaluationRequest, rubric: Rubric, translator: Translator | None, *, batch: bool = False
+    request: EvaluationRequest,
+    rubric: Rubric,
+    translator: Translator | None,
+    scope: RequestScope,
+    *,
+    batch: bool = False,
 ) -> Case:
     """Checks the request against its rubric and translates where its path needs it; `batch`: it is one of a batch.
 
@@ -123,14 +131,14 @@ async def open_case(
     SuspectedInjection, and the `Translator…` errors.
     """
     check(request, rubric, batch=batch)
-    given = Case(request, rubric, None)
+    given = Case(request, rubric, None, scope)
     if request.path != "source" and translator is None:
         detail = f"the path {request.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
         raise TranslatorNotConfigured(detail)
     await screen(given)
     if request.path == "source" or translator is None:
         return given
-    case = Case(request, rubric, await translator.translate(request.turn, rubric.source_language))
+    case = Case(request, rubric, await translator.translate(request.turn, rubric.source_language, scope), scope)
     await screen(case)
     return case
 

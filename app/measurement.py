@@ -9,8 +9,16 @@ from dataclasses import dataclass, field
 
 from app.analysis.reference_metrics import compute_perplexity, draw_other_questions
 from app.domain.reference_metrics import PERPLEXITIES, ROUGE, Figure, ItemFigures, Language, MetricItem
-from app.metric_ports import LanguageModel, MetricUnavailable, Overlap, Passage, Words
-from app.ports import Encoder, EncoderUnavailable, Similarity
+from app.providers.ports import (
+    Encoder,
+    EncoderUnavailable,
+    LanguageModel,
+    MetricUnavailable,
+    Overlap,
+    Passage,
+    Similarity,
+    Words,
+)
 
 ITEMS_TOGETHER = 64
 """Items that the encoder is given at a time: enough to fill its batches, and few enough to hold."""

@@ -16,12 +16,12 @@ from app.adapters.rubric_files import RubricFiles, default_folder
 from app.batches.queue import JobQueue
 from app.call_cache import CachedCalls
 from app.domain.errors import SettingsInvalid
-from app.domain.plain_text import printable
 from app.flow.control import FlowControl
-from app.flow.local import LocalFlowState
-from app.flow.state import Bounds
-from app.ports import CallCache, Encoder, EncoderUnavailable, Judge, RequestLimiter, RubricSource, Telemetry, Translator
-from app.settings import Settings, variable_of
+from app.flow.state import Bounds, LocalFlowState
+from app.ports import CallCache, RequestLimiter, RubricSource, Telemetry
+from app.providers import registry
+from app.providers.ports import Encoder, Judge, Translator
+from app.settings import Settings
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from app.batches.provider_run import ProviderRun
     from app.pipeline import Instruments
 
-HUB_SECONDS = 5.0
 REDIS_SECONDS = 1.0
-"""Whatever Redis does can be done without it: nobody waits longer."""
+"""The service can do without all that Redis does, so it waits no longer for it."""
 
 
 def open_tracing(settings: Settings) -> Tracing | None:
@@ -129,114 +128,49 @@ def open_limiter(redis: Redis | None) -> RequestLimiter:
 
 
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
-    """The judge that the settings name; `lexical` is never a fallback for another. Raises SettingsInvalid."""
-    settings.check_judge()
-    if settings.judge_kind == "lexical":
-        from app.adapters.lexical_judge import LexicalJudge
-
-        return LexicalJudge()
-    from app.adapters.openai.extra import read_extra
-    from app.adapters.openai.prices import read_prices
-    from app.adapters.openai_judge import OpenAIJudge
-
-    return OpenAIJudge(
-        api_key=settings.judge_key,
-        base_url=settings.openai_base_url,
-        model=settings.judge_model,
-        calls=calls,
-        prices=read_prices(Path(settings.prices) if settings.prices else None),
-        timeout_seconds=settings.judge_timeout_seconds,
-        deadline_seconds=settings.judge_deadline_seconds,
-        max_attempts=settings.judge_attempts,
-        malformed_retries=settings.judge_malformed_retries,
-        extra=read_extra(settings.judge_extra),
-        flow=flow,
-    )
+    """The judge that the settings name or want; a baseline never stands in for another. Raises SettingsInvalid."""
+    provider = registry.find_judge(settings)
+    provider.check(settings)
+    return provider.open(settings, calls, flow)
 
 
 def load_clients(settings: Settings) -> None:
     """Loads what calls to the judge and the translator need, which takes most of a second: in a thread, and not before
-    somebody is ready to make some. Whoever calls without it loads it then."""
-    if settings.judge_kind == "openai":
-        import_module("app.adapters.openai.endpoint")
-        import_module("app.adapters.openai.provider_client")
-    if settings.deepl_api_key is not None:
-        import_module("app.adapters.deepl.client")
+    the service is ready. A call that comes earlier loads it itself."""
+    translator = registry.find_translator(settings)
+    for module in (*registry.find_judge(settings).preload, *(translator.preload if translator else ())):
+        import_module(module)
 
 
 def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator | None:
-    """DeepL where there is a key for it."""
-    if settings.deepl_api_key is None:
-        return None
-    from app.adapters.deepl_translator import DeepLTranslator
-
-    return DeepLTranslator(
-        auth_key=settings.deepl_api_key.get_secret_value(),
-        server_url=settings.deepl_server_url,
-        cache=cache,
-        telemetry=telemetry,
-        timeout_seconds=settings.translator_timeout_seconds,
-        max_attempts=settings.translator_attempts,
-    )
+    """The translator, where the settings want one."""
+    provider = registry.find_translator(settings)
+    return provider.open(settings, cache, telemetry) if provider else None
 
 
-def can_encode() -> bool:
-    """Whether the extra is installed that an encoder needs."""
-    from app.adapters.bertscore.loading import ENCODER
-
-    return not ENCODER.find_missing()
+def can_encode(settings: Settings) -> bool:
+    """Whether an encoder is wanted, and the extra installed that it needs."""
+    provider = registry.find_encoder(settings)
+    return provider is not None and provider.is_installed()
 
 
 def open_encoder(settings: Settings) -> Encoder | None:
-    """The BERTScore encoder, unless it is switched off. Its weights are loaded at first use."""
-    if settings.encoder == "off":
-        return None
-    from app.adapters.bertscore_encoder import BertScoreEncoder
-
-    chosen = [*settings.encoders.values(), *([settings.encoder] if settings.encoder else [])]
-    layers = dict.fromkeys(chosen, settings.encoder_layer) if settings.encoder_layer else {}
-    # No time limit of its own: `Relevance` limits what a request waits, and b̄ of a large encoder takes its minutes.
-    return BertScoreEncoder(
-        encoders=settings.encoders,
-        encoder=settings.encoder,
-        layers=layers,
-        device=settings.encoder_device,
-        precision=settings.encoder_precision,
-        threads=settings.encoder_threads,
-        timeout_seconds=None,
-    )
+    """The encoder, unless it is switched off."""
+    provider = registry.find_encoder(settings)
+    return provider.open(settings) if provider else None
 
 
 def find_encoder_faults(settings: Settings) -> list[str]:
-    """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
-    hub: in a thread."""
-    from app.adapters.bertscore.loading import ENCODER
-    from app.adapters.huggingface.sources import locate
-
-    faults = []
-    named = {
-        "encoder": settings.encoder,
-        **{f"encoder_{language}": name for language, name in settings.encoders.items()},
-    }
-    for field, name in named.items():
-        if name is None or settings.encoder == "off":
-            continue
-        try:
-            ENCODER.require_installed()
-            locate(ENCODER, name, HUB_SECONDS)
-        except EncoderUnavailable as error:
-            shown = f"{variable_of(field)}={printable(name[:128])}"
-            faults.append(
-                f"{shown}: {printable(str(error))}; ratings stand, and blended values are null until it is there"
-            )
-    return faults
+    """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask a hub: in a
+    thread."""
+    provider = registry.find_encoder(settings)
+    return provider.find_faults(settings) if provider else []
 
 
 def describe_encoder(settings: Settings) -> dict[str, str] | None:
     """Which encoder is configured for which language; `*` stands for every other."""
-    if settings.encoder == "off":
-        return None
-    return {"*": settings.encoder or "bert-score's default for the language", **settings.encoders}
+    provider = registry.find_encoder(settings)
+    return provider.describe(settings) if provider else None
 
 
 def open_provider(
@@ -250,21 +184,16 @@ def open_provider(
     instruments: Instruments,
 ) -> ProviderRun | None:
     """The provider's own batch mode; None where the judge has none."""
-    if settings.judge_kind != "openai" or not settings.judge_key:
+    provider = registry.find_judge(settings).open_batches(settings)
+    if provider is None:
         return None
-    from app.adapters.openai.provider_batch import OpenAIProviderBatches
-    from app.adapters.openai_judge import OpenAIJudge
+    stack.push_async_callback(provider.close)
     from app.adapters.sql.provider_batches import ProviderBatchStore
     from app.batches.provider_run import ProviderRun
+    from app.provider_ports import DeferringJudge
 
-    if not isinstance(instruments.judge, OpenAIJudge):
+    if not isinstance(instruments.judge, DeferringJudge):
         return None
-    provider = OpenAIProviderBatches(
-        api_key=settings.judge_key,
-        base_url=settings.openai_base_url,
-        timeout_seconds=settings.judge_timeout_seconds,
-    )
-    stack.push_async_callback(provider.close)
     return ProviderRun(
         store=store,
         queue=queue,

@@ -23,10 +23,11 @@ from app.domain.evaluation import (
 from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.inspection_threads import Checkpoint
-from app.ports import Judge, Judgement, JudgingTask, Lane, RubricSource, SpeechCheck, Telemetry, Translator
+from app.masked_rejudging import MaskedJudgement, find_masked
+from app.ports import RubricSource, SpeechCheck, Telemetry
+from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from app.record import PathReading, write_reading, write_record
 from app.relevance import Relevance
-from app.second_look import SecondLook, SecondReading, look_again
 
 QUOTED_CHARACTERS = 120
 
@@ -35,7 +36,7 @@ QUOTED_CHARACTERS = 120
 class Instruments:
     """What an evaluation is made with. `now` and `new_id` are passed in, so that a test can hold them still.
 
-    `lane` is "batch" where nobody waits for a single answer. `tries` is how many calls one question to the judge may
+    `lane` is "batch" where no caller waits for a single answer. `tries` is how many calls one question to the judge may
     take, with those for malformed replies.
     """
 
@@ -51,30 +52,32 @@ class Instruments:
     tries: int = 3
 
 
-async def evaluate(request: EvaluationRequest, instruments: Instruments) -> Record:
-    """Scores one response. Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did, and
-    SuspectedInjection, before anybody is asked, for an attack on the judge where the policy is to refuse it.
+async def evaluate(request: EvaluationRequest, instruments: Instruments, scope: RequestScope | None = None) -> Record:
+    """Scores one response. `scope` collects the cache keys and the cost of its calls, however it ends.
+
+    Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did, and SuspectedInjection,
+    before any call, for an attack on the judge where the policy is to refuse it.
 
     A response of which the judge rated not one aspect is an error (JudgeReplyInvalid) where somebody waits for it; in a
     batch it is a record like any other, with the status `failed`.
     """
     rubric = instruments.rubrics.get(request.rubric)
     with instruments.telemetry.span("evaluate", rubric=rubric.id) as span:
-        record = await score(request, rubric, instruments)
+        record = await score(request, rubric, instruments, scope or RequestScope())
         span.note(status=record.evaluation.status)
     return record
 
 
-async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instruments) -> Record:
+async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instruments, scope: RequestScope) -> Record:
     """What `evaluate` promises, by this rubric, counted."""
     started = time.monotonic()
     batch = instruments.lane == "batch"
     try:
-        case = await open_case(request, rubric, instruments.translator, batch=batch)
+        case = await open_case(request, rubric, instruments.translator, scope, batch=batch)
     except SuspectedInjection:
         instruments.telemetry.dealt_with("refuse")
         raise
-    suspicions, readings, second = await examine(case, instruments)
+    suspicions, readings, rejudged = await examine(case, instruments)
     if not batch:
         try:
             refuse_unrated(readings)
@@ -82,7 +85,7 @@ async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instrum
             instruments.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
             raise
     by_path = dict(zip(case.dialogues, readings, strict=True))
-    record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now(), second=second)
+    record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now(), rejudged=rejudged)
     if any(warned.code == SUSPECTED for warned in suspicions):
         instruments.telemetry.dealt_with(request.integrity or "flag")
     instruments.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
@@ -93,23 +96,23 @@ async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instrum
 
 async def examine(
     case: Case, instruments: Instruments
-) -> tuple[tuple[Warned, ...], list[PathReading], SecondReading | None]:
-    """What strikes in the texts, what each path gives, and the second reading where there is one: side by side."""
+) -> tuple[tuple[Warned, ...], list[PathReading], MaskedJudgement | None]:
+    """What the texts are suspected of, what each path gives, and the masked re-judging, if any: side by side."""
     twice = case.request.integrity == "judge-twice"
     if case.is_short and not twice and len(case.dialogues) == 1:
-        # As mostly: nothing is to be waited for but the judge, and a task for each would cost more than its work.
+        # The usual case: only the judge is waited for, and a task for each step would cost more than its work.
         suspicions = await inspect(case, instruments.speech)
         return suspicions, [await read(case, path, instruments) for path in case.dialogues], None
-    suspicions, *readings, second = await run_together(
+    suspicions, *readings, rejudged = await run_together(
         inspect(case, instruments.speech),
         *(read(case, path, instruments) for path in case.dialogues),
-        judge_again(case, instruments),
+        rejudge_masked(case, instruments),
     )
-    return suspicions, readings, second
+    return suspicions, readings, rejudged
 
 
 async def inspect(case: Case, speech: SpeechCheck) -> tuple[Warned, ...]:
-    """What in the texts looks like an attack on the judge, and what of the response's language and register strikes."""
+    """What in the texts looks like an attack on the judge, and what is odd in the response's language and register."""
 
     def look(checkpoint: Checkpoint) -> tuple[Warned, ...]:
         # The dialogue as it was given: a translation has the language that it should have.
@@ -128,14 +131,14 @@ async def read(case: Case, path: Path, instruments: Instruments) -> PathReading:
     return write_reading(case, path, judgement, relevance)
 
 
-async def judge_again(case: Case, instruments: Instruments) -> SecondReading | None:
+async def rejudge_masked(case: Case, instruments: Instruments) -> MaskedJudgement | None:
     """What the judge says without the suspicious spans, where the policy asks for that and there are any."""
     if case.request.integrity != "judge-twice":
         return None
-    look: SecondLook | None = await look_again(case)
-    if look is None:
+    masked = await find_masked(case)
+    if masked is None:
         return None
-    return SecondReading(look, await judge(look.task(case, instruments.lane), instruments))
+    return MaskedJudgement(masked, await judge(masked.task(case, instruments.lane), instruments))
 
 
 async def judge(task: JudgingTask, instruments: Instruments) -> Judgement:
@@ -145,6 +148,7 @@ async def judge(task: JudgingTask, instruments: Instruments) -> Judgement:
     with instruments.telemetry.span("judge", rubric=task.rubric.id, model=model) as span:
         judgement = await instruments.judge.judge(task)
         span.note(cached=judgement.cached)
+    task.scope.cost_usd += judgement.usage.cost_usd or 0.0
     instruments.telemetry.judged(instruments.judge.kind, judgement.usage, time.monotonic() - started)
     return judgement
 
@@ -178,4 +182,4 @@ def quote_unused(trace: Sequence[CallTrace]) -> str | None:
 
 async def measure(case: Case, path: Path, instruments: Instruments, options: RelevanceOptions) -> RelevanceResult:
     """The similarity of last utterance and response."""
-    return await instruments.relevance.measure(case.language(path), case.dialogues[path], options)
+    return await instruments.relevance.measure(case.language(path), case.dialogues[path], options, case.scope)

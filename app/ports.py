@@ -4,119 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, Protocol
 
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import (
-    CallTrace,
-    JudgeOptions,
-    JudgeProvenance,
-    Translation,
-    Unrated,
     Usage,
     Warned,
 )
 from app.domain.rubric import Rubric
-
-Lane = Literal["interactive", "batch"]
-"""Somebody waits for an interactive call; batches give way to it."""
-
-
-@dataclass(frozen=True)
-class JudgingTask:
-    """One dialogue to be rated in one language by one rubric."""
-
-    rubric: Rubric
-    language: str
-    dialogue: Dialogue
-    options: JudgeOptions
-    references: tuple[str, ...] = ()
-    lane: Lane = "interactive"
-
-    @property
-    def screen(self) -> bool:
-        """Whether the verdict is also to say if a text addresses its evaluator."""
-        return self.options.screens(self.rubric.version)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What judging would take, were nothing cached: `prefix_tokens` are those of the prompts that every dialogue of the
-    same rubric shares. `cost_usd` is None where the model's price is not known; `cost_usd_prefix_cached` is the cost
-    where the provider has every prefix in its prompt cache already, None where it keeps none."""
-
-    calls: int
-    prompt_tokens: int
-    prefix_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    cost_usd_prefix_cached: float | None = None
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the judge said of one aspect: a value a sample (an `Unrated` where that sample has none).
-
-    `expected` is the mean over the legal values by token probability (or a baseline judge's continuous estimate);
-    `off_scale_mass` the probability that fell on no legal value, in [0, 1].
-    """
-
-    samples: tuple[int | Unrated, ...]
-    expected: float | None = None
-    off_scale_mass: float | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """All aspects' verdicts with how they came about. `cached` is True where no outside call was made."""
-
-    verdicts: Mapping[str, Verdict]
-    provenance: JudgeProvenance
-    usage: Usage = field(default_factory=Usage)
-    cached: bool = False
-    trace: tuple[CallTrace, ...] = ()
-    warnings: tuple[Warned, ...] = ()
-
-
-class Judge(Protocol):
-    """Rates a dialogue by a rubric. Raises the `Judge…` errors of `app.domain.errors`."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def default_model(self) -> str: ...
-
-    async def judge(self, task: JudgingTask) -> Judgement: ...
-
-    def estimate(self, task: JudgingTask) -> Estimate:
-        """What `judge` would take, without asking anybody. Raises as `judge` does where the task cannot be judged."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class Translated:
-    """`translation.characters` counts the dialogue's characters; `billed_characters` only those not cached."""
-
-    translation: Translation
-    billed_characters: int
-    cached: bool
-
-
-class Translator(Protocol):
-    """Puts a dialogue into English (US). Raises the `Translator…` errors of `app.domain.errors`."""
-
-    @property
-    def engine(self) -> str: ...
-
-    async def translate(self, dialogue: Dialogue, source_language: str) -> Translated: ...
-
-    async def close(self) -> None: ...
 
 
 class SpeechCheck(Protocol):
@@ -126,36 +23,6 @@ class SpeechCheck(Protocol):
         """What a reader of the scores should know: the response is not in `language`, or its register is not that of
         its own speaker's earlier utterances."""
         ...
-
-
-@dataclass(frozen=True)
-class Similarity:
-    """BERTScore of one pair. `f1` is in [-1, 1] (beyond it, as in bert-score, only where precision and recall have
-    opposite signs, which no trained encoder comes near); `truncated` where either text
-    passed the encoder's length; `unknown_token_share` is the larger of the two texts' shares of unknown tokens, in
-    [0, 1]."""
-
-    f1: float
-    truncated: bool
-    unknown_token_share: float
-
-
-class EncoderUnavailable(Exception):
-    """No encoder at hand, with the reason in one sentence. The rating stands without it."""
-
-
-class Encoder(Protocol):
-    """Compares texts by their contextual embeddings. Methods raise `EncoderUnavailable`."""
-
-    async def identify(self, language: str) -> str:
-        """Encoder, layer, revision and library in one string: equal strings mean equal similarities."""
-        ...
-
-    async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
-        """One similarity a (last utterance, response) pair, in order, whatever else is encoded beside it."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 class Turn(Enum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol, runtime_checkable
 
 from app.domain.provider_batch import KeptReply, Part
-from app.ports import Judge, JudgingTask
+from app.providers.ports import Judge, JudgingTask
 
 Unanswered = Literal["live", "fail"]
 
@@ -36,6 +36,7 @@ class KeptReplies(Protocol):
     async def find(self, key: str) -> KeptReply | None: ...
 
 
+@runtime_checkable
 class DeferringJudge(Judge, Protocol):
     """A judge whose calls can be made by somebody else, at another time."""
 

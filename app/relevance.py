@@ -13,7 +13,8 @@ from app.call_cache import CachedCalls
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
 from app.domain.model import digest
-from app.ports import Encoder, EncoderUnavailable, Similarity, Telemetry
+from app.ports import Telemetry
+from app.providers.ports import Encoder, EncoderUnavailable, RequestScope, Similarity
 
 
 class Relevance:
@@ -38,14 +39,18 @@ class Relevance:
         self._slow = False
         self._probing = False
 
-    async def measure(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
+    async def measure(
+        self, language: str, dialogue: Dialogue, options: RelevanceOptions, scope: RequestScope
+    ) -> RelevanceResult:
         """b between the last utterance and the response, and b̄ as `options` ask, with `unavailable` set on trouble."""
-        found = await self._measure_in_time(language, dialogue, options)
+        found = await self._measure_in_time(language, dialogue, options, scope)
         if found.unavailable is not None and self._encoder is not None and self._telemetry is not None:
             self._telemetry.encoder_failed()
         return found
 
-    async def _measure_in_time(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
+    async def _measure_in_time(
+        self, language: str, dialogue: Dialogue, options: RelevanceOptions, scope: RequestScope
+    ) -> RelevanceResult:
         late = f"the encoder gave no answer within {self._timeout_seconds:g} s"
         if self._slow and self._probing:
             # One waits and learns whether it answers again. Were all to wait, it would slow the judge's path.
@@ -54,7 +59,7 @@ class Relevance:
         try:
             # The encoder may be loading for minutes; the rating must not wait for it (resilience: encoder slow).
             async with asyncio.timeout(self._timeout_seconds):
-                found = await self._measure(language, dialogue, options)
+                found = await self._measure(language, dialogue, options, scope)
                 self._slow = False
                 return found
         except EncoderUnavailable as error:
@@ -76,12 +81,14 @@ class Relevance:
         if self._encoder is not None:
             await self._encoder.close()
 
-    async def _measure(self, language: str, dialogue: Dialogue, options: RelevanceOptions) -> RelevanceResult:
+    async def _measure(
+        self, language: str, dialogue: Dialogue, options: RelevanceOptions, scope: RequestScope
+    ) -> RelevanceResult:
         encoder = await self._require().identify(language)
         baseline = given_baseline(options)
         if options.baseline == "calibration":
             baseline = await self.baseline(language, encoder)
-        similarity = await self._compare(encoder, language, dialogue)
+        similarity = await self._compare(encoder, language, dialogue, scope)
         return RelevanceResult(
             score=similarity.f1,
             baseline=baseline,
@@ -92,14 +99,15 @@ class Relevance:
             unknown_token_share=similarity.unknown_token_share,
         )
 
-    async def _compare(self, encoder: str, language: str, dialogue: Dialogue) -> Similarity:
+    async def _compare(self, encoder: str, language: str, dialogue: Dialogue, scope: RequestScope) -> Similarity:
         pair = (dialogue.last_utterance, dialogue.response)
 
         async def encode() -> bytes:
             [found] = await self._require().compare(language, [pair])
             return json.dumps([found.f1, found.truncated, found.unknown_token_share]).encode()
 
-        reply, _ = await self._calls.fetch("encoder", digest(["similarity", encoder, *pair]), encode, is_similarity)
+        key = digest(["similarity", encoder, *pair])
+        reply, _ = await self._calls.fetch("encoder", key, encode, is_similarity, scope)
         return Similarity(*json.loads(reply))
 
     async def baseline(self, language: str, encoder: str) -> float:

@@ -82,7 +82,7 @@ class Settings(BaseSettings):
         env_prefix="SAITEN_", env_nested_delimiter="__", extra="ignore", frozen=True, populate_by_name=True
     )
 
-    judge: Annotated[Literal["openai", "lexical"] | None, Optional] = Field(
+    judge: Name = Field(
         default=None,
         description="which judge; without it OPENAI_API_KEY or OPENAI_BASE_URL chooses openai, neither of them lexical",
     )
@@ -216,11 +216,6 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="how much is logged")
 
     @property
-    def judge_kind(self) -> Literal["openai", "lexical"]:
-        named = self.openai_api_key is not None or self.openai_base_url is not None
-        return self.judge or ("openai" if named else "lexical")
-
-    @property
     def judge_key(self) -> str:
         """The judge's key; empty where there is none."""
         key = self.openai_api_key.get_secret_value() if self.openai_api_key else ""
@@ -230,31 +225,9 @@ class Settings(BaseSettings):
     def judge_model(self) -> str:
         return self.model or DEFAULT_MODEL
 
-    def check_judge(self) -> None:
-        """Raises SettingsInvalid where the settings do not say clearly which judge is meant.
-
-        For commands that judge. The lexical judge is for those who asked for it or set nothing at all: a lost secret
-        must not choose it.
-        """
-        if self.judge == "lexical":
-            return
-        if self.openai_api_key is not None and not self.judge_key:
-            raise SettingsInvalid(
-                "OPENAI_API_KEY is set but empty; is a secret missing? Unset it where the endpoint at OPENAI_BASE_URL"
-                " needs no key, or set SAITEN_JUDGE=lexical for the embedded baseline"
-            )
-        missing = self.openai_api_key is None and self.openai_base_url is None
-        named = "SAITEN_JUDGE=openai" if self.judge == "openai" else "SAITEN_MODEL" if self.model else None
-        if missing and named:
-            raise SettingsInvalid(
-                f"{named} is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL is: set OPENAI_API_KEY for OpenAI,"
-                " OPENAI_BASE_URL for another endpoint, or SAITEN_JUDGE=lexical for the embedded baseline"
-            )
-
     def without_judge(self) -> Self:
         """The same for a command that never judges, whatever the settings say of the judge."""
-        none = dict.fromkeys(("openai_api_key", "openai_base_url", "model"))
-        return self.model_copy(update={"judge": "lexical", **none})
+        return self.model_copy(update=dict.fromkeys(("judge", "openai_api_key", "openai_base_url", "model")))
 
     @property
     def cache_kind(self) -> Literal["redis", "sql", "memory", "off"]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.adapters.openai.forecast import CACHEABLE_TOKENS, REASON_TOKENS, SURELY_CACHEABLE_TOKENS
-from app.adapters.openai.prices import Price, Prices
-from app.adapters.openai_judge import DEFAULT_MODEL
 from app.provider_ports import PROVIDER_BATCH_SHARE
+from app.providers.openai.judge import DEFAULT_MODEL
+from app.providers.openai.prices import CACHEABLE_TOKENS, REASON_TOKENS, SURELY_CACHEABLE_TOKENS, Price, Prices
 from benchmarks.cost_table import (
     ITEMS,
     Job,

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from app.adapters.openai.forecast import CACHEABLE_TOKENS
-from app.adapters.openai.prices import Prices
 from app.provider_ports import PROVIDER_BATCH_SHARE
+from app.providers.openai.prices import CACHEABLE_TOKENS, Prices
 from app.settings import Settings
 from benchmarks.prompt_tokens import Asked, Counts, find_rubrics
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from app.domain.batch import BatchItem
 from app.domain.evaluation import EvaluationRequest, JudgeOptions
-from app.ports import JudgingTask
+from app.providers.ports import JudgingTask
 from tests.support.site import make_item
 
 ROOT = Path(__file__).parent.parent
@@ -30,11 +30,11 @@ def make_requests(items: int, name: str) -> list[dict[str, Any]]:
     from prometheus_client import CollectorRegistry
 
     from app.adapters.memory_cache import NoCallCache
-    from app.adapters.openai.prices import read_prices
-    from app.adapters.openai_judge import OpenAIJudge
     from app.adapters.rubric_files import RubricFiles, default_folder
     from app.adapters.telemetry import PrometheusTelemetry
     from app.call_cache import CachedCalls
+    from app.providers.openai.judge import OpenAIJudge
+    from app.providers.openai.prices import read_prices
 
     calls = CachedCalls(NoCallCache(), PrometheusTelemetry(CollectorRegistry()))
     judge = OpenAIJudge(api_key="k", base_url=None, calls=calls, prices=read_prices())

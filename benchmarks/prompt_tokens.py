@@ -17,7 +17,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from app.adapters.openai.forecast import CHAT_TOKENS, REASON_TOKENS
 from app.adapters.rubric_files import RubricFiles, default_folder
 from app.bundled import bundled_folder, read_objects
 from app.demo_data import load_demo, load_runs
@@ -27,6 +26,7 @@ from app.domain.model import Value, digest
 from app.domain.prompt import Prefix, build_prefix, enclose, group_aspects
 from app.domain.rubric import Aspect, Rubric
 from app.domain.verdict_parts import SCREEN
+from app.providers.openai.prices import CHAT_TOKENS, REASON_TOKENS
 
 FILE = Path(__file__).parent / "token_counts.json"
 PACKAGE = "bpe-openai"

@@ -23,11 +23,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from app.adapters.bertscore.batching import CPU_TOKENS
-from app.adapters.bertscore.encoding import LoadedEncoder
-from app.adapters.bertscore.loading import EncoderChoice, load_encoder
-from app.adapters.bertscore_encoder import BertScoreEncoder
-from app.adapters.huggingface.loading import quiet_transformers
+from app.providers.bertscore.encoder import BertScoreEncoder
+from app.providers.bertscore.loading import EncoderChoice, load_encoder
+from app.providers.bertscore.similarity import CPU_TOKENS, LoadedEncoder
+from app.providers.huggingface import quiet_transformers
 from benchmarks.record import Beside, Figure, Report, Target, at_least, at_most, finish, make_parser
 from benchmarks.relevance_encoders import BASE, SAVERS, SMALL, Size
 from benchmarks.relevance_texts import Pair, write_pairs

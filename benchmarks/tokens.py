@@ -8,9 +8,8 @@ counts are told, if they are of the prompts of now.
 
 from __future__ import annotations
 
-from app.adapters.openai.forecast import CACHEABLE_TOKENS
-from app.adapters.openai.prices import Prices, read_prices
-from app.adapters.openai_judge import DEFAULT_MODEL
+from app.providers.openai.judge import DEFAULT_MODEL
+from app.providers.openai.prices import CACHEABLE_TOKENS, Prices, read_prices
 from benchmarks.cost_table import (
     SHARE,
     Job,

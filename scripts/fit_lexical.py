@@ -28,13 +28,11 @@ from scipy.optimize import nnls
 from scipy.stats import spearmanr
 from sklearn.model_selection import GroupKFold
 
-from app.adapters.lexical.features import Features
-from app.adapters.lexical.features_ja import JapaneseReader
-from app.adapters.lexical.profile import Profile
-from app.adapters.lexical.ratings import cap_coherence
-from app.adapters.lexical.reading import read_dialogue
-from app.adapters.lexical.weights import FittedFeature, Weights
 from app.domain.dialogue import Dialogue, Utterance
+from app.providers.lexical.features import Features, Profile
+from app.providers.lexical.japanese import JapaneseReader
+from app.providers.lexical.judge import read_dialogue
+from app.providers.lexical.ratings import FittedFeature, Weights, cap_coherence
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data" / "dbdc3_ja.jsonl"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from app.adapters.openai.prices import read_prices
+from app.providers.openai.prices import read_prices
 from benchmarks.cost_page import render
 from benchmarks.prompt_tokens import FILE, NoTokenizer, count_all, dump_counts, list_stale, load_counts
 

@@ -14,7 +14,6 @@ from typing import Literal
 from cachetools import LRUCache
 
 from app.batches.commits import LeasedChunk
-from app.call_cache import bypassing_cache, collect_keys
 from app.domain import errors
 from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
 from app.domain.errors import SaitenError
@@ -22,6 +21,7 @@ from app.domain.evaluation import EvaluationRequest, Record, Usage
 from app.domain.work import Finished, Work
 from app.log_context import working_on
 from app.pipeline import Instruments, evaluate
+from app.providers.ports import RequestScope
 
 logger = logging.getLogger("saiten.batches")
 
@@ -198,6 +198,7 @@ async def attempt(
     candidate: Candidate,
     tools: Instruments,
     *,
+    scope: RequestScope,
     leased: LeasedChunk,
     retries: RetryPolicy,
     probe: Probe,
@@ -206,14 +207,14 @@ async def attempt(
     """The candidate's result; None where its chunk is stopped before there is one. Waits as long as the trouble is not
     its own, each time inside `resting`; raises Pause where it is everybody's.
 
-    The leased chunk is given the cache keys of its calls, however it ends. `probe` asks about a scored candidate of the
-    batch.
+    The leased chunk is given the cache keys that `scope` collects, however it ends. `probe` asks about a scored
+    candidate of the batch.
     """
     ids = {"batch_id": work.job.batch, "position": entry.position}
-    with working_on(**ids), collect_keys() as keys, retries.trying() as trial:
+    with working_on(**ids), retries.trying() as trial:
         try:
             request = request_of(work.options, candidate)
-            outcome = await try_once(request, tools, retries)
+            outcome = await try_once(request, tools, scope, retries)
             while isinstance(outcome, SaitenError):
                 if not retries.count(trial, service_of(outcome), work.job.batch, probe):
                     outcome = Failure(code=outcome.code, detail=outcome.detail)
@@ -222,21 +223,21 @@ async def attempt(
                     await retries.wait(trial)
                 if leased.stopped:
                     return None
-                outcome = await try_once(request, tools, retries)
+                outcome = await try_once(request, tools, scope, retries)
         finally:
-            leased.touched.update(keys)
+            leased.touched.update(scope.keys)
     bill = retries.take_bill(work.job.batch)
     if isinstance(outcome, Failure):
-        return Finished(work.job, entry, None, outcome, usage=bill, calls=tuple(keys))
-    return Finished(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(keys))
+        return Finished(work.job, entry, None, outcome, usage=bill, calls=tuple(scope.keys))
+    return Finished(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(scope.keys))
 
 
 async def try_once(
-    request: EvaluationRequest, tools: Instruments, retries: RetryPolicy
+    request: EvaluationRequest, tools: Instruments, scope: RequestScope, retries: RetryPolicy
 ) -> Record | Failure | SaitenError:
     """One round: a record, a reason why there will be none, or an error that passes by itself. Raises Pause."""
     try:
-        record = await evaluate(request, tools)
+        record = await evaluate(request, tools, scope)
     except PAUSING as error:
         raise Pause(error) from error
     except WAITING as error:
@@ -257,14 +258,13 @@ def service_of(error: SaitenError) -> Service | None:
     return next((service for kind, service in SERVICES.items() if isinstance(error, kind)), None)
 
 
-async def probe_with(work: Work, candidate: Candidate, tools: Instruments) -> Usage | None:
-    """What it took to judge a candidate anew, whatever the call cache has; None where the judge could not be had. The
-    result is thrown away."""
+async def probe_with(work: Work, candidate: Candidate, tools: Instruments, scope: RequestScope) -> Usage | None:
+    """What it took to judge a candidate anew; None where the judge could not be had. The result is thrown away.
+    `scope` bypasses the call cache."""
     request = request_of(work.options, candidate).model_copy(update={"relevance": None})
-    with bypassing_cache():
-        try:
-            record = await evaluate(request, tools)
-        except SaitenError as error:
-            logger.info("a probe was not served: %s", error.loggable, extra={"code": error.code})
-            return None
+    try:
+        record = await evaluate(request, tools, scope)
+    except SaitenError as error:
+        logger.info("a probe was not served: %s", error.loggable, extra={"code": error.code})
+        return None
     return record.evaluation.usage

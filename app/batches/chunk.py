@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from app.adapters.sql.batches.store import BatchStore
@@ -18,9 +19,9 @@ from app.domain.batch import Candidate, Entry, Failure
 from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.evaluation import Usage
 from app.domain.work import Finished, Work
-from app.flow.errand import announcing, errand
 from app.pipeline import Instruments
 from app.ports import Telemetry
+from app.providers.ports import RequestScope
 
 ROUNDING = 1e-9
 """An allowance that is a whole multiple of the cost must not lose a candidate to binary fractions."""
@@ -70,10 +71,6 @@ MOST_RESTING = 64
 service serves none, and beginning still more of them does not help."""
 
 
-async def announce_nothing() -> None:
-    """For calls that are of no candidate in hand."""
-
-
 @dataclass
 class WorkerContext:
     """Where candidates are worked on: what all chunks of a worker share.
@@ -112,6 +109,7 @@ class ChunkRun:
 
     def __init__(self, work: Work, leased: LeasedChunk, context: WorkerContext, fed: asyncio.Event) -> None:
         self._fed = fed
+        self._begun_at = time.monotonic()
         self._instruments = context.instruments_for(work)
         self._work = work
         self._chunk = leased
@@ -124,11 +122,8 @@ class ChunkRun:
 
     async def run(self) -> None:
         """Returns when every candidate that was begun has been delivered."""
-        # Where the account is refused meanwhile the rest of the chunk is, too: the batch will be paused.
-        with errand():
-            await self._run()
-
-    async def _run(self) -> None:
+        # Where the account is refused from here on the rest of the chunk is, too: the batch will be paused.
+        self._begun_at = time.monotonic()
         work = self._work
         todo = work.todo[: work.affordable]
         fresh = [one for one in todo if work.tries.get(one[0].position, 0) == 0]
@@ -180,8 +175,8 @@ class ChunkRun:
     async def _handle(self, entry: Entry, candidate: Candidate) -> None:
         finished = None
         try:
-            with announcing(partial(self._context.buffer.announce, self._chunk, entry.position)):
-                finished = await self._find(entry, candidate)
+            announce = partial(self._context.buffer.announce, self._chunk, entry.position)
+            finished = await self._find(entry, candidate, RequestScope(begun_at=self._begun_at, announce=announce))
             if finished is None:
                 # Refused, or stopped while it waited: nothing that is paid for.
                 self._chunk.called.discard(entry.position)
@@ -224,8 +219,9 @@ class ChunkRun:
             self._set_aside = False
             logger.info("a chunk is not set aside: %s", error.loggable, extra={"code": error.code})
 
-    async def _probe(self) -> Usage | None:
-        """Asks the judge about a candidate of the batch that it has rated before."""
+    async def _probe(self, scope: RequestScope) -> Usage | None:
+        """Asks the judge about a candidate of the batch that it has rated before; `scope` is that of the candidate in
+        trouble, which is to know of the calls."""
         try:
             candidate = await self._context.store.find_scored(self._work.job.batch)
         except StoreError:
@@ -233,9 +229,9 @@ class ChunkRun:
         if candidate is None:
             return None
         # It may outlast the candidate that set it off, and its chunk: no call of theirs is to be announced.
-        with announcing(announce_nothing):
-            # With the worker's own judge: a provider's batch has its reply already.
-            return await probe_with(self._work, candidate, self._context.instruments)
+        own = replace(scope, announce=None, bypass_cache=True)
+        # With the worker's own judge: a provider's batch has its reply already.
+        return await probe_with(self._work, candidate, self._context.instruments, own)
 
     def _give_place_back(self, task: asyncio.Task[None] | None) -> None:
         """Once, however the task ends: one that is cancelled before it begins never runs."""
@@ -243,7 +239,7 @@ class ChunkRun:
             self._placed.discard(task)
             self._context.places.release()
 
-    async def _find(self, entry: Entry, candidate: Candidate) -> Finished | None:
+    async def _find(self, entry: Entry, candidate: Candidate, scope: RequestScope) -> Finished | None:
         work, context = self._work, self._context
         if work.suspect and await context.store.mark(work.job, context.owner, entry.position) >= MOST_TRIES:
             detail = f"{MOST_TRIES} workers died while they worked on this candidate"
@@ -254,9 +250,10 @@ class ChunkRun:
                 entry,
                 candidate,
                 self._instruments,
+                scope=scope,
                 leased=self._chunk,
                 retries=context.retries,
-                probe=self._probe,
+                probe=partial(self._probe, scope),
                 resting=self._resting,
             )
         except Pause as pause:

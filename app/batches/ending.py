@@ -14,7 +14,7 @@ from app.domain.batch import ItemResult
 from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from app.domain.signature import describe_relevance, merge_paths, sign
 from app.ports import RubricSource
-from app.results import blend_aspect
+from app.record import blend_aspect
 
 PAGE = 500
 ENGLISH = "english."

@@ -15,8 +15,8 @@ from app.domain.estimate import EstimateReport
 from app.domain.rubric import Rubric
 from app.domain.work import BOUGHT_SHARE
 from app.pipeline import Instruments
-from app.ports import Estimate, Judge, JudgingTask
 from app.provider_ports import PROVIDER_BATCH_SHARE
+from app.providers.ports import Estimate, Judge, JudgingTask
 
 DIGEST_BYTES = 16
 BLOCK_UTTERANCES = 10

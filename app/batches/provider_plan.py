@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,17 +13,19 @@ from typing import IO
 from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.erasure import forget_calls
-from app.call_cache import collect_keys
 from app.case import Case, open_case
 from app.concurrency import run_together
 from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.errors import InvalidRequest, TranslatorRefusedRequest, UpstreamError
+from app.domain.evaluation import EvaluationRequest
 from app.domain.provider_batch import Part
 from app.domain.redaction import ERASED
+from app.domain.rubric import Rubric
+from app.masked_rejudging import find_masked
 from app.pipeline import Instruments
-from app.ports import CallCache, JudgingTask
+from app.ports import CallCache
 from app.provider_ports import PROVIDER_BATCH_SHARE, BatchProvider, DeferredCall, DeferringJudge
-from app.second_look import look_again
+from app.providers.ports import JudgingTask, RequestScope
 
 PAGE = 40
 """Candidates taken together: they are translated side by side, and what is found of them is kept in one transaction."""
@@ -170,13 +172,13 @@ class Planner:
 
     async def _translate(self, step: Step, draft: Draft, page: Sequence[tuple[Entry, Candidate]]) -> list[Asked]:
         """The page's calls. What was translated for them is noted, also where it then fails."""
-        with collect_keys() as made:
-            try:
-                asked = await self._list_calls(step, page, draft.part.conceded)
-            except UpstreamError:
-                draft.note(dict.fromkeys(made, 0))
-                await self._keep(step, draft, closed=False)
-                raise
+        scope = RequestScope()
+        try:
+            asked = await self._list_calls(step, page, draft.part.conceded, scope)
+        except UpstreamError:
+            draft.note(dict.fromkeys(scope.keys, 0))
+            await self._keep(step, draft, closed=False)
+            raise
         for one in asked:
             draft.note(one.noted)
         return asked
@@ -213,12 +215,17 @@ class Planner:
             raise LeaseLost
 
     async def _list_calls(
-        self, step: Step, page: Sequence[tuple[Entry, Candidate]], conceded: tuple[str, ...]
+        self,
+        step: Step,
+        page: Sequence[tuple[Entry, Candidate]],
+        conceded: tuple[str, ...],
+        scope: RequestScope | None = None,
     ) -> list[Asked]:
-        return await run_together(*(self._open(step.options, *one, conceded) for one in page))
+        scope = scope or RequestScope()
+        return await run_together(*(self._open(step.options, *one, conceded, scope) for one in page))
 
     async def _open(
-        self, options: BatchOptions, entry: Entry, candidate: Candidate, conceded: tuple[str, ...]
+        self, options: BatchOptions, entry: Entry, candidate: Candidate, conceded: tuple[str, ...], scope: RequestScope
     ) -> Asked:
         """The candidate's calls; none where it cannot be judged at all, which its own run is to tell."""
         if candidate.response == ERASED:
@@ -226,15 +233,19 @@ class Planner:
         rubric, request = self._instruments.rubrics.get(options.rubric), request_of(options, candidate)
         # Building prompts takes no outside time of its own: others get their turn here.
         await asyncio.sleep(0)
-        made: Iterable[str] = ()
+        with scope.part() as part:
+            return await self._ask(request, rubric, entry, conceded, part)
+
+    async def _ask(
+        self, request: EvaluationRequest, rubric: Rubric, entry: Entry, conceded: tuple[str, ...], scope: RequestScope
+    ) -> Asked:
         try:
-            with collect_keys() as made:
-                case = await open_case(request, rubric, self._instruments.translator, batch=True)
+            case = await open_case(request, rubric, self._instruments.translator, scope, batch=True)
             calls = [call for task in await tasks_of(case) for call in self._judge.defer(task, conceded)]
         except (InvalidRequest, TranslatorRefusedRequest):
             # One that is refused for its translation was translated all the same.
-            return Asked(entry.position, [], dict.fromkeys(made, 0))
-        noted = dict.fromkeys(made, 0)
+            return Asked(entry.position, [], dict.fromkeys(scope.keys, 0))
+        noted = dict.fromkeys(scope.keys, 0)
         if noted and case.translated is not None:
             noted[next(iter(noted))] = case.translated.billed_characters
         return Asked(entry.position, calls, noted)
@@ -244,7 +255,7 @@ async def tasks_of(case: Case) -> list[JudgingTask]:
     """Everything that the judge is to be asked: on each path, and without suspicious spans where that is wanted."""
     tasks = [case.task(path, "batch") for path in case.dialogues]
     if case.request.integrity == "judge-twice":
-        look = await look_again(case)
+        look = await find_masked(case)
         tasks += [look.task(case, "batch")] if look else []
     return tasks
 

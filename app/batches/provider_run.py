@@ -18,15 +18,15 @@ from app.batches.attempt import PAUSING
 from app.batches.provider_part import PartCourse, PartRefused
 from app.batches.provider_plan import LeaseLost, PartLimits, Planner, Step
 from app.batches.queue import JobQueue, enqueue
-from app.call_cache import collect_keys
 from app.cancellation import cancel_for_good
 from app.domain.batch import BatchOptions
 from app.domain.dialogue import Dialogue
 from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable, UpstreamError
 from app.domain.provider_batch import KeptReply, Leftover, Part
 from app.pipeline import Instruments
-from app.ports import CallCache, Translated, Translator
+from app.ports import CallCache
 from app.provider_ports import BatchProvider, DeferringJudge
+from app.providers.ports import RequestScope, Translated, Translator
 
 logger = logging.getLogger("saiten.batches")
 
@@ -97,11 +97,11 @@ class PlannedTranslator:
     def engine(self) -> str:
         return self.translator.engine
 
-    async def translate(self, dialogue: Dialogue, source_language: str) -> Translated:
+    async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         """The translation, mostly out of the call cache, with what was billed for it then. Raises StoreError too."""
-        with collect_keys() as keys:
-            translated = await self.translator.translate(dialogue, source_language)
-        characters = await self.course.take_characters(self.batch_id, keys)
+        with scope.part() as part:
+            translated = await self.translator.translate(dialogue, source_language, part)
+        characters = await self.course.take_characters(self.batch_id, part.keys)
         if not characters:
             return translated
         return replace(translated, billed_characters=translated.billed_characters + characters, cached=False)

@@ -21,9 +21,8 @@ from app.domain.plain_text import escape_controls, printable
 from app.domain.reference_metrics import Figure, ItemFigures, Language, MetricItem, ReferenceReport
 from app.domain.validation import InvalidDocument, validate
 from app.measurement import NO_REFERENCE, MetricTools, measure
-from app.metric_ports import LanguageModel, MetricUnavailable, Overlap
 from app.openers import open_encoder
-from app.ports import Encoder
+from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
 from app.settings import Settings, read_settings
 
 EXIT_FELL_SHORT = 1
@@ -92,7 +91,7 @@ async def run(
     seed: int,
 ) -> tuple[ReferenceReport, list[ItemFigures]]:
     """Measures with what is at hand, and lets it go again."""
-    from app.adapters.rouge import open_words
+    from app.providers.rouge import open_words
 
     comparing, reading = choose_encoder(settings, language, encoder), choose_model(settings, lm)
     tools = MetricTools(language, open_words(language), choose_overlap(language), comparing, reading)
@@ -110,7 +109,7 @@ async def run(
 
 def choose_overlap(language: Language) -> Overlap | str:
     """ROUGE, or why there is none."""
-    from app.adapters.rouge import open_overlap
+    from app.providers.rouge import open_overlap
 
     try:
         return open_overlap(language)
@@ -132,7 +131,7 @@ def choose_model(settings: Settings, named: str | None) -> LanguageModel | str:
     """The language model, on the encoder's device and with its threads: both are PyTorch's."""
     if named is None:
         return NO_MODEL
-    from app.adapters.causal_lm import CausalLM
+    from app.providers.causal_lm import CausalLM
 
     return CausalLM(named, device=settings.encoder_device, threads=settings.encoder_threads)
 

@@ -12,6 +12,7 @@ import click
 from app.cli.defects import TOLD, describe_defect
 from app.cli.progress import open_progress
 from app.domain.errors import SaitenError
+from app.providers import registry
 from app.settings import read_settings
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ async def run(
 
     settings = read_settings()
     if url is None:
-        settings.check_judge()
-    if url is None and settings.judge_kind == "lexical":
+        registry.find_judge(settings).check(settings)
+    if url is None and registry.find_judge(settings).baseline:
         click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     with open_progress() as bar:
         line = bar.add_task("scoring", total=count_dialogues(items))

@@ -22,6 +22,7 @@ from app.domain.model import Value
 from app.domain.rubric import Rubric
 from app.domain.validation import InvalidDocument, validate
 from app.pipeline import evaluate
+from app.providers.registry import is_baseline
 from app.settings import Settings
 
 REFUSED = 422
@@ -69,12 +70,12 @@ class Here:
 
     @property
     def judge(self) -> str:
-        settings = self.service.settings
-        if settings.judge_kind == "lexical":
-            return "lexical"
+        settings, kind = self.service.settings, self.service.instruments.judge.kind
+        if is_baseline(kind):
+            return kind
         # Without what may stand before the host: a URL can carry a key.
         base = httpx.URL(settings.openai_base_url) if settings.openai_base_url else None
-        return f"openai at {base.netloc.decode()}" if base else "openai"
+        return f"{kind} at {base.netloc.decode()}" if base else kind
 
     async def rubric(self, rubric_id: str) -> Rubric:
         return self.service.instruments.rubrics.get(rubric_id)

@@ -23,6 +23,7 @@ from app.domain.errors import (
 )
 from app.domain.evaluation import Evaluation, Path
 from app.domain.rubric import Rubric
+from app.providers.registry import is_baseline
 
 RUBRICS = {"ko": "ko-comment"}
 OTHER_RUBRIC = "ja-dialogue"
@@ -147,8 +148,8 @@ def read_record(record: StoredRecord, item: AttackItem, role: Role, rubric: Rubr
     """The figures need of a record, and whether its ratings are the judge's."""
     evaluation = record.evaluation
     stored = list(list_stored(evaluation))
-    # The lexical judge says nothing that could be read again. Of any other judge a rating without a reply is forged.
-    spoken = evaluation.judge.kind != "lexical"
+    # A baseline says nothing that could be read again. Of any other judge a rating without a reply is forged.
+    spoken = not is_baseline(evaluation.judge.kind)
     forged = find_forged(evaluation, record.trace, rubric) if spoken else []
     aspects = {
         name: Rated(result.rating, result.mean, result.scale, rubric.best.get(name, float(result.scale[1])))

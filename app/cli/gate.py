@@ -22,6 +22,7 @@ from app.domain.batch import Batch
 from app.domain.comparison import GateReport
 from app.domain.errors import SignatureMismatch
 from app.domain.plain_text import escape_controls, printable
+from app.providers.registry import judge_names
 
 if TYPE_CHECKING:
     from app.cli.gating import Job
@@ -76,7 +77,7 @@ class GateCommand(click.Command):
 @click.option(
     "--judge",
     "judge_kind",
-    type=click.Choice(["openai", "lexical"]),
+    type=click.Choice(judge_names()),
     help="Which judge rates (SAITEN_JUDGE). Where CI is set, lexical rates only if it is named here.",
 )
 @click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, for a file of items (0).")

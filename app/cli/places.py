@@ -28,7 +28,7 @@ from app.domain.model import Value
 from app.domain.rubric import Rubric, split_name
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument
-from app.governance.acting import acting_as
+from app.providers.ports import RequestScope
 from app.settings import read_settings
 
 
@@ -114,8 +114,7 @@ class Here:
         return await self.service.meta.gate(PROJECT, request)
 
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
-        with acting_as(cli_actor()):
-            return await self.service.meta.check_judge(PROJECT, request)
+        return await self.service.meta.check_judge(PROJECT, request, RequestScope(actor=cli_actor()))
 
     async def judge_kind(self) -> str:
         return self.service.instruments.judge.kind

@@ -20,6 +20,7 @@ from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
 from app.domain.plain_text import printable
 from app.domain.policy import Integrity
 from app.openers import find_encoder_faults
+from app.providers import registry
 from app.settings import read_settings
 
 EXIT_SOME_FAILED = 1
@@ -65,7 +66,7 @@ def command(
     """
     settings = read_settings()
     if url is None:
-        settings.check_judge()
+        registry.find_judge(settings).check(settings)
     configure_logging("warning")
     given = {"rubric": rubric, "path": path, "integrity": integrity}
     defaults = {name: value for name, value in given.items() if value is not None}
@@ -74,7 +75,7 @@ def command(
     requests = read_items(file, defaults, settings.limits, judge=judge)
     key = settings.api_key.get_secret_value() if settings.api_key else None
     scorer = score_there(url, key) if url is not None else score_here(settings)
-    if url is None and settings.judge_kind == "lexical":
+    if url is None and registry.find_judge(settings).baseline:
         click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     if url is None and (settings.encoder or settings.encoders):
         for fault in find_encoder_faults(settings):

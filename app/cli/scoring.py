@@ -14,7 +14,6 @@ import httpx
 from pydantic import ValidationError
 
 from app.bootstrap import open_service
-from app.call_cache import collect_keys
 from app.cli.patience import open_transport
 from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.evaluation import CallTrace, EvaluationRequest
@@ -22,6 +21,7 @@ from app.domain.rubric import split_name
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate, quote_unused
+from app.providers.ports import RequestScope
 from app.settings import Settings, is_http_url
 
 Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
@@ -46,9 +46,9 @@ async def score_here(settings: Settings) -> AsyncIterator[Scorer]:
         async def score(request: EvaluationRequest) -> dict[str, Any]:
             try:
                 asked = await settle_for("default", request, service.policies)
-                with collect_keys() as calls:
-                    record = await evaluate(asked, service.instruments)
-                await service.store.save("default", record, tuple(calls))
+                scope = RequestScope()
+                record = await evaluate(asked, service.instruments, scope)
+                await service.store.save("default", record, tuple(scope.keys))
             except SaitenError as error:
                 return failed(request, error.code, error.detail)
             marked = await service.reliabilities.mark("default", record.evaluation)

@@ -9,6 +9,9 @@ from pydantic import Field
 
 from app.domain.model import Value
 
+ANONYMOUS = "anonymous"
+"""Who acts where nobody had to say who they are."""
+
 
 class AuditEvent(Value):
     """Who (`actor`: a key's id, `cli:` and the user's name, or `anonymous`) did what to what in which project.

@@ -6,18 +6,219 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from app.cancellation import cancel_for_good
 from app.concurrency import within
 from app.domain.errors import JudgeUnavailable, UpstreamError
-from app.flow.call import Call, News, TokenRatio
-from app.flow.errand import announce_call, begun_before
-from app.flow.line import Line, Waiter, copy_refusal
-from app.flow.local import LocalFlowState
-from app.flow.state import FIRST_CALLS, Bounds, Demand, FlowState, Grant
-from app.ports import FlowFigures, Lane
+from app.flow.state import (
+    CALLS_A_BATCH_CALL,
+    FIRST_CALLS,
+    Bounds,
+    Demand,
+    FlowState,
+    Grant,
+    LocalFlowState,
+    Report,
+    batch_places,
+)
+from app.ports import FlowFigures
+from app.providers.ports import Lane, RequestScope
+
+RATIO_WEIGHT = 0.1
+"""Of the latest reply in the running ratio of tokens used to tokens expected."""
+LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
+
+
+@dataclass(frozen=True)
+class RateLimits:
+    """What a reply said of the endpoint's limits; None where it said nothing.
+
+    `closed_seconds` is above 0 where it said that nothing is left until then.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    closed_seconds: float = 0.0
+
+
+SAID_NOTHING = RateLimits()
+
+
+@dataclass
+class News:
+    """What a process has seen since its last exchange. `urgent` where the others must know it before they call."""
+
+    successes: int = 0
+    tokens: int = 0
+    throttled_since: float | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    urgent: bool = False
+
+    def learn(self, limits: RateLimits) -> None:
+        self.requests_per_minute = limits.requests_per_minute or self.requests_per_minute
+        self.tokens_per_minute = limits.tokens_per_minute or self.tokens_per_minute
+
+    def throttle(self, since: float) -> None:
+        """A call that began at `since` was answered with 429."""
+        self.throttled_since = since if self.throttled_since is None else max(since, self.throttled_since)
+
+    def take(self, now: float, opens_at: float) -> Report:
+        """All of it, as the other processes are to be told; then it is no news any more."""
+        report = Report(
+            successes=self.successes,
+            throttled_age_seconds=None if self.throttled_since is None else now - self.throttled_since,
+            closed_seconds=max(0.0, opens_at - now),
+            tokens=self.tokens,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+        )
+        self.successes = self.tokens = 0
+        self.throttled_since = self.requests_per_minute = self.tokens_per_minute = None
+        self.urgent = False
+        return report
+
+
+@dataclass
+class TokenRatio:
+    """How many tokens a call uses for each that was expected, as the last calls had it."""
+
+    value: float = 1.0
+
+    def reserve(self, expected: int) -> int:
+        return max(1, round(expected * self.value))
+
+    def learn(self, used: int, expected: int) -> None:
+        latest = min(GREATEST_RATIO, max(LEAST_RATIO, used / max(1, expected)))
+        self.value += RATIO_WEIGHT * (latest - self.value)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call under way since `began_at`. Tell it once how it went; errors that say nothing of limits are not told."""
+
+    began_at: float
+    expected: int
+    reserved: int
+    news: News
+    ratio: TokenRatio
+    close_for: Callable[[float], None]
+
+    def succeeded(self, limits: RateLimits = SAID_NOTHING, tokens_used: int = 0) -> None:
+        """`tokens_used` are the prompt's and the reply's together, 0 where the endpoint does not tell."""
+        self.news.successes += 1
+        if tokens_used > 0:
+            self.news.tokens += tokens_used - self.reserved
+            self.ratio.learn(tokens_used, self.expected)
+        self._learn(limits, 0.0)
+
+    def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = SAID_NOTHING) -> None:
+        """The endpoint answered with 429. It counts no tokens."""
+        self.news.throttle(self.began_at)
+        self.news.tokens -= self.reserved
+        self.news.urgent = True
+        self._learn(limits, retry_after_seconds or 0.0)
+
+    def put_off(self, retry_after_seconds: float, limits: RateLimits = SAID_NOTHING) -> None:
+        """The endpoint failed and asked for a pause."""
+        self._learn(limits, retry_after_seconds)
+
+    def _learn(self, limits: RateLimits, seconds: float) -> None:
+        self.news.learn(limits)
+        seconds = max(seconds, limits.closed_seconds)
+        if seconds > 0:
+            self.news.urgent = True
+            self.close_for(seconds)
+
+
+@dataclass(eq=False)
+class Waiter:
+    """A call that waits. `expected` is the estimate of its tokens, `reserved` what is reserved for it; `ends_at` is
+    the moment, by flow control's clock, at which it gives up."""
+
+    lane: Lane
+    expected: int
+    reserved: int
+    ends_at: float
+    turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def admitted(self) -> bool:
+        return self.turn.done() and not self.turn.cancelled() and self.turn.exception() is None
+
+    def refuse(self, error: BaseException) -> None:
+        if not self.turn.done():
+            self.turn.set_exception(error)
+
+    def refuse_if_closed(self, opens_at: float, now: float) -> None:
+        """Refuses the call at once where no call may be made before it would give up."""
+        if now < opens_at and self.ends_at < opens_at:
+            seconds = opens_at - now
+            told = f"the judge asked for no calls for another {seconds:.0f} s"
+            self.refuse(JudgeUnavailable(told, retry_after_seconds=seconds))
+
+
+class Line:
+    """Keeps the order of coming within a lane. Interactive calls go before batches' calls, but for the batches' minimum
+    share: while both wait, every tenth call is a batch's."""
+
+    def __init__(self) -> None:
+        self._interactive: OrderedDict[Waiter, None] = OrderedDict()
+        self._batch: OrderedDict[Waiter, None] = OrderedDict()
+        self._passed = 0
+        """Interactive calls let through since a batch's, while one waited."""
+
+    def __len__(self) -> int:
+        return len(self._interactive) + len(self._batch)
+
+    def __iter__(self) -> Iterator[Waiter]:
+        return chain(self._interactive, self._batch)
+
+    def join(self, waiter: Waiter) -> None:
+        self._lane_of(waiter)[waiter] = None
+
+    def leave(self, waiter: Waiter) -> None:
+        self._lane_of(waiter).pop(waiter, None)
+
+    def admit(self, waiter: Waiter) -> None:
+        """The call is let through."""
+        self.leave(waiter)
+        self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
+
+    def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
+        """Those for whom there is room, the first to be let through first, and how many of them, from the first, may
+        take every place."""
+        interactive, batch = waiting(self._interactive), waiting(self._batch)
+        first: list[Waiter] = []
+        passed = self._passed
+        while len(first) < places - in_flight:
+            due = next(batch, None) if passed >= CALLS_A_BATCH_CALL - 1 else None
+            waiter = due or next(interactive, None)
+            if waiter is None:
+                break
+            passed = 0 if due else passed + 1
+            first.append(waiter)
+        free = batch_places(places) - in_flight - len(first)
+        return [*first, *islice(batch, max(0, free))], len(first)
+
+    def _lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
+        return self._interactive if waiter.lane == "interactive" else self._batch
+
+
+def waiting(lane: Iterable[Waiter]) -> Iterator[Waiter]:
+    """Those who were not refused a moment ago, and have not gone away."""
+    return (waiter for waiter in lane if not waiter.turn.done())
+
+
+def copy_refusal(refusal: UpstreamError) -> UpstreamError:
+    """The same for somebody else: without the words that answered another's dialogue."""
+    return type(refusal)(refusal.loggable)
+
 
 HERD_SECONDS = 0.25
 """Callers that waited for the same moment leave within this time, not all at once."""
@@ -53,7 +254,7 @@ class FlowControl:
         self._herd_until = -math.inf
         self._refusal: UpstreamError | None = None
         self._refused_at = -math.inf
-        self._usher: asyncio.Task[None] | None = None
+        self._dispatcher: asyncio.Task[None] | None = None
         self._napping = False
         self._heartbeat: asyncio.TimerHandle | None = None
         self._counted = 0
@@ -61,23 +262,30 @@ class FlowControl:
 
     @asynccontextmanager
     async def passage(
-        self, *, tokens: int = 0, lane: Lane = "interactive", patience_seconds: float
+        self,
+        *,
+        tokens: int = 0,
+        lane: Lane = "interactive",
+        max_wait_seconds: float,
+        scope: RequestScope | None = None,
     ) -> AsyncIterator[Call]:
         """A turn for one call of about so many tokens.
 
-        Raises JudgeUnavailable where all waiting together takes longer than the patience (`math.inf`: never), and what
-        `turn_away` was given where that happens meanwhile, or has happened since the errand was begun and no call that
-        was begun later has succeeded.
+        Raises JudgeUnavailable where all waiting together takes longer than `max_wait_seconds` (`math.inf`: never), and
+        what `turn_away` was given where that happens meanwhile, or has happened since the work of `scope` began and no
+        call that began later has succeeded.
         """
+        scope = scope or RequestScope()
         known = self._refusal
-        if known is not None and begun_before(self._refused_at):
+        if known is not None and scope.begun_at <= self._refused_at:
             raise copy_refusal(known)
-        waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + patience_seconds)
-        await self._wait(waiter, patience_seconds)
+        waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + max_wait_seconds)
+        await self._wait(waiter, max_wait_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
                 raise copy_refusal(self._refusal)
-            await announce_call()
+            if scope.announce is not None:
+                await scope.announce()
             began_at = self._clock()
             yield Call(began_at, tokens, waiter.reserved, self._news, self._ratio, self._close_for)
             if began_at > self._refused_at:
@@ -91,8 +299,8 @@ class FlowControl:
         return FlowFigures(self._places, self._in_flight, len(self._line), closed_seconds)
 
     def turn_away(self, refusal: UpstreamError) -> None:
-        """Refuses all who wait now, and what else belongs to their errands: the account was refused, so would they be.
-        What is begun later may try."""
+        """Refuses all who wait now, and what else belongs to the same work: the account was refused, so would they be.
+        What begins later may try."""
         self._refusal = refusal
         self._refused_at = self._clock()
         for waiter in self._line:
@@ -102,30 +310,30 @@ class FlowControl:
         """Leaves this process's share to the others."""
         for timer in filter(None, [self._heartbeat, self._recount]):
             timer.cancel()
-        if self._usher is not None:
-            await cancel_for_good([self._usher])
+        if self._dispatcher is not None:
+            await cancel_for_good([self._dispatcher])
         await self._state.close()
 
-    async def _wait(self, waiter: Waiter, patience_seconds: float) -> None:
+    async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
         self._line.join(waiter)
-        waiter.heed_closing(self._opens_at, self._clock())
-        self._call_usher()
+        waiter.refuse_if_closed(self._opens_at, self._clock())
+        self._start_dispatcher()
         try:
-            async with within(patience_seconds):
+            async with within(max_wait_seconds):
                 await waiter.turn
         except TimeoutError:
             self._give_back(waiter)
             raise JudgeUnavailable(
-                f"the judge is busy: no place within {patience_seconds:.3g} s; try again, or raise its concurrency",
-                # Nobody knows when a place comes free; who waited so long in vain need not hurry.
-                retry_after_seconds=max(1.0, patience_seconds),
+                f"the judge is busy: no place within {max_wait_seconds:.3g} s; try again, or raise its concurrency",
+                # It is not known when a place comes free; a caller that waited so long in vain need not hurry.
+                retry_after_seconds=max(1.0, max_wait_seconds),
             ) from None
         except asyncio.CancelledError:
             self._give_back(waiter)
             raise
         finally:
             self._line.leave(waiter)
-            self._dismiss_usher()
+            self._stop_dispatcher()
 
     def _give_back(self, waiter: Waiter) -> None:
         """Of a place that was given in the very moment in which the waiter went away."""
@@ -134,7 +342,7 @@ class FlowControl:
 
     def _leave(self) -> None:
         self._in_flight -= 1
-        self._call_usher()
+        self._start_dispatcher()
         self._set_recount()
 
     def _close_for(self, seconds: float) -> None:
@@ -143,9 +351,9 @@ class FlowControl:
         if now + seconds > self._opens_at:
             self._opens_at = now + seconds
             for waiter in self._line:
-                waiter.heed_closing(self._opens_at, now)
+                waiter.refuse_if_closed(self._opens_at, now)
 
-    # The usher: a task that lets waiters through, and lives only while there is something to do.
+    # The dispatcher: a task that lets waiters through, and lives only while there is something to do.
 
     def _next(self) -> tuple[list[Waiter], int]:
         return self._line.next(self._places + self._news.successes, self._in_flight)
@@ -153,24 +361,24 @@ class FlowControl:
     def _has_work(self) -> bool:
         return self._news.urgent or bool(self._next()[0])
 
-    def _call_usher(self) -> None:
-        if self._usher is None:
+    def _start_dispatcher(self) -> None:
+        if self._dispatcher is None:
             if self._has_work():
-                self._usher = asyncio.create_task(self._let_through())
-                self._usher.add_done_callback(self._end_usher)
+                self._dispatcher = asyncio.create_task(self._let_through())
+                self._dispatcher.add_done_callback(self._end_dispatcher)
         elif self._napping and self._news.urgent:
             # What it naps for is out of date; another takes its place.
-            self._usher.cancel()
+            self._dispatcher.cancel()
 
-    def _dismiss_usher(self) -> None:
-        if self._usher is not None and self._napping and not len(self._line):
-            self._usher.cancel()
+    def _stop_dispatcher(self) -> None:
+        if self._dispatcher is not None and self._napping and not len(self._line):
+            self._dispatcher.cancel()
 
-    def _end_usher(self, usher: asyncio.Task[None]) -> None:
-        self._usher = None
-        error = None if usher.cancelled() else usher.exception()
+    def _end_dispatcher(self, dispatcher: asyncio.Task[None]) -> None:
+        self._dispatcher = None
+        error = None if dispatcher.cancelled() else dispatcher.exception()
         if error is None:
-            self._call_usher()
+            self._start_dispatcher()
             return
         for waiter in self._line:
             waiter.refuse(error)
@@ -239,10 +447,10 @@ class FlowControl:
         if self._in_flight:
             self._news.urgent = True
             self._set_heartbeat()
-            self._call_usher()
+            self._start_dispatcher()
 
     def _set_recount(self) -> None:
-        """Sees to it that the others learn of places that came free here and that nobody here waits for."""
+        """Tells the others of places that came free here and that no call here waits for."""
         shared = self._state.heartbeat_seconds is not None
         if shared and self._recount is None and self._in_flight < self._counted:
             self._recount = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell_count)
@@ -251,7 +459,7 @@ class FlowControl:
         self._recount = None
         if self._in_flight < self._counted:
             self._news.urgent = True
-            self._call_usher()
+            self._start_dispatcher()
 
 
 def open_local_flow(

@@ -1,7 +1,10 @@
-"""What all processes that call one endpoint with one key must agree on, as a port."""
+"""What all processes that call one endpoint with one key must agree on, and how one process does so by itself."""
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,8 +34,9 @@ class Report:
     """What a process has seen since its last exchange.
 
     `throttled_age_seconds` is how long ago the youngest of the calls that were answered with 429 began, None where none
-    was. `closed_seconds` is for how long nobody may call, as far as this process knows. `tokens` were used beyond what
-    was reserved (negative: reserved in vain). The rates are those that the endpoint told last, None where it told none.
+    was. `closed_seconds` is for how long no call may be made, as far as this process knows. `tokens` were used beyond
+    what was reserved (negative: reserved in vain). The rates are those that the endpoint told last, None where it told
+    none.
     """
 
     successes: int = 0
@@ -53,7 +57,7 @@ class Demand:
     """Calls that wait in a process, in the order in which they are to be made: the tokens of each.
 
     The first `interactive` may take every place: interactive calls, and a batch's where its minimum share is due. The
-    others leave the reserve free. `in_flight` are the calls that this process has under way. The others are reckoned to
+    others leave the reserve free. `in_flight` are the calls that this process has under way. The others are taken to
     leave these, and those that are admitted, until the next exchange tells otherwise.
     """
 
@@ -68,7 +72,7 @@ class Grant:
 
     `wait_seconds` is when to ask for the next, None where a call in flight has to end first (or none is left to ask
     for). `places` are the process's own, at least 1; fewer than its share while the others' calls leave no more.
-    `closed_seconds` is for how long nobody may call.
+    `closed_seconds` is for how long no call may be made.
     """
 
     admitted: int
@@ -97,3 +101,100 @@ def batch_places(places: int) -> int:
     if places < FEWEST_WITH_RESERVE:
         return places
     return places - max(1, places // PLACES_A_RESERVE)
+
+
+NEGLIGIBLE_SECONDS = 1e-6
+
+
+@dataclass
+class Pace:
+    """One rate limit by the generic cell rate algorithm: `due` is when everything admitted so far is paid for.
+
+    A call of any size passes as soon as what came before it is paid, so that none is too large for the limit.
+    """
+
+    configured: float | None
+    told: float | None = None
+    due: float = 0.0
+
+    def interval(self, processes: int) -> float:
+        """Seconds that one unit takes; 0 where no limit is known."""
+        known = [per_minute for per_minute in (self.configured, self.told) if per_minute is not None]
+        return 60.0 * processes / min(known) if known else 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next call may be charged; 0 or less: now."""
+        return self.due - now - BURST_SECONDS
+
+    def charge(self, seconds: float, now: float) -> None:
+        self.due = max(self.due, now) + seconds
+
+
+class LocalFlowState:
+    """Fills `FlowState` in memory. It takes one share of `processes` of everything."""
+
+    heartbeat_seconds: float | None = None
+
+    def __init__(self, bounds: Bounds, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._concurrency = bounds.concurrency
+        self._limit = min(bounds.concurrency, FIRST_LIMIT)
+        self._answered = False
+        self._processes = 1
+        self._opens_at = -math.inf
+        self._halved_at = -math.inf
+        self._requests = Pace(bounds.requests_per_minute)
+        self._tokens = Pace(bounds.tokens_per_minute)
+
+    async def exchange(self, report: Report, demand: Demand) -> Grant:
+        now = self._clock()
+        self._learn(report, now)
+        return self._admit(demand, now)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def adopt(
+        self,
+        *,
+        limit: int,
+        processes: int,
+        answered: bool,
+        requests_per_minute: float | None,
+        tokens_per_minute: float | None,
+    ) -> None:
+        """Takes over what all processes know together, to go on from it should they be lost."""
+        self._limit = limit
+        self._processes = processes
+        self._answered = answered
+        self._requests.told = requests_per_minute
+        self._tokens.told = tokens_per_minute
+
+    def _learn(self, report: Report, now: float) -> None:
+        self._answered = self._answered or report.answered
+        self._opens_at = max(self._opens_at, now + report.closed_seconds)
+        self._requests.told = report.requests_per_minute or self._requests.told
+        self._tokens.told = report.tokens_per_minute or self._tokens.told
+        self._tokens.charge(report.tokens * self._tokens.interval(self._processes), now)
+        self._limit = min(self._concurrency, self._limit + report.successes)
+        age = report.throttled_age_seconds
+        if age is not None and now - age > self._halved_at:
+            self._limit = max(1, self._limit // 2)
+            self._halved_at = now
+
+    def _admit(self, demand: Demand, now: float) -> Grant:
+        limit = self._limit if self._answered else min(self._limit, FIRST_CALLS)
+        places = math.ceil(limit / self._processes)
+        closed = self._opens_at - now
+        if closed > NEGLIGIBLE_SECONDS:
+            return Grant(0, places, closed, closed)
+        for position, tokens in enumerate(demand.tokens):
+            room = places if position < demand.interactive else batch_places(places)
+            if demand.in_flight + position >= room:
+                return Grant(position, places)
+            wait = max(self._requests.wait(now), self._tokens.wait(now))
+            if wait > NEGLIGIBLE_SECONDS:
+                return Grant(position, places, wait)
+            self._requests.charge(self._requests.interval(self._processes), now)
+            self._tokens.charge(tokens * self._tokens.interval(self._processes), now)
+        return Grant(len(demand.tokens), places)

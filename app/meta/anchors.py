@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
+from app.adapters.sql.governance import AuditLog
 from app.adapters.sql.ratings import RatingStore
 from app.bundled import bundled_folder, read_objects, validate_objects
 from app.concurrency import run_together
+from app.domain.audit import AuditEvent
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid
 from app.domain.evaluation import Evaluation, EvaluationRequest
 from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeCheck, JudgeCheckRequest, PooledDrift
@@ -17,6 +19,7 @@ from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.domain.signature import differences
 from app.pipeline import Instruments, evaluate
+from app.providers.ports import RequestScope
 
 AT_ONCE = 8
 """Anchors that are asked together; the judge's flow control has the last word."""
@@ -37,16 +40,20 @@ class AnchorCheck:
 
     `instruments` must ask the judge anew every time: a cache would answer as the judge did when it was filled. `check`
     raises InvalidRequest for a rubric without anchors, JudgeReplyInvalid where there is not one rating to store, and
-    the errors of judge, translator and store.
+    the errors of judge, translator and store. Ratings that replace stored ones are noted in the audit log: they change
+    what drift is measured against. The first ones are not.
     """
 
-    def __init__(self, instruments: Instruments, store: RatingStore, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, instruments: Instruments, store: RatingStore, audit: AuditLog, *, now: Callable[[], datetime]
+    ) -> None:
         self._instruments = instruments
         self._store = store
+        self._audit = audit
         self._now = now
 
-    async def check(self, project: str, request: JudgeCheckRequest) -> JudgeCheck:
-        """What became of the judge."""
+    async def check(self, project: str, request: JudgeCheckRequest, scope: RequestScope) -> JudgeCheck:
+        """What became of the judge. `scope` says who asks, and is told what it cost."""
         rubric = self._instruments.rubrics.get(request.rubric)
         anchors = load_anchors(rubric.id)
         key = self._key(rubric, request)
@@ -54,7 +61,7 @@ class AnchorCheck:
         hindrance = find_hindrance(stored, digest_anchors(rubric, anchors), key)
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
-        now = await self._rate(rubric, anchors, request, key, runs=runs)
+        now = await self._rate(rubric, anchors, request, key, scope, runs=runs)
         judge = self._judge(request)
         if stored is not None and usable:
             # In a thread: scipy is loaded here, and a caller's reference may be long.
@@ -62,10 +69,26 @@ class AnchorCheck:
         else:
             refuse_unrated(now)
             if request.reference is None or request.record:  # else the measure is the caller's to keep
-                await self._store.keep_anchor_ratings(project, key, now)
+                await self._keep(project, key, now, scope.actor)
             found = recorded(now, anchors, request, judge=judge, hindrance=hindrance)
         self._instruments.telemetry.checked(found.verdict)
         return found
+
+    async def _keep(self, project: str, key: str, ratings: AnchorRatings, actor: str) -> None:
+        """Stores the ratings; where they replace others, notes who did so."""
+        before = await self._store.find_anchor_ratings(project, key)
+        await self._store.keep_anchor_ratings(project, key, ratings)
+        if before is None:
+            return
+        event = AuditEvent(
+            at=self._now(),
+            project=project,
+            actor=actor,
+            action="judge-reference.replaced",
+            target=ratings.rubric,
+            detail={"asked": ratings.asked, "anchors": ratings.anchors, "before": before.at.isoformat()},
+        )
+        await self._audit.note(event)
 
     def _judge(self, request: JudgeCheckRequest) -> str:
         judge = self._instruments.judge
@@ -79,13 +102,20 @@ class AnchorCheck:
         return digest([rubric.id, rubric.digest, request.path, self._judge(request), options])
 
     async def _rate(
-        self, rubric: Rubric, anchors: Sequence[Anchor], request: JudgeCheckRequest, asked: str, *, runs: int
+        self,
+        rubric: Rubric,
+        anchors: Sequence[Anchor],
+        request: JudgeCheckRequest,
+        asked: str,
+        scope: RequestScope,
+        *,
+        runs: int,
     ) -> AnchorRatings:
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def ask(anchor: Anchor) -> Evaluation:
             async with gate:
-                return (await evaluate(pose(anchor, request), self._instruments)).evaluation
+                return (await evaluate(pose(anchor, request), self._instruments, scope)).evaluation
 
         found: list[list[Evaluation]] = []
         for _ in range(runs):

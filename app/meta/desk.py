@@ -46,6 +46,7 @@ from app.meta.revalidation import Revalidation
 from app.meta.runs import assemble_run, find_batch, read_items, tabulate
 from app.meta.scales import Scales, check_ratings, scales_to_rate
 from app.ports import RubricSource, Telemetry
+from app.providers.ports import RequestScope
 
 if TYPE_CHECKING:
     from app.analysis.observations import Observations
@@ -267,16 +268,16 @@ class MetaDesk:
         """By measure whether the judges of all these runs follow people."""
         return await self._reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
 
-    async def gate(self, project: str, request: GateRequest) -> GateReport:
+    async def gate(self, project: str, request: GateRequest, scope: RequestScope | None = None) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
         not before all else is known to be in order: a refused gate costs no call. Only this is counted as a gate; a
         page that shows a verdict is drawn again and again."""
-        report = await self._judge_gate(project, request)
+        report = await self._judge_gate(project, request, scope or RequestScope())
         if self._telemetry is not None:
             self._telemetry.gated(report.verdict)
         return report
 
-    async def _judge_gate(self, project: str, request: GateRequest) -> GateReport:
+    async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
         candidate = await self._run(project, request.candidate)
         baseline = await self._run(project, request.baseline) if request.baseline else None
 
@@ -302,18 +303,20 @@ class MetaDesk:
             return report
         from app.analysis.gate import judge_again
 
-        return judge_again(report, await self._check_of(project, request.candidate))
+        return judge_again(report, await self._check_of(project, request.candidate, scope))
 
-    async def check_judge(self, project: str, request: JudgeCheckRequest) -> JudgeCheck:
-        """Whether the judge moved."""
-        return await self._anchors.check(project, request)
+    async def check_judge(
+        self, project: str, request: JudgeCheckRequest, scope: RequestScope | None = None
+    ) -> JudgeCheck:
+        """Whether the judge moved. `scope` says who asks, and is told what it cost."""
+        return await self._anchors.check(project, request, scope or RequestScope())
 
-    async def _check_of(self, project: str, batch_id: str) -> JudgeCheck:
+    async def _check_of(self, project: str, batch_id: str, scope: RequestScope) -> JudgeCheck:
         batch = await find_batch(self._batches, project, batch_id)
         path = "source" if batch.path == "both" else batch.path
         request = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
         try:
-            return await self._anchors.check(project, request)
+            return await self._anchors.check(project, request, scope)
         except InvalidRequest as error:
             # What it points at is in a request that the caller never wrote.
             raise InvalidRequest(error.detail, pointer="/check_judge") from None

@@ -50,11 +50,11 @@ async def gate_batch(
         report = await service.meta.gate(request.state.project, body)
     else:
         refuse_reader(request)
-        async with evaluating(request):
+        async with evaluating(request) as scope:
             if body.judge_check is None:  # else the judge is not asked
                 rated = await service.desk.find(request.state.project, body.candidate)
                 require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
-            report = await service.meta.gate(request.state.project, body)
+            report = await service.meta.gate(request.state.project, body, scope)
     return Response(report.model_dump_json(), media_type=JSON)
 
 
@@ -69,9 +69,9 @@ async def check_judge(
     request: Request, service: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
 ) -> Response:
     """Scores the rubric's frozen anchors, past every cache, and compares with the ratings that were stored."""
-    async with evaluating(request):
+    async with evaluating(request) as scope:
         require_price(request, body.rubric, body.judge)
-        check = await service.meta.check_judge(request.state.project, body)
+        check = await service.meta.check_judge(request.state.project, body, scope)
     return Response(check.model_dump_json(), media_type=JSON)
 
 

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from app.bootstrap import Service
-from app.call_cache import collect_keys
 from app.domain.errors import NotFound
 from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric
 from app.domain.record_json import write_json
@@ -57,14 +56,13 @@ async def create_evaluation(request: Request) -> Response:
     require_rubric(body)
 
     async def make() -> Response:
-        async with evaluating(request):
+        async with evaluating(request) as scope:
             require_price(request, body.rubric, body.judge)
             asked = await settle_for(request.state.project, body, service.policies)
-            with collect_keys() as calls:
-                record = await evaluate(asked, service.instruments)
+            record = await evaluate(asked, service.instruments, scope)
         project: str = request.state.project
         written = write_json(record)
-        await service.store.save(project, record, tuple(calls), written=written.record)
+        await service.store.save(project, record, tuple(scope.keys), written=written.record)
         badge = await service.reliabilities.badge_of(project, record.evaluation)
         return Response(written.mark(badge), media_type="application/json")
 

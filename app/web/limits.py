@@ -25,9 +25,9 @@ from app.domain.errors import (
     StoreError,
 )
 from app.domain.evaluation import JudgeOptions
-from app.metering import metering
 from app.pipeline import Instruments
-from app.ports import Allowance, JudgingTask, Telemetry
+from app.ports import Allowance, Telemetry
+from app.providers.ports import JudgingTask, RequestScope
 
 logger = logging.getLogger("saiten.web")
 
@@ -123,33 +123,30 @@ def has_price(rubric_id: str, options: JudgeOptions, instruments: Instruments) -
 
 
 @asynccontextmanager
-async def paying(request: Request) -> AsyncIterator[None]:
-    """Charges the caller's key with what judging costs in this block, even where an error ends it.
+async def paying(request: Request) -> AsyncIterator[RequestScope]:
+    """Charges the caller's key with what judging has cost in the scope that it gives, even where an error ends it.
 
     Raises CostLimitReached at once where nothing may be spent. Who asks at the same moment is not seen: a key may
     overspend by what is in hand.
     """
     await require_money(request)
     key: APIKey | None = request.state.key
-    if key is None:
-        yield
-        return
-    with metering() as meter:
+    scope = RequestScope(actor=request.state.actor)
+    try:
+        yield scope
+    except BaseException:
         try:
-            yield
-        except BaseException:
-            try:
-                await charge(request, key, meter.cost_usd)
-            except StoreError as error:
-                logger.warning("a key was not charged: %s", error.loggable, extra={"code": error.code})
-            raise
-    await charge(request, key, meter.cost_usd)
+            await charge(request, key, scope.cost_usd)
+        except StoreError as error:
+            logger.warning("a key was not charged: %s", error.loggable, extra={"code": error.code})
+        raise
+    await charge(request, key, scope.cost_usd)
 
 
-async def charge(request: Request, key: APIKey, cost_usd: float) -> None:
-    """Adds the cost to what the key has spent today; nothing is written where it is nought."""
+async def charge(request: Request, key: APIKey | None, cost_usd: float) -> None:
+    """Adds the cost to what the key has spent today; nothing is written where it is nought, or there is no key."""
     service: Service = request.app.state.service
-    if cost_usd > 0:
+    if key is not None and cost_usd > 0:
         await service.spending.charge(key.id, cost_usd, service.instruments.now())
 
 
@@ -212,9 +209,12 @@ async def require_place(request: Request) -> None:
 
 
 @asynccontextmanager
-async def evaluating(request: Request) -> AsyncIterator[None]:
-    """Takes a place, and charges the caller's key with what is judged. Raises Overloaded and CostLimitReached."""
+async def evaluating(request: Request) -> AsyncIterator[RequestScope]:
+    """Takes a place, and charges the caller's key with what is judged in the scope that it gives.
+
+    Raises Overloaded and CostLimitReached.
+    """
     places: Places = request.app.state.places
     with places.take(request.app.state.service.telemetry):
-        async with paying(request):
-            yield
+        async with paying(request) as scope:
+            yield scope

@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.adapters.telemetry import METHODS
 from app.domain.api_key import APIKey
 from app.domain.errors import NotFound, SaitenError
-from app.governance.acting import ANONYMOUS, acting_as
 from app.log_context import working_on
 from app.ports import Telemetry
 from app.web.admission import Admission, Admitted, bearer_of, cookie_of
@@ -125,8 +124,7 @@ class Gatekeeper:
         except SaitenError as error:
             await answer_error(request, error)(scope, receive, send)
             return
-        with acting_as(scope.get("state", {}).get("actor", ANONYMOUS)):
-            await self._app(scope, receive, send)
+        await self._app(scope, receive, send)
 
     async def _admit(self, request: Request) -> Admitted:
         """The caller."""

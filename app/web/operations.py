@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app import __version__
 from app.domain.errors import StoreUnavailable
+from app.providers.registry import is_baseline
 from app.web.evaluations import Serving
 from app.web.limits import describe_key
 from app.web.openapi import PROBLEMS
@@ -59,7 +60,7 @@ async def info(request: Request, service: Serving) -> dict[str, Any]:
         "judge": {
             "kind": instruments.judge.kind,
             "model": instruments.judge.default_model,
-            "baseline": instruments.judge.kind == "lexical",
+            "baseline": is_baseline(instruments.judge.kind),
         },
         "translator": None if instruments.translator is None else instruments.translator.engine,
         "encoder": service.encoder_settings,

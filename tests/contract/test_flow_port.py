@@ -19,9 +19,8 @@ from app.adapters.redis.flow import (
 )
 from app.cancellation import cancel_for_good
 from app.flow.control import FlowControl
-from app.flow.local import LocalFlowState
-from app.flow.state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, Report
-from app.ports import Lane
+from app.flow.state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, LocalFlowState, Report
+from app.providers.ports import Lane
 from tests.support.services import free_port, redis_on
 
 Open = Callable[..., FlowState]
@@ -111,7 +110,7 @@ async def test_batches_keep_a_tenth_of_the_calls_under_interactive_overload(open
 
     async def call_for_ever(lane: Lane) -> None:
         while True:
-            async with flow.passage(lane=lane, patience_seconds=60) as call:
+            async with flow.passage(lane=lane, max_wait_seconds=60) as call:
                 made[lane] += 1
                 await asyncio.sleep(0.001)
                 call.succeeded()
@@ -263,7 +262,7 @@ async def test_places_that_one_process_no_longer_needs_are_anothers_at_once(clie
     one, two = (FlowControl(state) for state in await open_two(client, 32))
 
     async def hold(flow: FlowControl, until: asyncio.Event) -> None:
-        async with flow.passage(patience_seconds=OVERDUE_SECONDS - 1):
+        async with flow.passage(max_wait_seconds=OVERDUE_SECONDS - 1):
             began[flow] += 1
             await until.wait()
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.adapters.deepl_translator import DeepLTranslator
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import LanguageNotSupported, TranslatorQuotaExhausted
-from app.ports import Translator
+from app.providers.deepl.translator import DeepLTranslator
+from app.providers.ports import RequestScope, Translator
 from tests.support.dict_cache import DictCache
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_translator import FakeTranslator
@@ -47,7 +47,7 @@ async def exhausted(request: pytest.FixtureRequest) -> AsyncIterator[Translator]
 
 
 async def test_every_text_is_translated_in_its_place(translator: Translator) -> None:
-    translation = (await translator.translate(DIALOGUE, "ja")).translation
+    translation = (await translator.translate(DIALOGUE, "ja", RequestScope())).translation
     assert translation.context == ("[EN] 週末は何をしてた？", "[EN] 山に登ってきたよ。")
     assert translation.response == "[EN] いいね、天気はどうだった？"
 
@@ -56,13 +56,13 @@ async def test_every_text_is_translated_in_its_place(translator: Translator) -> 
 async def test_languages_and_engine_are_named(
     translator: Translator, dialogue: Dialogue, language: str, source: str
 ) -> None:
-    translation = (await translator.translate(dialogue, language)).translation
+    translation = (await translator.translate(dialogue, language, RequestScope())).translation
     assert (translation.source_language, translation.target_language) == (source, "EN-US")
     assert translation.engine == translator.engine
 
 
 async def test_characters_are_code_points_of_all_source_texts(translator: Translator) -> None:
-    translated = await translator.translate(DIALOGUE, "ja")
+    translated = await translator.translate(DIALOGUE, "ja", RequestScope())
     # 9 + 9 + 13
     assert translated.translation.characters == 31
     assert translated.billed_characters == 31
@@ -70,8 +70,8 @@ async def test_characters_are_code_points_of_all_source_texts(translator: Transl
 
 
 async def test_the_second_time_costs_nothing_and_says_the_same(translator: Translator) -> None:
-    first = await translator.translate(DIALOGUE, "ja")
-    second = await translator.translate(DIALOGUE, "ja")
+    first = await translator.translate(DIALOGUE, "ja", RequestScope())
+    second = await translator.translate(DIALOGUE, "ja", RequestScope())
     assert second.translation == first.translation
     assert second.billed_characters == 0
     assert second.cached
@@ -80,19 +80,19 @@ async def test_the_second_time_costs_nothing_and_says_the_same(translator: Trans
 @pytest.mark.parametrize("language", ["en", "zh", "JA", "", "ja-JP"])
 async def test_other_languages_are_refused(translator: Translator, language: str) -> None:
     with pytest.raises(LanguageNotSupported):
-        await translator.translate(DIALOGUE, language)
+        await translator.translate(DIALOGUE, language, RequestScope())
 
 
 async def test_a_used_up_quota_has_its_own_error(exhausted: Translator) -> None:
     with pytest.raises(TranslatorQuotaExhausted) as caught:
-        await exhausted.translate(DIALOGUE, "ja")
+        await exhausted.translate(DIALOGUE, "ja", RequestScope())
     assert caught.value.code == "translator-quota-exhausted"
 
 
 @pytest.mark.parametrize("times", [1, 2])
 async def test_once_closed_it_asks_nobody_however_often_it_is_closed(translator: Translator, times: int) -> None:
-    await translator.translate(DIALOGUE, "ja")
+    await translator.translate(DIALOGUE, "ja", RequestScope())
     for _ in range(times):
         await translator.close()
     with pytest.raises(RuntimeError):
-        await translator.translate(KOREAN, "ko")
+        await translator.translate(KOREAN, "ko", RequestScope())

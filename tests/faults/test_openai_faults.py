@@ -15,8 +15,6 @@ import openai
 import pytest
 from redis.asyncio import Redis
 
-from app.adapters.openai.errors import TREATMENTS, may_retry, read_wait, treat
-from app.adapters.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
 from app.adapters.redis.flow import RedisFlowState
 from app.domain.errors import (
     JudgeQuotaExhausted,
@@ -28,6 +26,8 @@ from app.domain.errors import (
 )
 from app.flow.control import FlowControl
 from app.flow.state import Bounds, Demand, Report
+from app.providers.openai.errors import TREATMENTS, may_retry, read_wait, treat
+from app.providers.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
 from tests.support.dict_cache import FakeTime
 from tests.support.fake_openai import (
     Answer,

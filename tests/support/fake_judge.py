@@ -8,7 +8,7 @@ from collections.abc import Callable
 from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage
 from app.domain.model import digest
 from app.domain.rubric import Aspect
-from app.ports import Estimate, Judgement, JudgingTask, Verdict
+from app.providers.ports import Estimate, Judgement, JudgingTask, Verdict
 
 Opinion = Callable[[JudgingTask, Aspect, int], int | Unrated]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, UpstreamError
 from app.domain.evaluation import Translation
-from app.ports import Translated
+from app.providers.ports import RequestScope, Translated
 from tests.support.fake_deepl import pretend
 
 
@@ -20,7 +20,7 @@ class FakeTranslator:
         self.closed = False
         self._known: set[tuple[str, str]] = set()
 
-    async def translate(self, dialogue: Dialogue, source_language: str) -> Translated:
+    async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         if source_language not in ("ja", "ko"):
             raise LanguageNotSupported(f"{source_language!r} is not translated.")
         if self.closed:

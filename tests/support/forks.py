@@ -26,7 +26,7 @@ from contextlib import suppress
 from typing import Any
 
 PACKAGES = ("app.cli", "app.web", "app.meta", "app.analysis")
-MODULES = ("app.adapters.lexical_judge", "app.adapters.openai_judge", "app.demo_data", "rich.progress", "rich.table")
+MODULES = ("app.providers.lexical.judge", "app.providers.openai.judge", "app.demo_data", "rich.progress", "rich.table")
 """Not PyTorch, matplotlib or OpenTelemetry: they begin threads, or read the environment, as they are imported."""
 
 LARGEST_MESSAGE = 1 << 18

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from app.adapters.openai.prices import read_prices
-from app.adapters.openai_judge import OpenAIJudge
 from app.call_cache import CachedCalls
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import JudgeOptions, Unrated
 from app.domain.rubric import Rubric
-from app.ports import Judgement, JudgingTask
+from app.providers.openai.judge import OpenAIJudge
+from app.providers.openai.prices import read_prices
+from app.providers.ports import Judgement, JudgingTask
 from tests.support.dict_cache import DictCache
 from tests.support.fake_openai import Behaviour, FakeOpenAI, valid
 from tests.support.fake_telemetry import FakeTelemetry

@@ -10,8 +10,6 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.openai.provider_batch import OpenAIProviderBatches
-from app.adapters.openai_judge import OpenAIJudge
 from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.provider_plan import PartLimits
 from app.batches.provider_run import ProviderRun
@@ -20,6 +18,8 @@ from app.domain.batch import BatchOptions, Candidate, request_of
 from app.domain.evaluation import Record
 from app.domain.work import Job
 from app.pipeline import Instruments, evaluate
+from app.providers.openai.batches import OpenAIProviderBatches
+from app.providers.openai.judge import OpenAIJudge
 from app.relevance import Relevance
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache

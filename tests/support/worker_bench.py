@@ -27,9 +27,8 @@ from app.call_cache import CachedCalls
 from app.domain.batch import Failure
 from app.domain.errors import StoreUnavailable
 from app.domain.work import Committed, Finished, Job, Work
-from app.flow.errand import announce_call
 from app.pipeline import Instruments
-from app.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask
 from app.relevance import Relevance
 from tests.support.batches import LEASE, START, claim, make_batch
 from tests.support.databases import lay_schema, unused_store
@@ -104,7 +103,8 @@ class HeldJudge(FakeJudge):
 
     async def judge(self, task: JudgingTask) -> Judgement:
         response = task.dialogue.response
-        await announce_call()
+        if task.scope.announce is not None:
+            await task.scope.announce()
         if self.holds:
             waiting = (response, asyncio.Event())
             self._waiting.append(waiting)

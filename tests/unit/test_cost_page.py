@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.openai.forecast import CACHEABLE_TOKENS, SURELY_CACHEABLE_TOKENS
-from app.adapters.openai.forecast import count_prefix as estimate_prefix
-from app.adapters.openai.prices import Price, Prices, read_prices
 from app.domain.rubric import Rubric
+from app.providers.openai.prices import CACHEABLE_TOKENS, SURELY_CACHEABLE_TOKENS, Price, Prices, read_prices
+from app.providers.openai.prices import count_prefix as estimate_prefix
 from benchmarks import tokens
 from benchmarks.cost_page import render
 from benchmarks.cost_table import (

@@ -29,7 +29,7 @@ from app.finetuning import (
     labels_of,
     match,
 )
-from app.ports import JudgingTask
+from app.providers.ports import JudgingTask
 from tests.support.fake_openai import Answer, Request, complete, refuse
 from tests.support.judges import open_bench, ratings_of
 from tests.support.small_rubrics import independent_rubric, joint_rubric

@@ -23,6 +23,7 @@ from app.adapters.sql.engine import open_engine
 from app.adapters.sql.keys import APIKeyStore
 from app.adapters.sql.schema import migrate
 from app.cli import serve, worker
+from app.providers.registry import find_judge
 from app.settings import Settings, read_settings, variable_of
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -212,7 +213,7 @@ def test_settings_are_ones_that_the_service_knows(name, monkeypatch):
     assert {variable for variable in data if not variable.startswith(("HF_", "OTEL_"))} <= known
     for variable, value in {**data, "OPENAI_API_KEY": "any", "DATABASE_URL": "postgresql://h/n"}.items():
         monkeypatch.setenv(variable, value)
-    assert read_settings().judge_kind in {"openai", "lexical"}
+    assert find_judge(read_settings()).name in {"openai", "lexical"}
 
 
 def test_without_a_judge_nothing_is_said_of_one():

@@ -121,7 +121,7 @@ CALLS = {
     "judge": (
         """
 from app.domain.evaluation import JudgeOptions
-from app.ports import JudgingTask
+from app.providers.ports import JudgingTask
 from tests.support.small_rubrics import joint_rubric, make_dialogue
 task = JudgingTask(joint_rubric(), "ja", make_dialogue(), JudgeOptions())
 def call(service):
@@ -131,7 +131,7 @@ def call(service):
     ),
     "batch mode": (
         """
-from app.adapters.openai.provider_batch import OpenAIProviderBatches
+from app.providers.openai.batches import OpenAIProviderBatches
 def call(service):
     return OpenAIProviderBatches(api_key="any", base_url="http://127.0.0.1:9/v1").retrieve("batch_1")
 """,
@@ -139,9 +139,10 @@ def call(service):
     ),
     "translator": (
         """
+from app.providers.ports import RequestScope
 from tests.support.small_rubrics import make_dialogue
 def call(service):
-    return service.instruments.translator.translate(make_dialogue(), "ja")
+    return service.instruments.translator.translate(make_dialogue(), "ja", RequestScope())
 """,
         {"deepl"},
     ),
@@ -242,7 +243,7 @@ def test_what_serves_loads_nothing_heavy(tmp_path: Path) -> None:
 
 def test_opening_the_service_with_keys_loads_no_client(tmp_path: Path) -> None:
     loaded = loaded_by(OPEN, tmp_path, OPENAI_API_KEY="any", DEEPL_API_KEY="any")
-    assert {"app.adapters.openai.provider_batch", "app.adapters.deepl_translator"} <= loaded
+    assert {"app.providers.openai.batches", "app.providers.deepl.translator"} <= loaded
     assert loaded & (HEAVY | SERVING | EYES) == set()
 
 

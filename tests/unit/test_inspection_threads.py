@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from app import second_look
+from app import masked_rejudging
 from app.case import INSPECTED_AT_ONCE, Case, find_suspicions, look_at, open_case
 from app.domain.untrusted.inspection import recent
 from app.inspection_threads import MOST_THREADS, Checkpoint, GivenUp, InspectionThreads
-from app.second_look import find_second_look, look_again
+from app.masked_rejudging import find_masked, mask_suspicious
+from app.providers.ports import RequestScope
 from tests.support.records import make_request
 from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.test_pipeline import RUBRIC
@@ -132,10 +133,10 @@ asyncio.run(main())
 
 async def long_case() -> Case:
     context = [{"speaker": "A", "text": f"{number}。{ORDER * 40}"} for number in range(8)]
-    return await open_case(make_request(rubric=RUBRIC.id, context=context), RUBRIC, None)
+    return await open_case(make_request(rubric=RUBRIC.id, context=context), RUBRIC, None, RequestScope())
 
 
-@pytest.mark.parametrize("look", [find_suspicions, find_second_look])
+@pytest.mark.parametrize("look", [find_suspicions, mask_suspicious])
 async def test_a_look_stops_between_texts(look: Any) -> None:
     recent().clear()
     case = await long_case()
@@ -179,13 +180,13 @@ async def test_trials_are_made_in_a_thread_and_only_where_something_is_suspiciou
 
     def noted(case: Case, checkpoint: Checkpoint) -> Any:
         names.append(threading.current_thread().name)
-        return find_second_look(case, checkpoint)
+        return mask_suspicious(case, checkpoint)
 
-    monkeypatch.setattr(second_look, "find_second_look", noted)
-    plain = await open_case(make_request(rubric=RUBRIC.id), RUBRIC, None)
-    assert (await look_again(plain), names) == (None, [])
-    short = await open_case(make_request(rubric=RUBRIC.id, response=ORDER), RUBRIC, None)
-    found = await look_again(short)
+    monkeypatch.setattr(masked_rejudging, "mask_suspicious", noted)
+    plain = await open_case(make_request(rubric=RUBRIC.id), RUBRIC, None, RequestScope())
+    assert (await find_masked(plain), names) == (None, [])
+    short = await open_case(make_request(rubric=RUBRIC.id, response=ORDER), RUBRIC, None, RequestScope())
+    found = await find_masked(short)
     assert found is not None
     assert found.dialogue.response == "…"
     assert [name.startswith("inspection-") for name in names] == [True]

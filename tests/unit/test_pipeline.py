@@ -24,7 +24,8 @@ from app.domain.evaluation import JudgeOptions, Unrated, Warned
 from app.domain.summary import Intervals
 from app.domain.tally import Tally
 from app.pipeline import Instruments, evaluate
-from app.ports import JudgingTask, RubricSource
+from app.ports import RubricSource
+from app.providers.ports import Judgement, JudgingTask, RequestScope
 from app.relevance import Relevance
 from app.scores import scores_of
 from app.tally import add_scores
@@ -169,6 +170,30 @@ async def test_nothing_rated_is_no_score() -> None:
     with pytest.raises(JudgeReplyInvalid, match="refused"):
         await bench.run()
     assert [told for told in bench.telemetry.told if told[0] == "evaluated"] == [("evaluated", RUBRIC.id, "failed")]
+
+
+class PricedJudge(FakeJudge):
+    """Each judgement costs a quarter of a dollar, and asks for one key of the call cache."""
+
+    async def judge(self, task: JudgingTask) -> Judgement:
+        task.scope.note_key(f"key in {task.language}")
+        judgement = await super().judge(task)
+        return replace(judgement, usage=judgement.usage.model_copy(update={"cost_usd": 0.25}))
+
+
+async def test_a_scope_has_keys_and_cost_of_an_evaluation_that_fails_too() -> None:
+    bench, scope = Bench(judge=PricedJudge(lambda *_: Unrated(reason="refused", detail=""))), RequestScope()
+    with pytest.raises(JudgeReplyInvalid):
+        await evaluate(make_request(rubric=RUBRIC.id, relevance=None), bench.instruments, scope)
+    assert (scope.cost_usd, list(scope.keys)) == (0.25, ["key in ja"])
+
+
+async def test_a_scope_adds_up_what_its_evaluations_cost() -> None:
+    bench, scope = Bench(judge=PricedJudge()), RequestScope()
+    request = make_request(rubric=RUBRIC.id, path="both", relevance=None)
+    records = [await evaluate(request, bench.instruments, scope) for _ in range(2)]
+    assert scope.cost_usd == sum(record.evaluation.usage.cost_usd or 0.0 for record in records) == 1.0
+    assert list(scope.keys) == ["key in ja", "key in en"]
 
 
 async def test_a_path_that_is_not_rated_leaves_the_other() -> None:

@@ -10,48 +10,8 @@ from app.settings import Settings, find_unknown, read_settings, variable_of
 
 def test_nothing_set_is_the_embedded_service() -> None:
     settings = read_settings()
-    assert settings.judge_kind == "lexical"
     assert settings.sqlalchemy_url == "sqlite+aiosqlite:///saiten.db"
     assert settings.judge_model == "gpt-6-luna"
-    settings.check_judge()
-
-
-@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "OPENAI_BASE_URL"])
-def test_a_key_or_an_address_chooses_openai(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "http://127.0.0.1:11434/v1")
-    settings = read_settings()
-    assert settings.judge_kind == "openai"
-    settings.check_judge()
-
-
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        ({"OPENAI_API_KEY": ""}, "OPENAI_API_KEY is set but empty"),
-        ({"OPENAI_API_KEY": " "}, "OPENAI_API_KEY is set but empty"),
-        ({"OPENAI_API_KEY": "", "SAITEN_JUDGE": "openai"}, "OPENAI_API_KEY is set but empty"),
-        ({"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "http://h/v1"}, "OPENAI_API_KEY is set but empty"),
-        ({"SAITEN_JUDGE": "openai"}, "SAITEN_JUDGE=openai is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL"),
-        ({"SAITEN_MODEL": "qwen3"}, "SAITEN_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL"),
-    ],
-)
-def test_a_lost_secret_never_chooses_lexical(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: str
-) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    settings = read_settings()
-    with pytest.raises(SettingsInvalid, match=words):
-        settings.check_judge()
-    # What never judges works all the same.
-    settings.without_judge().check_judge()
-
-
-@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "SAITEN_MODEL"])
-def test_lexical_by_name_asks_for_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv("SAITEN_JUDGE", "lexical")
-    monkeypatch.setenv(name, "")
-    read_settings().check_judge()
 
 
 def test_unknown_variables_are_named_with_what_was_meant() -> None:
@@ -88,12 +48,6 @@ def test_known_variables_are_not_named(name: str) -> None:
     assert find_unknown([name]) is None
 
 
-def test_lexical_may_be_chosen_although_there_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
-    monkeypatch.setenv("SAITEN_JUDGE", "lexical")
-    assert read_settings().judge_kind == "lexical"
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -111,7 +65,6 @@ def test_plain_database_urls_are_taken(monkeypatch: pytest.MonkeyPatch, given: s
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("SAITEN_JUDGE", "gpt", "SAITEN_JUDGE: "),
         ("SAITEN_JUDGE_ATTEMPTS", "0", "SAITEN_JUDGE_ATTEMPTS: "),
         ("SAITEN_JUDGE_TIMEOUT_SECONDS", "soon", "SAITEN_JUDGE_TIMEOUT_SECONDS: "),
         ("SAITEN_LIMITS__SAMPLES", "-1", "SAITEN_LIMITS__SAMPLES: "),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.lexical_judge import LexicalJudge
 from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.composites import compose
 from app.domain.dialogue import Dialogue, Utterance
@@ -18,7 +17,8 @@ from app.domain.errors import RubricNotSupported
 from app.domain.evaluation import EvaluationRequest, JudgeOptions
 from app.domain.prompt import build_prefix
 from app.domain.rubric import Aspect, Example, Rubric
-from app.ports import JudgingTask
+from app.providers.lexical.judge import LexicalJudge
+from app.providers.ports import JudgingTask
 
 SOURCE = RubricFiles([default_folder()])
 DIALOGUE, COMMENT, ANSWER = SOURCE.get("ja-dialogue"), SOURCE.get("ko-comment"), SOURCE.get("lfqa")

@@ -16,8 +16,7 @@ from redis.asyncio import Redis
 
 from app.adapters.redis.outage import FAILURES, RedisOutage
 from app.flow import state
-from app.flow.local import LocalFlowState
-from app.flow.state import Bounds, Demand, Grant, Report
+from app.flow.state import Bounds, Demand, Grant, LocalFlowState, Report
 
 logger = logging.getLogger("saiten.flow")
 

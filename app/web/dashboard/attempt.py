@@ -9,7 +9,6 @@ from http import HTTPStatus
 from fastapi import APIRouter, Request, Response
 
 from app.bootstrap import Service
-from app.call_cache import collect_keys
 from app.domain.errors import (
     InvalidRequest,
     LanguageNotSupported,
@@ -23,6 +22,7 @@ from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import validate
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate
+from app.providers.registry import is_baseline
 from app.web.dashboard.attempt_form import EXAMPLES, PATHS, Draft, Fault, read_draft, start_draft
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.page import PageRoute, redirect, render
@@ -34,9 +34,6 @@ from app.web.problems import clip, faults_of, headers_of, status_of
 logger = logging.getLogger("saiten.web")
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
-
-BASELINE = "lexical"
-"""The judge that calls nobody and costs nothing."""
 
 
 @router.get("/try")
@@ -57,12 +54,11 @@ async def try_response(request: Request, service: Serving, project: WritableProj
     try:
         await count_request(request, request.state.key)
         asked = validate(EvaluationRequest, draft.request(), service.settings.limits)
-        async with evaluating(request):
+        async with evaluating(request) as scope:
             require_price(request, asked.rubric, asked.judge)
             asked = await settle_for(project, asked, service.policies)
-            with collect_keys() as calls:
-                record = await evaluate(asked, service.instruments)
-        await service.store.save(project, record, tuple(calls))
+            record = await evaluate(asked, service.instruments, scope)
+        await service.store.save(project, record, tuple(scope.keys))
     except (InvalidRequest, LimitReached, UpstreamError, StoreError) as error:
         # Where a limit is reached, too, what was typed in must not be lost.
         return show_error(request, service, draft, error)
@@ -93,7 +89,7 @@ def show(
         paths=PATHS if service.instruments.translator is not None else (),
         limits=service.settings.limits,
         judge=judge,
-        costs=judge.kind != BASELINE,
+        costs=not is_baseline(judge.kind),
         faults=faults,
         faulty={fault.target: number for number, fault in reversed(list(enumerate(faults))) if fault.target},
         trouble=trouble,

@@ -14,12 +14,12 @@ from app.domain.errors import UnknownRubric
 from app.domain.rubric import Rubric
 from app.domain.signature import read_signature
 from app.domain.summary import Summary
+from app.providers.registry import is_baseline
 from app.scores import SYSTEM
 
 BUILD = "build"
 """The metadata entry that names a system's build."""
 
-LEXICAL = "lexical"
 SPARE = 20
 """Runs read beyond those asked for where no system is named: some may be of one, and no filter tells them apart."""
 
@@ -40,7 +40,7 @@ class JudgeName:
 
     @property
     def is_baseline(self) -> bool:
-        return self.kind == LEXICAL
+        return is_baseline(self.kind)
 
 
 @dataclass(frozen=True)

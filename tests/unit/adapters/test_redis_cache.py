@@ -18,6 +18,7 @@ from app.adapters.redis.cache import RedisCallCache
 from app.call_cache import CachedCalls
 from app.domain.errors import StoreUnavailable
 from app.ports import Turn
+from app.providers.ports import RequestScope
 from tests.support.dict_cache import FakeTime
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.services import absent, free_port, redis_on
@@ -53,14 +54,14 @@ def is_sound(reply: bytes) -> bool:
 class Process:
     """What one of several processes has: a client, a cache and its calls."""
 
-    def __init__(self, url: str, *, patience_seconds: float = LONG, **settings: Any) -> None:
+    def __init__(self, url: str, *, max_wait_seconds: float = LONG, **settings: Any) -> None:
         self.client: Redis = Redis.from_url(url)
         self.cache = RedisCallCache(self.client, **settings)
         self.telemetry = FakeTelemetry()
-        self.calls = CachedCalls(self.cache, self.telemetry, patience_seconds=patience_seconds)
+        self.calls = CachedCalls(self.cache, self.telemetry, max_wait_seconds=max_wait_seconds)
 
     async def fetch(self, make: Maker, key: str = "k") -> tuple[bytes, bool]:
-        return await self.calls.fetch("judge", key, make, is_sound)
+        return await self.calls.fetch("judge", key, make, is_sound, RequestScope())
 
     async def close(self) -> None:
         await self.cache.close()
@@ -214,7 +215,7 @@ async def test_its_own_lock_is_not_waited_for(start):
 
 
 async def test_after_its_patience_a_process_makes_the_call_itself(start):
-    one, two, held, make = start(), start(patience_seconds=0.05), Maker(wait=True), Maker(b"good too")
+    one, two, held, make = start(), start(max_wait_seconds=0.05), Maker(wait=True), Maker(b"good too")
     leader = asyncio.create_task(one.fetch(held))
     await held.started.wait()
     assert await two.fetch(make) == (b"good too", False)

@@ -15,12 +15,11 @@ import pytest
 from app.adapters.telemetry import JSONFormatter
 from app.batches.attempt import MOST_STRIKES, PAUSING, WAITING, Pause, Trial, attempt
 from app.batches.commits import LeasedChunk
-from app.call_cache import note_key
 from app.domain import errors
 from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
 from app.domain.evaluation import Unrated, Usage
 from app.domain.work import Finished, Work
-from app.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask, RequestScope
 from tests.support.worker_bench import Bench, HeldJudge, MakeBench, turns
 
 RESPONSE = "返事 0"
@@ -61,7 +60,15 @@ async def start(bench: Bench, work: Work, leased: LeasedChunk) -> Finished:
 
     retries = bench.context.retries
     finished = await attempt(
-        work, entry, candidate, bench.instruments, leased=leased, retries=retries, probe=probe, resting=rest
+        work,
+        entry,
+        candidate,
+        bench.instruments,
+        scope=RequestScope(),
+        leased=leased,
+        retries=retries,
+        probe=probe,
+        resting=rest,
     )
     assert finished is not None
     return finished
@@ -185,7 +192,7 @@ class NotingJudge(HeldJudge):
     """Notes a key a call, as the call cache does."""
 
     async def judge(self, task: JudgingTask) -> Judgement:
-        note_key(f"key of {task.dialogue.response}")
+        task.scope.note_key(f"key of {task.dialogue.response}")
         return await super().judge(task)
 
 

@@ -21,9 +21,8 @@ from app.domain.errors import (
 from app.domain.evaluation import Unrated
 from app.domain.work import Job, Work
 from app.flow.control import open_local_flow
-from app.flow.errand import announce_call
 from app.flow.state import Bounds
-from app.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask, RequestScope
 from tests.support.batches import LEASE, claim
 from tests.support.worker_bench import OWNER, Bench, HeldJudge, turns
 
@@ -175,7 +174,7 @@ async def test_what_was_on_its_way_when_the_account_was_refused_calls_nobody_and
     async def judge(task: JudgingTask) -> Judgement:
         if task.dialogue.response != "返事 0":
             await turns()  # a cache is asked first
-        async with flow.passage(lane=task.lane, patience_seconds=10) as call:
+        async with flow.passage(lane=task.lane, max_wait_seconds=10, scope=task.scope) as call:
             called.append(task.dialogue.response)
             if len(called) == 1:
                 flow.turn_away(refusal)
@@ -428,9 +427,9 @@ async def test_the_last_candidates_fail_by_probes_that_are_on_the_bill(bench: Be
 async def test_a_probe_that_outlasts_its_chunk_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     turn, calls = asyncio.Event(), list[str]()
 
-    async def probe(*_: object) -> None:
+    async def probe(_work: Work, _candidate: object, _tools: object, scope: RequestScope) -> None:
         await turn.wait()
-        await announce_call()
+        assert scope.announce is None
         calls.append("made")
 
     monkeypatch.setattr("app.batches.chunk.probe_with", probe)

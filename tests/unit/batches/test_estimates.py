@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from app.adapters.deepl.passages import plan_passages
 from app.batches.document import BatchReader
 from app.batches.estimates import BatchEstimate, admit, estimate_batch
 from app.batches.intake import Spool, take_in
@@ -21,7 +20,8 @@ from app.domain.errors import LanguageNotSupported, TranslatorNotConfigured, Unk
 from app.domain.estimate import EstimateReport
 from app.domain.evaluation import JudgeOptions
 from app.pipeline import Instruments
-from app.ports import Estimate, JudgingTask
+from app.providers.deepl.passages import plan_passages
+from app.providers.ports import Estimate, JudgingTask
 from app.relevance import Relevance
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache

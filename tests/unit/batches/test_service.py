@@ -34,7 +34,7 @@ from app.domain.errors import (
 )
 from app.domain.work import Job
 from app.pipeline import Instruments
-from app.ports import Estimate, JudgingTask
+from app.providers.ports import Estimate, JudgingTask
 from app.relevance import Relevance
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache

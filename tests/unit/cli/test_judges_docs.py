@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from app.adapters.openai.address import check_address, find_address
-from app.adapters.openai.extra import read_extra
 from app.cli.score import command
+from app.providers.openai.judge import check_address, find_address
+from app.providers.openai.parameters import read_extra
+from app.providers.registry import find_judge
 from app.settings import find_unknown, read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,8 +45,9 @@ def test_a_command_is_one_that_works(name: str, monkeypatch: pytest.MonkeyPatch)
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
     settings = read_settings()
-    settings.check_judge()
-    assert settings.judge_kind == "openai"
+    provider = find_judge(settings)
+    provider.check(settings)
+    assert provider.name == "openai"
     check_address(find_address(settings.openai_base_url))
     read_extra(settings.judge_extra)
     options, _, _ = command.make_parser(click.Context(command)).parse_args(arguments)

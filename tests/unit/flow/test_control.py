@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import Context
 from typing import Any
 
 import pytest
 
 from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
-from app.flow.call import RateLimits
-from app.flow.control import HERD_SECONDS, FlowControl, open_local_flow
-from app.flow.errand import errand
+from app.flow.control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
 from app.flow.state import FIRST_CALLS, Bounds, Demand, Grant, Report
-from app.ports import FlowFigures, Lane
+from app.ports import FlowFigures
+from app.providers.ports import Lane, RequestScope
 from tests.support.dict_cache import FakeTime
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -23,19 +21,19 @@ def open_flow(concurrency: int, time: FakeTime | None = None, **rates: float) ->
     return open_local_flow(bounds, clock=time.clock, sleep=time.sleep) if time else open_local_flow(bounds)
 
 
-async def enter(flow: FlowControl, patience_seconds: float = 10, **how: Any) -> None:
-    async with flow.passage(patience_seconds=patience_seconds, **how) as call:
+async def enter(flow: FlowControl, max_wait_seconds: float = 10, **how: Any) -> None:
+    async with flow.passage(max_wait_seconds=max_wait_seconds, **how) as call:
         call.succeeded()
 
 
 async def hold(flow: FlowControl, until: asyncio.Event, **how: Any) -> None:
-    async with flow.passage(patience_seconds=10, **how):
+    async with flow.passage(max_wait_seconds=10, **how):
         await until.wait()
 
 
 async def close_for(flow: FlowControl, seconds: float) -> None:
     """One call that the endpoint answers with a pause."""
-    async with flow.passage(patience_seconds=10) as call:
+    async with flow.passage(max_wait_seconds=10) as call:
         call.put_off(seconds)
 
 
@@ -110,7 +108,7 @@ class TestPlaces:
     async def test_a_call_that_fails_gives_its_place_back(self):
         flow = open_flow(1)
         with pytest.raises(ZeroDivisionError):
-            async with flow.passage(patience_seconds=1):
+            async with flow.passage(max_wait_seconds=1):
                 raise ZeroDivisionError
         await assert_free(flow, 1)
 
@@ -120,7 +118,7 @@ class TestLanes:
         came: list[Lane] = []
 
         async def come(lane: Lane) -> None:
-            async with flow.passage(lane=lane, patience_seconds=10):
+            async with flow.passage(lane=lane, max_wait_seconds=10):
                 came.append(lane)
 
         waiting = []
@@ -167,7 +165,7 @@ class TestPauses:
         entered = []
 
         async def come() -> None:
-            async with flow.passage(patience_seconds=10):
+            async with flow.passage(max_wait_seconds=10):
                 entered.append(time.now)
 
         await asyncio.gather(*(come() for _ in range(4)))
@@ -188,7 +186,7 @@ class TestPauses:
         flow = open_flow(1, time)
 
         async def call() -> None:
-            async with flow.passage(patience_seconds=10) as made:
+            async with flow.passage(max_wait_seconds=10) as made:
                 await leave.wait()
                 made.throttled(60.0)
 
@@ -213,7 +211,7 @@ class TestPauses:
         flow, leave = open_flow(2, time), asyncio.Event()
 
         async def call(seconds: float) -> None:
-            async with flow.passage(patience_seconds=10) as made:
+            async with flow.passage(max_wait_seconds=10) as made:
                 await leave.wait()
                 made.put_off(seconds)
 
@@ -227,7 +225,7 @@ class TestPauses:
     async def test_what_is_spent_is_waited_for(self):
         time = FakeTime()
         flow = open_flow(1, time)
-        async with flow.passage(patience_seconds=1) as call:
+        async with flow.passage(max_wait_seconds=1) as call:
             call.succeeded(RateLimits(closed_seconds=6.0))
         await enter(flow, 10)
         assert time.now >= 1006
@@ -241,7 +239,7 @@ class TestPauses:
         with pytest.raises(asyncio.CancelledError):
             await waiter
         await turn()
-        assert flow._usher is None
+        assert flow._dispatcher is None
         assert flow._in_flight == 0
 
 
@@ -276,21 +274,18 @@ class TestRefusedAccounts:
             await waiter
         await assert_free(flow, 1)
 
-    async def test_what_belongs_to_an_errand_begun_before_is_turned_away_and_what_is_begun_later_may_try(self):
+    async def test_what_belongs_to_work_begun_before_is_turned_away_and_what_is_begun_later_may_try(self):
         time = FakeTime()
         flow = open_flow(1, time)
-        with errand(time.now):
-            time.now += 1
-            flow.turn_away(JudgeUnauthorized("the account is closed"))
-            time.now += 1
-            with pytest.raises(JudgeUnauthorized):
-                async with flow.passage(lane="batch", patience_seconds=1):
-                    pytest.fail("it called")
-            with pytest.raises(JudgeUnauthorized):
-                await asyncio.create_task(enter(flow, 1))  # what it sets going belongs to it
+        scope = RequestScope(begun_at=time.now)
+        time.now += 1
+        flow.turn_away(JudgeUnauthorized("the account is closed"))
+        time.now += 1
+        with pytest.raises(JudgeUnauthorized):
+            async with flow.passage(lane="batch", max_wait_seconds=1, scope=scope):
+                pytest.fail("it called")
         await enter(flow, 1)
-        with errand(time.now):
-            await enter(flow, 1, lane="batch")
+        await enter(flow, 1, lane="batch", scope=RequestScope(begun_at=time.now))
         await assert_free(flow, 1)
 
     async def test_once_a_later_call_has_succeeded_the_account_is_mended_for_all(self):
@@ -299,16 +294,16 @@ class TestRefusedAccounts:
         leave = asyncio.Event()
         earlier = asyncio.create_task(hold(flow, leave))
         await turn()
-        with errand(time.now):
-            time.now += 1
-            flow.turn_away(JudgeUnauthorized("the account is closed"))
-            time.now += 1
-            leave.set()
-            await earlier  # was begun before, and says nothing of now
-            with pytest.raises(JudgeUnauthorized):
-                await enter(flow, 1)
-            await asyncio.create_task(enter(flow, 1), context=Context())  # somebody else's
-            await enter(flow, 1)
+        scope = RequestScope(begun_at=time.now)
+        time.now += 1
+        flow.turn_away(JudgeUnauthorized("the account is closed"))
+        time.now += 1
+        leave.set()
+        await earlier  # was begun before, and says nothing of now
+        with pytest.raises(JudgeUnauthorized):
+            await enter(flow, 1, scope=scope)
+        await enter(flow, 1)  # somebody else's
+        await enter(flow, 1, scope=scope)
 
 
 class TestRates:
@@ -320,7 +315,7 @@ class TestRates:
         begun: list[float] = []
 
         async def call() -> None:
-            async with flow.passage(patience_seconds=60) as made:
+            async with flow.passage(max_wait_seconds=60) as made:
                 begun.append(time.now)
                 await asyncio.sleep(0)
                 made.succeeded(limits)
@@ -335,11 +330,11 @@ class TestRates:
         time = FakeTime()
         flow = open_flow(1, time, tokens_per_minute=60_000.0)
         for _ in range(100):
-            async with flow.passage(tokens=1000, patience_seconds=60) as call:
+            async with flow.passage(tokens=1000, max_wait_seconds=60) as call:
                 call.succeeded(tokens_used=500)
         started = time.now
         for _ in range(20):
-            async with flow.passage(tokens=1000, patience_seconds=60) as call:
+            async with flow.passage(tokens=1000, max_wait_seconds=60) as call:
                 assert call.reserved == pytest.approx(500, rel=0.05)
                 call.succeeded(tokens_used=500)
         assert time.now - started == pytest.approx(10, rel=0.1)
@@ -347,7 +342,7 @@ class TestRates:
     async def test_a_429_costs_no_tokens(self):
         time = FakeTime()
         flow = open_flow(1, time, tokens_per_minute=60.0)
-        async with flow.passage(tokens=1000, patience_seconds=60) as call:
+        async with flow.passage(tokens=1000, max_wait_seconds=60) as call:
             call.throttled()
         await enter(flow, 60, tokens=1)
         assert time.now == 1000
@@ -389,7 +384,7 @@ class TestTheState:
     async def test_a_429_is_told_at_once(self):
         state = RecordingState()
         flow = FlowControl(state)
-        async with flow.passage(patience_seconds=1) as call:
+        async with flow.passage(max_wait_seconds=1) as call:
             call.throttled(7.0, RateLimits(requests_per_minute=60.0))
         await turn()
         last = state.reports[-1]
@@ -403,7 +398,7 @@ class TestTheState:
         leave = asyncio.Event()
 
         async def call() -> None:
-            async with flow.passage(patience_seconds=10) as made:
+            async with flow.passage(max_wait_seconds=10) as made:
                 await leave.wait()
                 made.throttled(5.0)
 
@@ -424,7 +419,7 @@ class TestTheState:
     async def test_a_process_with_a_long_call_stays_counted(self):
         state = RecordingState(heartbeat_seconds=0.01)
         flow = FlowControl(state)
-        async with flow.passage(patience_seconds=1):
+        async with flow.passage(max_wait_seconds=1):
             await asyncio.wait_for(state.told.wait(), 30)
         await flow.close()
         assert state.closed

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.governance import AuditLog
 from app.adapters.sql.ratings import RatingStore
 from app.call_cache import CachedCalls
 from app.domain.rubric import Rubric
@@ -45,6 +46,7 @@ class Bench:
     anchors: AnchorCheck
     now: HandClock
     telemetry: FakeTelemetry
+    audit: AuditLog
 
     def tomorrow(self) -> None:
         self.now.move(timedelta(days=1).total_seconds())
@@ -52,7 +54,7 @@ class Bench:
 
 def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
     batches, judge, now = BatchStore(engine, clock=lambda: START), FakeJudge(), HandClock()
-    store, telemetry = RatingStore(engine), FakeTelemetry()
+    store, telemetry, audit = RatingStore(engine), FakeTelemetry(), AuditLog(engine)
     source = FakeRubrics([RUBRIC, KO, *rubrics])
     instruments = Instruments(
         rubrics=source,
@@ -66,7 +68,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
         lane="batch",
     )
     reliabilities = Reliabilities(store, clock=lambda: now().timestamp())
-    anchors = AnchorCheck(instruments, store, now=now)
+    anchors = AnchorCheck(instruments, store, audit, now=now)
     desk = MetaDesk(
         batches=batches,
         ratings=store,
@@ -76,7 +78,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
         now=now,
         telemetry=telemetry,
     )
-    return Bench(desk, engine, batches, store, judge, reliabilities, anchors, now, telemetry)
+    return Bench(desk, engine, batches, store, judge, reliabilities, anchors, now, telemetry, audit)
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, UnknownRubric
+from app.domain.audit import AuditEvent
+from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, StoreUnavailable, UnknownRubric
 from app.domain.evaluation import Unrated
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest, PooledDrift
 from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.meta.anchors import AT_ONCE, MOST_CALLS, MOST_RUNS, RECORDED_FOR_ONE, RECORDED_RUNS, count_runs, load_anchors
-from app.ports import Judgement, JudgingTask
+from app.providers.ports import Judgement, JudgingTask, RequestScope
 from tests.support.fake_judge import FakeJudge, hash_opinion
 from tests.unit.meta.conftest import KO, Bench, build_bench
 
@@ -24,9 +25,9 @@ ANCHORS = load_anchors("ko-comment")
 TEXTS = {anchor.response: number for number, anchor in enumerate(ANCHORS)}
 
 
-async def check(bench: Bench, project: str = "team", **options: Any) -> JudgeCheck:
+async def check(bench: Bench, project: str = "team", scope: RequestScope | None = None, **options: Any) -> JudgeCheck:
     request = JudgeCheckRequest.model_validate({"rubric": "ko-comment", **options})
-    return await bench.anchors.check(project, request)
+    return await bench.anchors.check(project, request, scope or RequestScope())
 
 
 def shifted(share: float, by: Callable[[int], int | Unrated] = lambda rating: 1 - rating) -> Any:
@@ -251,3 +252,25 @@ async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id(sqlite_engin
     assert other.verdict == "recorded"
     assert "nothing was stored of this judge yet" in other.detail
     assert (await check(bench, rubric=f"ko-comment@{KO.version}")).verdict == "steady"
+
+
+async def test_only_ratings_that_replace_others_are_noted_with_who_did_so(bench: Bench) -> None:
+    first = await check(bench)
+    await check(bench, "rivals")
+    assert await bench.audit.events(None, before=None, limit=9) == []
+    bench.tomorrow()
+    await check(bench, record=True, scope=RequestScope(actor="key_1"))
+    [event] = await bench.audit.events(None, before=None, limit=9)
+    assert (event.at, event.project, event.actor, event.target) == (bench.now(), "team", "key_1", "ko-comment")
+    assert event.action == "judge-reference.replaced"
+    assert event.detail["before"] == first.ratings.at.isoformat()
+
+
+async def test_a_log_that_fails_fails_the_check(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_: AuditEvent) -> None:
+        raise StoreUnavailable("away")
+
+    await check(bench)
+    monkeypatch.setattr(bench.audit, "note", fail)
+    with pytest.raises(StoreUnavailable):
+        await check(bench, record=True)

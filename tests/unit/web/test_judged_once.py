@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.openai.bodies import dump
+from app.providers.openai.endpoint import dump
 from tests.support.beginnings import common_beginning
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import make_item, wait_for

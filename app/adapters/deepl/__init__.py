@@ -1,1 +1,0 @@
-"""DeepL: its SDK made bounded, its errors told apart, its limits counted."""

@@ -1,1 +1,0 @@
-"""OpenAI-compatible endpoints: calls, retries, negotiated parameters, replies, prices."""

@@ -1,0 +1,76 @@
+"""The encoder `bertscore`. None of these modules imports PyTorch before it is asked to load an encoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.domain.plain_text import printable
+from app.providers.registry import encoder
+
+if TYPE_CHECKING:
+    from app.providers.ports import Encoder
+    from app.settings import Settings
+
+OFF = "off"
+HUB_SECONDS = 5.0
+
+
+def is_installed() -> bool:
+    """Whether the extra is installed that the encoder needs."""
+    from app.providers.bertscore.loading import ENCODER
+
+    return not ENCODER.find_missing()
+
+
+def describe(settings: Settings) -> dict[str, str]:
+    """The configured encoder by language; `*` stands for every other."""
+    return {"*": settings.encoder or "bert-score's default for the language", **settings.encoders}
+
+
+def find_faults(settings: Settings) -> list[str]:
+    """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
+    hub."""
+    from app.providers.bertscore.loading import ENCODER
+    from app.providers.huggingface import locate
+    from app.providers.ports import EncoderUnavailable
+    from app.settings import variable_of
+
+    faults = []
+    named = {"encoder": settings.encoder, **{f"encoder_{key}": name for key, name in settings.encoders.items()}}
+    for field, name in named.items():
+        if name is None:
+            continue
+        try:
+            ENCODER.require_installed()
+            locate(ENCODER, name, HUB_SECONDS)
+        except EncoderUnavailable as error:
+            shown = f"{variable_of(field)}={printable(name[:128])}"
+            faults.append(
+                f"{shown}: {printable(str(error))}; ratings stand, and blended values are null until it is there"
+            )
+    return faults
+
+
+@encoder(
+    "bertscore",
+    wanted=lambda settings: settings.encoder != OFF,
+    is_installed=is_installed,
+    describe=describe,
+    find_faults=find_faults,
+)
+def open_encoder(settings: Settings) -> Encoder:
+    """Its weights are loaded at the first use."""
+    from app.providers.bertscore.encoder import BertScoreEncoder
+
+    chosen = [*settings.encoders.values(), *([settings.encoder] if settings.encoder else [])]
+    layers = dict.fromkeys(chosen, settings.encoder_layer) if settings.encoder_layer else {}
+    # No time limit of its own: `Relevance` limits what a request waits, and b̄ of a large encoder takes its minutes.
+    return BertScoreEncoder(
+        encoders=settings.encoders,
+        encoder=settings.encoder,
+        layers=layers,
+        device=settings.encoder_device,
+        precision=settings.encoder_precision,
+        threads=settings.encoder_threads,
+        timeout_seconds=None,
+    )

@@ -1,0 +1,270 @@
+"""Likelihoods by any causal language model that transformers loads, from a local folder or the Hugging Face hub.
+
+PyTorch is imported once a model is loaded. Loading may take minutes: it happens in a thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from app.providers.huggingface import Kind, Source, Worker, loading
+from app.providers.ports import Likelihood, MetricUnavailable, Passage
+
+LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")
+"""Where configurations say how many positions there are, in the order in which they are believed."""
+
+Ids = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`ids` as the model reads them; those from `first` on are the response's and are scored. `first` is at least 1:
+    nothing predicts the first token."""
+
+    ids: tuple[int, ...]
+    first: int
+    truncated: bool
+
+
+def place(start: Ids, question: Ids, response: Ids, window: int) -> Reading:
+    """Start, question and response in at most `window` tokens.
+
+    What is too long loses the question's beginning first, to the last token, and then the response's end.
+
+    Raises:
+        MetricUnavailable: no token of the response has one before it.
+    """
+    kept = response[: window - len(start)]
+    room = window - len(start) - len(kept)
+    asked = question[len(question) - min(room, len(question)) :]
+    ids = (*start, *asked, *kept)
+    first = max(1, len(start) + len(asked))
+    if not kept:
+        raise MetricUnavailable("the response has no token that the language model knows")
+    if first >= len(ids):
+        raise MetricUnavailable("the response is one token, and the language model has none for the beginning")
+    return Reading(ids, first, truncated=len(kept) < len(response) or len(asked) < len(question))
+
+
+def find_window(config: Any, tokenizer: Any, max_tokens: int) -> int:
+    """How many tokens are read at most: the model's positions, else what the tokenizer states; never above
+    `max_tokens`, which bounds the memory that one text takes."""
+    inner = config.get_text_config()
+    positions = (getattr(inner, name, None) for name in LENGTHS)
+    stated = next((number for number in positions if isinstance(number, int) and number > 0), None)
+    # transformers writes 1e30 where a tokenizer states no length.
+    return int(min(stated or tokenizer.model_max_length, max_tokens))
+
+
+SEPARATOR = "\n"
+"""Between question and response; it belongs to the question and is not scored."""
+
+
+class LoadedModel:
+    """Reads on one thread, each passage by itself: padding and neighbours cannot change what they are not there for."""
+
+    def __init__(self, model: Any, tokenizer: Any, *, identity: str, device: str, window: int) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._device = device
+        self._window = window
+        self._start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)
+        # Logits over a large vocabulary take most of the memory: only the response's are wanted.
+        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.identity = identity
+
+    def read(self, passage: Passage) -> Likelihood:
+        """The likelihood of the response's tokens, which are the same after any question and after none.
+
+        Raises:
+            MetricUnavailable: no token to score, or the model broke on the text, or ran out of memory.
+        """
+        try:
+            question = "" if passage.question is None else passage.question + SEPARATOR
+            reading = place(self._start, self._tokenize(question), self._tokenize(passage.response), self._window)
+            nats = self._score(reading.ids, reading.first)
+        except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
+            raise MetricUnavailable(f"the language model failed on this text ({type(error).__name__})") from error
+        if not math.isfinite(nats):
+            raise MetricUnavailable("the language model gave no finite likelihood")
+        return Likelihood(nats, len(reading.ids) - reading.first, reading.truncated)
+
+    def depends_on_what_follows(self) -> bool:
+        """Whether a token's likelihood changes with a later token, as in a masked model that was loaded as a causal
+        one: its perplexities would be of the answer given the answer."""
+        import torch
+
+        with torch.inference_mode():
+            one, other = (self._model(self._batch(ids)).logits[0, :2].float() for ids in ((0, 1, 2), (0, 1, 3)))
+        return bool((one - other).abs().max() > 1e-4 * one.abs().max())
+
+    def _tokenize(self, text: str) -> list[int]:
+        # No special tokens out of the text: a response that spells <|endoftext|> has written these letters.
+        settings = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
+        return list(self._tokenizer(text, **settings)["input_ids"]) if text else []
+
+    def _score(self, ids: tuple[int, ...], first: int) -> float:
+        import torch
+
+        scored = len(ids) - first
+        # The logits at one token predict the next: from the token before the first to the one before the last.
+        kept = {"logits_to_keep": scored + 1} if self._keeps else {}
+        with torch.inference_mode():
+            logits = self._model(self._batch(ids), **kept).logits[0, -scored - 1 : -1].float()
+            targets = torch.tensor(ids[first:], device=logits.device)
+            losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+        return float(losses.double().mean())
+
+    def _batch(self, ids: tuple[int, ...]) -> Any:
+        import torch
+
+        return torch.tensor([ids], dtype=torch.long, device=self._device)
+
+
+LANGUAGE_MODEL = Kind("language model", "for perplexities", ("torch", "transformers"), MetricUnavailable)
+PROBE = Passage("1 2")
+SMALLEST_VOCABULARY = 4
+"""As many tokens as the probe for causality needs."""
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A `Choice`; `max_tokens` bounds the window."""
+
+    name: str
+    device: str | None
+    threads: int | None
+    max_tokens: int
+    hub_timeout_seconds: float
+
+
+def load_model(choice: ModelChoice) -> LoadedModel:
+    """Loads tokenizer and weights, in float32. Code that comes with a model is never run.
+
+    Raises:
+        MetricUnavailable: extra not installed, folder absent or broken, hub out of reach, no causal language model.
+    """
+    with loading(LANGUAGE_MODEL, choice) as (source, device):
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(**source.arguments)
+        model = _load_weights(source)
+        window = find_window(model.config, tokenizer, choice.max_tokens)
+        loaded = LoadedModel(
+            model.eval().to(device),
+            tokenizer,
+            identity=_identify(source, window, tokenizer),
+            device=device,
+            window=window,
+        )
+        if loaded.depends_on_what_follows():
+            raise MetricUnavailable(f"{Path(choice.name).name} is no causal language model: it reads ahead")
+        loaded.read(PROBE)  # a model that cannot run is not available
+        return loaded
+
+
+def _load_weights(source: Source) -> Any:
+    """The model; raises MetricUnavailable where its files lack weights, which transformers would fill at random."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    settings = {"dtype": torch.float32, "output_loading_info": True}
+    shown = Path(source.name).name
+    model, report = AutoModelForCausalLM.from_pretrained(**source.arguments, **settings)
+    parameters = dict(model.named_parameters())  # tied ones once, so that a tied head is not missed
+    lacking = [key for key in report["missing_keys"] if key in parameters]
+    if lacking:
+        raise MetricUnavailable(f"the files of language model {shown} lack {len(lacking)} of its weights")
+    if model.config.get_text_config().vocab_size < SMALLEST_VOCABULARY:
+        raise MetricUnavailable(f"language model {shown} has fewer than {SMALLEST_VOCABULARY} tokens")
+    model.config.use_cache = False  # nothing is generated
+    return model
+
+
+def _identify(source: Source, window: int, tokenizer: Any) -> str:
+    """A local folder is named by its last part alone: where it lies changes nothing, and is not told."""
+    start = "no-bos" if tokenizer.bos_token_id is None else "bos"
+    shown = source.folder.resolve().name if source.folder else source.name
+    return f"{shown}_rev={source.find_revision()}_window={window}_{start}_float32_hug_trans={version('transformers')}"
+
+
+CLOSED = "the language model is closed"
+
+
+class PassageReader(Protocol):
+    """A loaded model, used from one thread. `read` raises MetricUnavailable where it cannot."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def read(self, passage: Passage) -> Likelihood: ...
+
+
+class CausalLM:
+    """Fills the port `LanguageModel`. It loads at the first use, in a thread of its own, and reads there in order.
+
+    The tokenizer's token for the beginning (BOS) stands before every passage, where it has one. Where it has none, the
+    first token of a response without a question is not scored: nothing predicts it. A failed load is remembered.
+
+    Args:
+        name: Hugging Face name or local folder.
+        device: as PyTorch names it; None takes CUDA where there is one.
+        threads: PyTorch's threads, process-wide; None leaves them alone.
+        max_tokens: the longest passage, were the model to have more positions; at least 2.
+        hub_timeout_seconds: how long the Hugging Face hub may take to say what it has.
+        load: what loads a model (in that thread).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        device: str | None = None,
+        threads: int | None = None,
+        max_tokens: int = 2048,
+        hub_timeout_seconds: float = 10.0,
+        load: Callable[[ModelChoice], PassageReader] = load_model,
+    ) -> None:
+        self._choice = ModelChoice(name, device, threads, max_tokens, hub_timeout_seconds)
+        self._load = load
+        self._worker = Worker("causal-lm")
+        self._loaded: PassageReader | None = None
+        self._failure: str | None = None
+        self._closed = False
+
+    async def identify(self) -> str:
+        self._refuse_closed()
+        return (await self._worker.submit(self._ensure_loaded)).identity
+
+    async def read(self, passage: Passage) -> Likelihood:
+        self._refuse_closed()
+        return await self._worker.submit(partial(self._read, passage))
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._worker.stop()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise MetricUnavailable(CLOSED)
+
+    def _read(self, passage: Passage) -> Likelihood:
+        return self._ensure_loaded().read(passage)
+
+    def _ensure_loaded(self) -> PassageReader:
+        if self._failure is not None:
+            raise MetricUnavailable(self._failure)
+        if self._loaded is None:
+            try:
+                self._loaded = self._load(self._choice)
+            except MetricUnavailable as error:
+                self._failure = str(error)
+                raise
+        return self._loaded

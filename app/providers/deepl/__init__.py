@@ -1,0 +1,30 @@
+"""The translator `deepl`: DeepL's SDK made bounded, its errors told apart, its limits counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.providers.registry import translator
+
+if TYPE_CHECKING:
+    from app.ports import CallCache, Telemetry
+    from app.providers.ports import Translator
+    from app.settings import Settings
+
+
+@translator(
+    "deepl", wanted=lambda settings: settings.deepl_api_key is not None, preload=("app.providers.deepl.client",)
+)
+def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator:
+    """DeepL, with the key in DEEPL_API_KEY."""
+    from app.providers.deepl.translator import DeepLTranslator
+
+    key = settings.deepl_api_key
+    return DeepLTranslator(
+        auth_key=key.get_secret_value() if key else "",
+        server_url=settings.deepl_server_url,
+        cache=cache,
+        telemetry=telemetry,
+        timeout_seconds=settings.translator_timeout_seconds,
+        max_attempts=settings.translator_attempts,
+    )

@@ -1,0 +1,99 @@
+"""DeepL's synchronous SDK with one try a call and no logging of texts. Loaded by the first thread that asks."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urljoin
+
+import deepl
+
+from app import __version__
+from app.domain.retry_after import read_retry_after
+from app.providers.deepl.errors import DeepLFailure, fail, fail_by_status, quote_message
+from app.providers.deepl.passages import TARGET_LANGUAGE
+
+
+class OneTryClient(deepl.DeepLClient):
+    """The SDK's client without three things that do not fit a service.
+
+    Its retries are counted by a module-wide variable, its time limit is a constant, and it hands every text to its
+    logger. All three live in `_api_call`, which is replaced here; nothing outside this object is changed. Not for use
+    by two threads at once.
+    """
+
+    def __init__(self, auth_key: str, server_url: str | None, timeout_seconds: float) -> None:
+        super().__init__(auth_key, server_url=server_url, send_platform_info=False)
+        self.set_app_info("saiten", __version__)
+        self._auth_key = auth_key
+        self.timeout_seconds = timeout_seconds
+        self.retry_after: str | None = None
+
+    def translate_once(self, texts: Sequence[str], context: str | None, source_language: str) -> list[str]:
+        """One request, one try. Raises DeepLFailure."""
+        try:
+            results = self.translate_text(
+                list(texts), source_lang=source_language, target_lang=TARGET_LANGUAGE, context=context
+            )
+        except deepl.DeepLException as error:
+            # `from None`: the SDK's words may hold the key or a text, and a traceback would show them.
+            raise describe(error, self._auth_key, self.retry_after) from None
+        except (AttributeError, TypeError, ValueError):
+            raise fail("sent a reply that the SDK cannot read") from None
+        return check_translated([result.text for result in results] if isinstance(results, list) else [], texts)
+
+    def _api_call(
+        self,
+        url: str,
+        *,
+        method: str = "POST",
+        data: dict[str, Any] | None = None,
+        json: dict[str, Any] | None = None,
+        stream: bool = False,
+        headers: dict[str, str] | None = None,
+        **options: Any,
+    ) -> tuple[int, Any, Any]:
+        self.retry_after = None
+        request = self._client._prepare_request(
+            method,
+            urljoin(self._server_url, url),
+            data,
+            json,
+            {**self.headers, **(headers or {})},
+            hooks={"response": self._keep_retry_after},
+            **options,
+        )
+        status, content = self._client._internal_request(request, stream, timeout=self.timeout_seconds)
+        try:
+            reply = json_module.loads(content) if isinstance(content, str) else None
+        except ValueError:
+            reply = None
+        return status, content, reply
+
+    def _keep_retry_after(self, response: Any, **_: Any) -> None:
+        self.retry_after = response.headers.get("Retry-After")
+
+
+def check_translated(translated: list[Any], texts: Sequence[str]) -> list[str]:
+    """Raises DeepLFailure where a text is missing, empty or not storable; only whole replies are used."""
+    if len(translated) != len(texts):
+        raise fail(f"sent {len(translated)} translations for {len(texts)} texts")
+    for text in translated:
+        if not isinstance(text, str) or not text.strip():
+            raise fail("sent an empty translation")
+        if any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in text):
+            raise fail("sent a translation with NUL or a lone surrogate")
+    return translated
+
+
+def describe(error: deepl.DeepLException, auth_key: str, retry_after: str | None) -> DeepLFailure:
+    """The failure that an error of the SDK means; `retry_after` is DeepL's header, as it came."""
+    if error.http_status_code is not None:
+        message = quote_message(str(error), auth_key)
+        return fail_by_status(error.http_status_code, message, read_retry_after(retry_after, datetime.now(UTC)))
+    if isinstance(error, deepl.ConnectionException):
+        reason = type(error.__cause__).__name__
+        return fail(f"cannot be reached ({reason}); check DEEPL_SERVER_URL and the network", transient=True)
+    return fail("could not be asked: the request cannot be built; check DEEPL_API_KEY and DEEPL_SERVER_URL")

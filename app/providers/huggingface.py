@@ -1,0 +1,336 @@
+"""Models of the Hugging Face hub, found, loaded and used in a thread: what the encoder and the language model share.
+
+Nothing here imports PyTorch before it is asked to load a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Protocol, TypeVar
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
+
+
+def read_quota(cgroups: Path = CGROUPS, own_cgroups: Path = OWN_CGROUPS) -> int | None:
+    """Whole cores of the process's cgroup and those around it, the least of them, rounded up; None without a quota."""
+    quotas = [quota for folder in _find_folders(cgroups, own_cgroups) if (quota := _read_folder(folder)) is not None]
+    return max(1, math.ceil(min(quotas))) if quotas else None
+
+
+def _find_folders(cgroups: Path, own_cgroups: Path) -> list[Path]:
+    """Of each hierarchy the process's folder and those around it. In a container the outermost is its own."""
+    folders: list[Path] = []
+    for line in _read(own_cgroups).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = cgroups / "cpu" if controllers else cgroups  # version 1 names its controllers, version 2 does not
+        own = root / path.strip("/")
+        folders += [folder for folder in (own, *own.parents) if folder.is_relative_to(root)]
+    return folders
+
+
+def _read_folder(folder: Path) -> float | None:
+    """Cores: microseconds of CPU a period of so many microseconds."""
+    quota, _, period = _read(folder / "cpu.max").strip().partition(" ")
+    if not period:
+        quota, period = _read(folder / "cpu.cfs_quota_us").strip(), _read(folder / "cpu.cfs_period_us").strip()
+    if not quota.isdecimal() or not period.isdecimal() or int(period) == 0:
+        return None  # "max", "-1", or no such file
+    return int(quota) / int(period)
+
+
+def _read(path: Path) -> str:
+    """The file's text; empty where there is none that may be read."""
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model: `noun` names it in sentences, `unavailable` is raised with one of them where it cannot be had.
+    It takes `packages`, which the extra `bertscore` brings; `purpose` says what that extra is to be installed for."""
+
+    noun: str
+    purpose: str
+    packages: tuple[str, ...]
+    unavailable: type[Exception]
+
+    def find_missing(self) -> list[str]:
+        """Those of its packages that are not installed. Imports nothing."""
+        return [package for package in self.packages if find_spec(package) is None]
+
+    def require_installed(self) -> None:
+        """Raises `unavailable` where the extra is not installed. Imports nothing."""
+        if missing := self.find_missing():
+            reason = f"install saiten[bertscore] {self.purpose} ({', '.join(missing)} not installed)"
+            raise self.unavailable(reason)
+
+    def explain(self, shown: str, error: Exception) -> str:
+        """Why the model that is `shown` so could not be loaded, in one sentence without a path."""
+        if isinstance(error, ImportError):
+            # transformers begins such messages with an empty line.
+            said = next((line for line in str(error).splitlines() if line.strip()), "the log says which")
+            return f"{self.noun} {shown} needs a package that is not installed ({error.name or said})"
+        if isinstance(error, MemoryError):
+            return f"{self.noun} {shown} does not fit in memory"
+        return f"{self.noun} {shown} could not be loaded ({type(error).__name__}; the log says more)"
+
+
+_DIGITS = 12
+_BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})
+"""What lies beside weights and tokenizer and is never loaded."""
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_VOCABULARIES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "spm.model",
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """`name` as it was given; `folder` where that is a local one; `local` where the hub need not be asked."""
+
+    name: str
+    folder: Path | None
+    local: bool
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What transformers' `from_pretrained` takes to load from here. Code that comes with a model is never run."""
+        return {
+            "pretrained_model_name_or_path": str(self.folder or self.name),
+            "local_files_only": self.local,
+            "trust_remote_code": False,
+        }
+
+    def find_revision(self) -> str:
+        """12 hex digits that change with the files: the folder's digest, or the commit of what has been loaded."""
+        if self.folder is not None:
+            return digest_folder(self.folder)
+        snapshot = _find_snapshot(self.name)
+        return "unknown" if snapshot is None else snapshot.name[:_DIGITS]
+
+
+def locate(kind: Kind, name: str, hub_timeout_seconds: float) -> Source:
+    """What the hub's cache holds whole is taken from it; otherwise the hub is asked once, under a time limit, before
+    transformers retries for 20 s a file.
+
+    Raises:
+        kind.unavailable: no such folder, no name of the hub's, or the hub is silent or does not have it.
+    """
+    from huggingface_hub.errors import HFValidationError
+
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return Source(name, folder, local=True)
+    if name.startswith(("/", ".", "~")) or name.count("/") > 1:
+        raise kind.unavailable(f"the {kind.noun}'s folder {folder.name} does not exist")
+    try:
+        snapshot = _find_snapshot(name)
+    except HFValidationError as error:
+        raise kind.unavailable(f"{kind.noun} {name} is neither a folder nor a Hugging Face name") from error
+    cached = snapshot is not None and is_whole(snapshot)
+    if not cached:
+        _ask_hub(kind, name, hub_timeout_seconds)
+    return Source(name, None, local=cached)
+
+
+def digest_folder(folder: Path) -> str:
+    """The first 12 hex digits of SHA-256 over names and contents of the folder's files: weights, configuration,
+    vocabulary. Documentation and other frameworks' weights do not count. Reads every file once."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and not path.name.startswith(".") and path.suffix not in _BESIDE_THE_POINT:
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(f"{path.name}\0{content}\n".encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def is_whole(snapshot: Path) -> bool:
+    """Whether a vocabulary and all weights lie in the folder: an interrupted download leaves some of them out."""
+    has_vocabulary = any((snapshot / file).is_file() for file in _VOCABULARIES)
+    return has_vocabulary and any(_has_weights(snapshot, file) for file in _WEIGHTS)
+
+
+def _has_weights(snapshot: Path, file: str) -> bool:
+    """In one file, or in the parts that an index lists."""
+    index = snapshot / f"{file}.index.json"
+    if (snapshot / file).is_file() or not index.is_file():
+        return (snapshot / file).is_file()
+    parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    return all((snapshot / part).is_file() for part in set(parts))
+
+
+def _find_snapshot(name: str) -> Path | None:
+    """Where the hub's cache keeps the model's files, if it has any: a folder that is named by their commit."""
+    from huggingface_hub import try_to_load_from_cache
+
+    path = try_to_load_from_cache(name, "config.json")
+    return Path(path).parent if isinstance(path, str) else None
+
+
+def _ask_hub(kind: Kind, name: str, timeout_seconds: float) -> None:
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HTTPError, RepositoryNotFoundError  # type: ignore[attr-defined]
+
+    try:
+        HfApi().model_info(name, timeout=timeout_seconds)
+    except RepositoryNotFoundError as error:
+        raise kind.unavailable(f"the Hugging Face hub has no public {kind.noun} {name}") from error
+    except (HTTPError, OSError, json.JSONDecodeError) as error:
+        # HTTPError is requests', httpx's or httpx2's, as the hub's version has it: connection, time limit, status.
+        # OSError is raised where the hub is switched off; no JSON comes from a network that wants a login first.
+        reason = f"{kind.noun} {name} is no local folder, not in the cache, and the Hugging Face hub is not reachable"
+        raise kind.unavailable(reason) from error
+
+
+logger = logging.getLogger(__name__)
+
+
+class Choice(Protocol):
+    """`name` is a Hugging Face name or a local folder; `device` None takes CUDA where there is one; `threads` None
+    leaves PyTorch's process-wide number alone, unless the cgroup has fewer cores; the hub is asked for no longer than
+    `hub_timeout_seconds`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def device(self) -> str | None: ...
+    @property
+    def threads(self) -> int | None: ...
+    @property
+    def hub_timeout_seconds(self) -> float: ...
+
+
+@contextmanager
+def loading(kind: Kind, choice: Choice) -> Iterator[tuple[Source, str]]:
+    """Says where the files are to be loaded from, and the device. Whatever goes wrong inside becomes the kind's own
+    exception, whose sentence tells no path; the log has the rest.
+
+    Raises:
+        kind.unavailable: extra not installed, files not to be had; as it was raised inside, or for anything else.
+    """
+    kind.require_installed()
+    shown = Path(choice.name).name
+    try:
+        with quiet_transformers():
+            device = _choose_device(choice)
+            yield locate(kind, choice.name, choice.hub_timeout_seconds), device
+    except kind.unavailable:
+        raise
+    except Exception as error:  # the tokenizers library raises bare Exception for a broken file
+        logger.warning("%s %s could not be loaded", kind.noun, shown, exc_info=True)
+        raise kind.unavailable(kind.explain(shown, error)) from error
+
+
+def _choose_device(choice: Choice) -> str:
+    import torch
+
+    threads = choose_threads(choice.threads, torch.get_num_threads(), read_quota())
+    if threads != torch.get_num_threads():
+        torch.set_num_threads(threads)
+    return choice.device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def choose_threads(asked: int | None, chosen: int, quota: int | None) -> int:
+    """What was asked for; else PyTorch's choice, a physical core each, but no more than the cgroup's `quota` of cores:
+    the kernel would stop all of them for most of each period, and with them the event loop's."""
+    return asked or min(chosen, quota or chosen)
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and load reports on standard error, which is the command line's."""
+    from transformers.utils import logging as transformers_logging
+
+    verbosity = transformers_logging.get_verbosity()
+    shows_bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if shows_bars:
+            transformers_logging.enable_progress_bar()
+
+
+T = TypeVar("T")
+GRACE_SECONDS = 5.0
+
+
+class Worker:
+    """One thread that runs jobs in order, started by the first.
+
+    It lives as long as the worker because OpenMP builds a new team of threads for each thread that computes. It is a
+    daemon, unlike an executor's, because a hanging download must not keep the process from ending.
+
+    `tidy` runs in the thread before each job and, where it said after how many seconds, while there is none.
+    """
+
+    def __init__(self, name: str, tidy: Callable[[], float | None] = lambda: None) -> None:
+        self._name = name
+        self._tidy = tidy
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._ended: Future[None] = Future()
+
+    def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Queues the job; the answer (a value or what the job raised) belongs to the running event loop."""
+        answer: Future[T] = Future()
+        if self._thread is None:
+            thread = Thread(target=self._work, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
+        self._jobs.put((answer, job))
+        return asyncio.wrap_future(answer)
+
+    async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        """Ends the thread after the job it is at, and waits for that no longer than `grace_seconds`."""
+        self._jobs.put(None)
+        if self._thread is not None:
+            await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=grace_seconds)
+
+    def _work(self) -> None:
+        while (item := self._take()) is not None:
+            answer, job = item
+            if answer.set_running_or_notify_cancel():
+                _settle(answer, job)
+            del answer, job, item  # a waiting thread must not hold the last job's embeddings
+        self._ended.set_result(None)
+
+    def _take(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        while True:
+            try:
+                return self._jobs.get(timeout=self._tidy())
+            except Empty:
+                continue
+
+
+def _settle(answer: Future[T], job: Callable[[], T]) -> None:
+    try:
+        answer.set_result(job())
+    except BaseException as error:  # noqa: BLE001 - the thread's edge: whatever it is belongs to who waits for it
+        answer.set_exception(error)

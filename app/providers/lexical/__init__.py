@@ -1,0 +1,21 @@
+"""The judge `lexical`: readers (a text into a profile), features, weights, ratings, reasons. No language model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.providers.registry import judge
+
+if TYPE_CHECKING:
+    from app.call_cache import CachedCalls
+    from app.flow.control import FlowControl
+    from app.providers.ports import Judge
+    from app.settings import Settings
+
+
+@judge("lexical", baseline=True)
+def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
+    """It needs neither settings nor calls."""
+    from app.providers.lexical.judge import LexicalJudge
+
+    return LexicalJudge()

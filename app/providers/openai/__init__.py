@@ -1,0 +1,78 @@
+"""The judge `openai`: OpenAI-compatible endpoints with retries, negotiated parameters, prices and batch mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.domain.errors import SettingsInvalid
+from app.providers.registry import judge
+
+if TYPE_CHECKING:
+    from app.call_cache import CachedCalls
+    from app.flow.control import FlowControl
+    from app.provider_ports import BatchProvider
+    from app.providers.ports import Judge
+    from app.settings import Settings
+
+
+def is_wanted(settings: Settings) -> bool:
+    """A model by itself counts too: then `check` says what is missing, and no baseline rates in its place."""
+    named = (settings.openai_api_key, settings.openai_base_url, settings.model)
+    return any(value is not None for value in named)
+
+
+def check(settings: Settings) -> None:
+    """Raises SettingsInvalid where a secret seems to be lost, which must not choose another judge."""
+    if settings.openai_api_key is not None and not settings.judge_key:
+        raise SettingsInvalid(
+            "OPENAI_API_KEY is set but empty; is a secret missing? Unset it where the endpoint at OPENAI_BASE_URL"
+            " needs no key, or set SAITEN_JUDGE=lexical for the embedded baseline"
+        )
+    if settings.openai_api_key is None and settings.openai_base_url is None:
+        named = "SAITEN_JUDGE=openai" if settings.judge else "SAITEN_MODEL"
+        raise SettingsInvalid(
+            f"{named} is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL is: set OPENAI_API_KEY for OpenAI,"
+            " OPENAI_BASE_URL for another endpoint, or SAITEN_JUDGE=lexical for the embedded baseline"
+        )
+
+
+def open_batches(settings: Settings) -> BatchProvider | None:
+    """OpenAI's Batch API; None without a key."""
+    if not settings.judge_key:
+        return None
+    from app.providers.openai.batches import OpenAIProviderBatches
+
+    return OpenAIProviderBatches(
+        api_key=settings.judge_key,
+        base_url=settings.openai_base_url,
+        timeout_seconds=settings.judge_timeout_seconds,
+    )
+
+
+@judge(
+    "openai",
+    wanted=is_wanted,
+    check=check,
+    preload=("app.providers.openai.endpoint", "app.providers.openai.batch_client"),
+    open_batches=open_batches,
+)
+def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
+    """A chat model at OPENAI_BASE_URL, OpenAI's own without it."""
+    from app.providers.openai.judge import OpenAIJudge
+    from app.providers.openai.parameters import read_extra
+    from app.providers.openai.prices import read_prices
+
+    return OpenAIJudge(
+        api_key=settings.judge_key,
+        base_url=settings.openai_base_url,
+        model=settings.judge_model,
+        calls=calls,
+        prices=read_prices(Path(settings.prices) if settings.prices else None),
+        timeout_seconds=settings.judge_timeout_seconds,
+        deadline_seconds=settings.judge_deadline_seconds,
+        max_attempts=settings.judge_attempts,
+        malformed_retries=settings.judge_malformed_retries,
+        extra=read_extra(settings.judge_extra),
+        flow=flow,
+    )

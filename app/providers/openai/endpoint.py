@@ -1,0 +1,465 @@
+"""One OpenAI-compatible endpoint: asks it a question, with retries, negotiation and flow control in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import httpx2
+import openai
+
+from app import __version__
+from app.concurrency import within
+from app.domain.errors import JudgeUnavailable
+from app.flow.control import Call, FlowControl
+from app.providers.openai.errors import (
+    ReplyTooLarge,
+    concerns_account,
+    is_filtered,
+    may_retry,
+    read_limits,
+    retry_after,
+    translate_error,
+    upstream_message,
+)
+from app.providers.openai.parameters import (
+    BROKEN_FORMAT,
+    LARGEST_PLAIN_REPLY_BYTES,
+    Question,
+    bound_reply,
+    concede,
+    find_refused,
+    name_dropped,
+)
+from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_completion
+from app.providers.ports import JudgingTask
+
+KEPT = 256
+"""Beginnings and ends kept at most: one a model, rubric, format, sample and attempt."""
+
+PLACE = "\ue000"
+"""Stands where the dialogue goes. A private-use character, which no prompt of ours holds."""
+
+Way = tuple[object, ...]
+
+
+class Bodies:
+    """Writes questions as the endpoint is to be sent them. Keeps what is fixed of the last ways of asking."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Way, tuple[bytes, bytes]] = {}
+
+    def write(self, question: Question, conceded: tuple[str, ...]) -> bytes:
+        """`question.body(conceded)` as JSON in UTF-8."""
+        prompt = question.prompt(structured="response_format" not in conceded)
+        which = (question.sample, question.attempt, question.max_output_tokens, question.marked)
+        way = (question.model, question.options, prompt.prefix_digest, conceded, *which)
+        around = self._kept.get(way)
+        if around is None:
+            around = self._kept[way] = self._cut(question, conceded)
+            if len(self._kept) > KEPT:
+                del self._kept[next(iter(self._kept))]
+        beginning, end = around
+        return beginning + dump(prompt.user) + end
+
+    def _cut(self, question: Question, conceded: tuple[str, ...]) -> tuple[bytes, bytes]:
+        body = question.body(conceded)
+        *fixed, asked = body["messages"]
+        beginning, _, end = dump(body | {"messages": [*fixed, asked | {"content": PLACE}]}).partition(dump(PLACE))
+        return beginning, end
+
+
+def dump(value: Any) -> bytes:
+    """Compact JSON in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+"""What is true of a reply on its way, and not of its decoded body."""
+IDLE_SECONDS = 4.0
+"""Many servers close an idle connection after 5 s, and a call that meets one as it is being closed is lost."""
+PIECE_BYTES = 16 * 1024
+"""Decoded at a time: a small compressed body can hold gigabytes."""
+LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=IDLE_SECONDS)
+"""0 is aiohttp's word for no limit: flow control bounds the calls."""
+
+
+class BoundedClient(openai.DefaultAioHttpClient):
+    """The SDK's own client over aiohttp. `largest_reply_bytes` bounds every body, an error's too, as decoded.
+
+    A small compressed body can hold gigabytes, so it is counted piece by piece while it is decoded.
+    """
+
+    def __init__(self, *, largest_reply_bytes: int, **settings: Any) -> None:
+        super().__init__(**settings, limits=LIMITS, follow_redirects=False)
+        self._largest_reply_bytes = largest_reply_bytes
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        """As the base class does it. Raises ReplyTooLarge, having read no further and closed the connection."""
+        try:
+            response = await super().send(request, stream=True, **options)
+            return response if stream else await self._finish(response)
+        except httpx2.TimeoutException as error:
+            # The transport takes every broken connection for one that took too long.
+            if isinstance(error.__cause__, TimeoutError):
+                raise
+            raise openai.APIConnectionError(request=request) from error
+        except aiohttp.ClientError as error:
+            raise openai.APIConnectionError(request=request) from error
+
+    async def _finish(self, response: httpx2.Response) -> httpx2.Response:
+        try:
+            content = await self._read(response)
+        finally:
+            await response.aclose()
+        headers = response.headers.copy()
+        for name in TRANSFER_HEADERS:
+            headers.pop(name, None)
+        return httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
+
+    async def _read(self, response: httpx2.Response) -> bytes:
+        async with aclosing(response.aiter_bytes()) as pieces:
+            return await join(pieces, self._largest_reply_bytes)
+
+
+async def read_body(answer: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+    """The body of an answer that was asked for without `auto_decompress`, decoded. Raises ReplyTooLarge, having read
+    no further, and httpx2.DecodingError."""
+    pieces = answer.content.iter_chunked(PIECE_BYTES)
+    if "Content-Encoding" not in answer.headers:
+        return await join(pieces, most_bytes)
+    encoding = [("content-encoding", answer.headers["Content-Encoding"])]
+    encoded = httpx2.Response(answer.status, headers=encoding, content=pieces)
+    async with aclosing(encoded.aiter_bytes()) as decoded:
+        return await join(decoded, most_bytes)
+
+
+async def join(pieces: AsyncIterator[bytes], most_bytes: int) -> bytes:
+    """All pieces as one. Raises ReplyTooLarge as soon as there are more bytes."""
+    found, length = [], 0
+    async for piece in pieces:
+        found.append(piece)
+        length += len(piece)
+        if length > most_bytes:
+            raise ReplyTooLarge(f"the reply has more than {most_bytes} bytes")
+    return found[0] if len(found) == 1 else b"".join(found)
+
+
+PATH = "/chat/completions"
+
+ERRORS: dict[int, type[openai.APIStatusError]] = {
+    400: openai.BadRequestError,
+    401: openai.AuthenticationError,
+    403: openai.PermissionDeniedError,
+    404: openai.NotFoundError,
+    409: openai.ConflictError,
+    422: openai.UnprocessableEntityError,
+    429: openai.RateLimitError,
+}
+
+NAMED: dict[str, int] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    **dict.fromkeys(FILTER_CODES, 400),
+}
+"""The status of an error that came with a successful one, by its code or type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A successful answer: its body, decoded, and its headers as they came."""
+
+    content: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+
+
+class ChatLine:
+    """Posts to the endpoint at `url` with the SDK's errors, over the HTTP client that the SDK itself is set to here.
+
+    The SDK and its own client build address, headers, options and an answer object of each call anew, which takes a
+    fifth of all CPU of a worker; here what is fixed is made once. It follows no redirect and keeps no cookie.
+    `largest_reply_bytes` bounds every body, an error's too, as decoded. Retries and time limits are the caller's. For
+    one event loop.
+    """
+
+    def __init__(self, url: str, api_key: str, *, largest_reply_bytes: int) -> None:
+        self._address = url + PATH
+        self._largest_reply_bytes = largest_reply_bytes
+        self._headers = {
+            "Accept": "application/json",
+            **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
+            "Content-Type": "application/json",
+            "User-Agent": f"saiten/{__version__}",
+        }
+        self._proxy = find_proxy(url)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, content: bytes, largest_reply_bytes: int | None = None) -> Answered:
+        """The endpoint's answer to a JSON body, which may have so many bytes. Raises an `openai.APIStatusError` for any
+        but a success, APIConnectionError where there is none, and ReplyTooLarge, having read no further."""
+        session = self._session or self._open()
+        try:
+            async with session.post(self._address, data=content, allow_redirects=False, proxy=self._proxy) as answer:
+                body = await read_body(answer, largest_reply_bytes or self._largest_reply_bytes)
+        except (aiohttp.ClientError, httpx2.HTTPError) as error:
+            raise openai.APIConnectionError(request=self._request()) from error
+        if not 200 <= answer.status < 300:
+            raise self._read_error(answer, body)
+        return Answered(body, answer.raw_headers)
+
+    def make_error(self, told: dict[str, Any]) -> openai.APIStatusError:
+        """The error that an endpoint told of with a successful status, as if it had come with its own."""
+        words = [str(told.get(name)) for name in ("code", "type")]
+        number = next((NAMED[word] for word in words if word in NAMED), 500)
+        if re.fullmatch("[45][0-9]{2}", words[0]):
+            number = int(words[0])
+        return make_status_error(number, httpx2.Response(number, request=self._request()), told)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        """The session, made where the loop runs that it is for."""
+        secure = self._address.lower().startswith("https:")
+        # No limit: flow control bounds the calls.
+        connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=IDLE_SECONDS, ssl=httpx2.create_ssl_context() if secure else True
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            auto_decompress=False,
+        )
+        return self._session
+
+    def _request(self) -> httpx2.Request:
+        """What an error of the SDK wants to know of its request; nothing of the dialogue."""
+        return httpx2.Request("POST", self._address)
+
+    def _read_error(self, answer: aiohttp.ClientResponse, body: bytes) -> openai.APIStatusError:
+        """The SDK's error for an answer that is no success, with what the endpoint said."""
+        headers = [(name, value) for name, value in answer.raw_headers if name.lower() != b"content-encoding"]
+        response = httpx2.Response(answer.status, headers=headers, content=body, request=self._request())
+        said = parse(response.text.strip())
+        if isinstance(said, list) and said:
+            # Gemini puts the one error that there is into a list.
+            said = said[0]
+        said = said.get("error", said) if isinstance(said, dict) else said
+        return make_status_error(answer.status, response, said)
+
+
+def make_status_error(status: int, response: httpx2.Response, said: object) -> openai.APIStatusError:
+    """The SDK's error for a status."""
+    kind = openai.InternalServerError if status >= 500 else ERRORS.get(status, openai.APIStatusError)
+    return kind(f"Error code: {status}", response=response, body=said)
+
+
+def parse(text: str) -> object:
+    """The text as JSON, else as it is."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def find_proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address (HTTPS_PROXY, ALL_PROXY, NO_PROXY); None for none."""
+    try:
+        address = urlsplit(url)
+    except ValueError:
+        # No address at all, as the first call will tell.
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(address.scheme) or proxies.get("all")
+    if not proxy or (address.hostname and proxy_bypass(address.hostname)):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+LONGEST_BACKOFF_SECONDS = 30.0
+WAIT_SHARE = 0.9
+"""Of the time that is left, to wait for a place: a call begun still later would be cut off, and billed."""
+
+REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
+"""HTTP 400, and the 422 that servers built on FastAPI answer in its place."""
+
+
+class OpenAIEndpoint:
+    """Asks the chat endpoint at `url`. Remembers per model which parameters it refuses.
+
+    `timeout_seconds` bounds one try; `deadline_seconds` all of one request that is no batch's: every try, with or
+    without a parameter that was refused, and every wait before and between them. `largest_reply_bytes` bounds a reply
+    with token probabilities; others have 1 MiB. Every try passes through `flow`, which is told how it went.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        url: str,
+        timeout_seconds: float,
+        deadline_seconds: float,
+        max_attempts: int,
+        backoff_seconds: float,
+        flow: FlowControl,
+        largest_reply_bytes: int = LARGEST_PLAIN_REPLY_BYTES,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._api_key = api_key
+        self._line = ChatLine(url, api_key, largest_reply_bytes=largest_reply_bytes)
+        self._timeout_seconds = timeout_seconds
+        self._deadline_seconds = deadline_seconds
+        self._max_attempts = max_attempts
+        self._backoff_seconds = backoff_seconds
+        self._flow = flow
+        self._sleep = sleep
+        self._bodies = Bodies()
+        self._conceded: dict[str, tuple[str, ...]] = {}
+
+    async def ask(self, question: Question, key: str, task: JudgingTask) -> Reply:
+        """The endpoint's reply, marked with the question's key, to a question of the task. Raises the `Judge…` errors.
+
+        A refused parameter is given up and the rest is asked again. What was given up is remembered once a request has
+        succeeded without it, so that a refusal which only looked like one changes nothing for others.
+        """
+        # A batch's call waits for its turn as long as it takes: minutes behind a low rate limit, which is no trouble.
+        seconds = math.inf if task.lane == "batch" else self._deadline_seconds
+        ends_at = asyncio.get_running_loop().time() + seconds
+        try:
+            async with within(seconds):
+                return await self._negotiate(question, key, task, ends_at)
+        except TimeoutError:
+            raise JudgeUnavailable(
+                f"the judge gave no reply within {self._deadline_seconds:.3g} s, all tries and waits included"
+            ) from None
+
+    async def _negotiate(self, question: Question, key: str, task: JudgingTask, ends_at: float) -> Reply:
+        conceded = self._conceded.get(question.model, ())
+        while True:
+            try:
+                answer = await self._send(question, conceded, task, ends_at)
+                break
+            except openai.APIStatusError as error:
+                if is_filtered(error):
+                    answer = {"content": None, "finish_reason": "content_filter"}
+                    break
+                refused = self._read_refusal(error, question.body(conceded))
+                if refused is None:
+                    raise translate_error(error, api_key=self._api_key) from error
+                conceded = concede(conceded, refused)
+            except (openai.OpenAIError, TimeoutError) as error:
+                raise translate_error(error, api_key=self._api_key) from error
+        if conceded:
+            self._remember(question.model, conceded)
+        return Reply(
+            key=key,
+            structured="response_format" not in conceded,
+            parameters=question.parameters(conceded),
+            dropped=name_dropped(conceded),
+            **answer,
+        )
+
+    async def close(self) -> None:
+        await self._line.close()
+
+    def _read_refusal(self, error: openai.APIStatusError, body: dict[str, Any]) -> str | None:
+        if isinstance(error, openai.InternalServerError):
+            broken = "response_format" in body and BROKEN_FORMAT.search(upstream_message(error))
+            return "response_format" if broken else None
+        if not isinstance(error, REFUSALS):
+            return None
+        return find_refused(
+            body, upstream_message(error), error.param if isinstance(error.param, str) else None, error.code
+        )
+
+    def _remember(self, model: str, conceded: tuple[str, ...]) -> None:
+        known = self._conceded.get(model, ())
+        self._conceded[model] = (*known, *(name for name in conceded if name not in known))
+
+    async def _send(
+        self, question: Question, conceded: tuple[str, ...], task: JudgingTask, ends_at: float
+    ) -> dict[str, Any]:
+        """What the answer says, after as many tries as are allowed. Raises the vendor's errors, or JudgeUnavailable."""
+        content = self._bodies.write(question, conceded)
+        prompt = question.prompt(structured="response_format" not in conceded)
+        # Characters stand for tokens; flow control learns the ratio.
+        tokens = len(prompt.system) + len(prompt.user)
+        with_probabilities = question.options.expected and "logprobs" not in conceded
+        largest_bytes = bound_reply(question.max_output_tokens) if with_probabilities else LARGEST_PLAIN_REPLY_BYTES
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                max_wait_seconds = WAIT_SHARE * seconds_until(ends_at)
+                async with self._flow.passage(
+                    tokens=tokens, lane=task.lane, max_wait_seconds=max_wait_seconds, scope=task.scope
+                ) as call:
+                    return await self._send_once(content, largest_bytes, call)
+            except (openai.OpenAIError, TimeoutError) as error:
+                if attempt >= self._max_attempts or not may_retry(error) or self._is_refusal(error, question, conceded):
+                    raise
+                if task.lane == "batch" and isinstance(error, TimeoutError):
+                    # A batch tells by its other candidates what is at fault, and that before minutes have passed.
+                    raise
+                asked = retry_after(error)
+                wait = self._back_off(attempt) if asked is None else asked
+                if wait >= seconds_until(ends_at):
+                    raise
+            if asked is None:
+                await self._sleep(wait)
+
+    def _is_refusal(self, error: Exception, question: Question, conceded: tuple[str, ...]) -> bool:
+        """Whether the same request fails again, though the status (HTTP 500) promises that it may not."""
+        if not isinstance(error, openai.InternalServerError):
+            return False
+        return self._read_refusal(error, question.body(conceded)) is not None
+
+    async def _send_once(self, content: bytes, largest_bytes: int, call: Call) -> dict[str, Any]:
+        async with asyncio.timeout(self._timeout_seconds):
+            try:
+                response = await self._line.post(content, largest_bytes)
+                answer = read_completion(response.content)
+                told = None if answer["completion"] else find_error(response.content)
+                if told is not None:
+                    raise self._line.make_error(told)
+            except openai.APIStatusError as error:
+                self._tell_flow(call, error)
+                raise
+        call.succeeded(read_limits(response.headers), answer["prompt_tokens"] + answer["completion_tokens"])
+        return answer
+
+    def _tell_flow(self, call: Call, error: openai.APIStatusError) -> None:
+        if concerns_account(error):
+            self._flow.turn_away(translate_error(error, api_key=self._api_key))
+        elif may_retry(error):
+            asked, limits = retry_after(error), read_limits(error.response.headers.raw)
+            if isinstance(error, openai.RateLimitError):
+                call.throttled(asked, limits)
+            elif asked is not None:
+                call.put_off(asked, limits)
+
+    def _back_off(self, attempt: int) -> float:
+        """Seconds until the next try where the endpoint asked for no wait: exponential, with full jitter."""
+        longest = min(LONGEST_BACKOFF_SECONDS, self._backoff_seconds * 2 ** (attempt - 1))
+        return random.uniform(0, longest)  # noqa: S311 - spreads load, keeps no secret
+
+
+def seconds_until(moment: float) -> float:
+    """Until a moment of the running loop's clock; 0 where it is past."""
+    return max(0.0, moment - asyncio.get_running_loop().time())

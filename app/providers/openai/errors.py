@@ -1,0 +1,218 @@
+"""What an endpoint's errors and rate-limit headers mean: what each becomes, and whether asking again can help."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+import openai
+
+from app.domain import errors
+from app.domain.plain_text import clean
+from app.domain.retry_after import LONGEST_SECONDS, read_retry_after
+from app.flow.control import SAID_NOTHING, RateLimits
+from app.providers.openai.reply import FILTER_CODES
+
+PREFIX = b"x-ratelimit-"
+COUNT = re.compile(r"[0-9]{1,12}")
+DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|[dhms]))+")
+PART = re.compile(r"([0-9.]+)(ms|[dhms])")
+SECONDS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+BARE_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+
+
+def read_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits:
+    """The limits in raw headers. Whatever is not written as OpenAI or Azure writes it counts as not said."""
+    told = {
+        name[len(PREFIX) :].lower(): value.decode("latin-1").strip()
+        for name, value in headers
+        if name[: len(PREFIX)].lower() == PREFIX
+    }
+    if not told:
+        return SAID_NOTHING
+    resets = (read_duration(told.get(b"reset-" + what)) for what in (b"requests", b"tokens") if is_spent(told, what))
+    return RateLimits(
+        requests_per_minute=read_count(told.get(b"limit-requests")),
+        tokens_per_minute=read_count(told.get(b"limit-tokens")),
+        closed_seconds=max(resets, default=0.0),
+    )
+
+
+def is_spent(told: dict[bytes, str], what: bytes) -> bool:
+    """Whether nothing is left of requests or tokens."""
+    return told.get(b"remaining-" + what) == "0"
+
+
+def read_count(written: str | None) -> float | None:
+    """A count above 0, else None."""
+    return float(written) or None if written and COUNT.fullmatch(written) else None
+
+
+def read_duration(written: str | None) -> float:
+    """Seconds of `1s`, `6m0s`, `120ms` or a bare number of seconds: from 0 to one day. 0 where it is none of them."""
+    if written and BARE_SECONDS.fullmatch(written):
+        seconds = float(written)
+    elif written and DURATION.fullmatch(written):
+        seconds = sum(float(number) * SECONDS[unit] for number, unit in PART.findall(written))
+    else:
+        seconds = 0.0
+    return min(LONGEST_SECONDS, seconds)
+
+
+UPSTREAM_TEXT_CHARACTERS = 200
+KEY_SHAPE = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|Bearer\s+\S+", re.IGNORECASE)
+QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"})
+
+
+class ReplyTooLarge(openai.OpenAIError):
+    """A reply of more bytes than any verdict has. One of the vendor's errors, so that the SDK lets it through."""
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What an error of the vendor becomes. `advice` is one sentence; `quotes` adds the endpoint's own words."""
+
+    becomes: type[errors.UpstreamError]
+    retry: bool
+    advice: str
+    quotes: bool = True
+
+
+UNREACHABLE = Treatment(
+    errors.JudgeUnavailable, True, "the judge cannot be reached; check OPENAI_BASE_URL and the network", quotes=False
+)
+SLOW = Treatment(errors.JudgeUnavailable, True, "the judge did not answer in time", quotes=False)
+BUSY = Treatment(errors.JudgeUnavailable, True, "the judge is over its rate limit")
+BROKEN = Treatment(errors.JudgeUnavailable, True, "the judge failed")
+# An endpoint's words about a key may hold the key.
+LOCKED = Treatment(errors.JudgeUnauthorized, False, "the judge refused the key; check OPENAI_API_KEY", quotes=False)
+SPENT = Treatment(errors.JudgeQuotaExhausted, False, "the judge's quota is used up; add credit, then try again")
+REFUSED = Treatment(errors.JudgeRefusedRequest, False, "the judge refused the request")
+ELSEWHERE = Treatment(
+    errors.JudgeRefusedRequest, False, "the judge answered with a redirect; check OPENAI_BASE_URL", quotes=False
+)
+"""Never followed: it would send the dialogue and the key to wherever the answer says."""
+OVERSIZE = Treatment(
+    errors.JudgeUnavailable, True, "the judge's reply is larger than any verdict; check OPENAI_BASE_URL", quotes=False
+)
+UNKNOWN = Treatment(
+    errors.JudgeRefusedRequest, False, "the judge does not know this model or path; check the model and OPENAI_BASE_URL"
+)
+
+TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
+    (TimeoutError, SLOW),
+    (ReplyTooLarge, OVERSIZE),
+    (openai.APITimeoutError, SLOW),
+    (openai.APIConnectionError, UNREACHABLE),
+    (openai.AuthenticationError, LOCKED),
+    (openai.PermissionDeniedError, LOCKED),
+    (openai.RateLimitError, BUSY),
+    (openai.ConflictError, BROKEN),
+    (openai.InternalServerError, BROKEN),
+    (openai.NotFoundError, UNKNOWN),
+    (openai.APIStatusError, REFUSED),
+    (openai.APIResponseValidationError, BROKEN),
+    (openai.OpenAIError, REFUSED),
+)
+"""By class, the most special first; `treat` adds what the status or the endpoint's code say."""
+
+BY_STATUS: dict[int, Treatment] = {HTTPStatus.PAYMENT_REQUIRED: SPENT, HTTPStatus.REQUEST_TIMEOUT: SLOW}
+
+
+def treat(error: BaseException) -> Treatment | None:
+    """The error's treatment; None where it is not one of the vendor's."""
+    if isinstance(error, openai.APIStatusError):
+        if HTTPStatus.MULTIPLE_CHOICES <= error.status_code < HTTPStatus.BAD_REQUEST:
+            return ELSEWHERE
+        # The vendor's package passes on whatever type the endpoint sent.
+        if QUOTA_CODES & {str(error.code), str(error.type)}:
+            return SPENT
+        if special := BY_STATUS.get(error.status_code):
+            return special
+        if "API_KEY_INVALID" in details_of(error, "reason"):
+            # Gemini says so with HTTP 400.
+            return LOCKED
+    return next((treatment for kind, treatment in TREATMENTS if isinstance(error, kind)), None)
+
+
+def may_retry(error: BaseException) -> bool:
+    """Whether the same request may fare better later."""
+    treatment = treat(error)
+    return treatment is not None and treatment.retry
+
+
+def concerns_account(error: BaseException) -> bool:
+    """Whether every other request with this key would fare the same: the key is refused or its quota used up."""
+    return treat(error) in (LOCKED, SPENT)
+
+
+def is_filtered(error: openai.APIStatusError) -> bool:
+    """Whether a provider's content filter refused the dialogue (Azure answers so with HTTP 400)."""
+    return isinstance(error.code, str) and error.code in FILTER_CODES
+
+
+def translate_error(error: Exception, *, api_key: str) -> errors.UpstreamError:
+    """The domain's error, with at most 200 characters of the endpoint's words and no key."""
+    treatment = treat(error) or BROKEN
+    if not isinstance(error, openai.APIStatusError):
+        return treatment.becomes(treatment.advice)
+    detail = f"{treatment.advice} (HTTP {error.status_code})"
+    said = quote_upstream(error, api_key) if treatment.quotes else ""
+    return treatment.becomes(detail, retry_after_seconds=retry_after(error), said=said)
+
+
+def details_of(error: openai.APIStatusError, name: str) -> list[str]:
+    """The texts of that name among the error's `details`, as Google's services give them."""
+    details = error.body.get("details") if isinstance(error.body, dict) else None
+    found = [one.get(name) for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+    return [text for text in found if isinstance(text, str)]
+
+
+def upstream_message(error: openai.APIStatusError) -> str:
+    """The endpoint's own message, whole; empty where it sent none."""
+    body = error.body
+    if isinstance(body, dict):
+        message = body.get("message") or body.get("detail")
+        return message if isinstance(message, str) else str(message or "")
+    return body if isinstance(body, str) else ""
+
+
+def quote_upstream(error: openai.APIStatusError, api_key: str) -> str:
+    """The endpoint's message, as `quote_words` gives it."""
+    return quote_words(upstream_message(error), api_key)
+
+
+def quote_words(said: str, api_key: str) -> str:
+    """Somebody else's words on one line, without keys, cut to 200 characters, and as every store can hold them."""
+    message = said.replace(api_key, "[key]") if api_key else said
+    return clean(" ".join(KEY_SHAPE.sub("[key]", message).split())[:UPSTREAM_TEXT_CHARACTERS])
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds that the endpoint asked to wait, or None where it did not ask."""
+    if isinstance(error, openai.APIStatusError):
+        wait = read_wait(error.response.headers, now=datetime.now(UTC))
+        delays = [read_duration(delay) for delay in details_of(error, "retryDelay")] if wait is None else []
+        return next((delay for delay in delays if delay > 0), wait)
+    return None
+
+
+def read_wait(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """Seconds of OpenAI's own `retry-after-ms`, else of `Retry-After`: from 0 to one day. Unreadable is None."""
+    milliseconds = read_number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return min(LONGEST_SECONDS, max(0.0, milliseconds / 1000))
+    return read_retry_after(headers.get("retry-after"), now)
+
+
+def read_number(written: str | None) -> float | None:
+    """A finite number, or None."""
+    try:
+        number = float(written or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

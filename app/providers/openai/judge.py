@@ -1,0 +1,338 @@
+"""The judge `openai`: asks a chat model on any OpenAI-compatible endpoint, and believes only a whole, valid verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from app.call_cache import Accept, CachedCalls, Make
+from app.concurrency import run_together, within
+from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered, SettingsInvalid
+from app.domain.prompt import enclose, group_aspects
+from app.domain.rubric import Aspect
+from app.domain.verdict import Reading
+from app.flow.control import FlowControl, open_local_flow
+from app.flow.state import Bounds
+from app.provider_ports import PROVIDER_BATCH_SHARE, DeferredCall, KeptReplies, Unanswered
+from app.providers.openai.parameters import NO_EXTRA, Extra, Question, bound_reply, is_openais, takes_marks
+from app.providers.openai.prices import Forecast, Prefixes, Prices
+from app.providers.openai.reply import Answer, Poll, Readings, Reply, read_reply, summarize
+from app.providers.ports import Estimate, Judgement, JudgingTask
+
+if TYPE_CHECKING:
+    from app.providers.openai.endpoint import OpenAIEndpoint
+
+
+class Closable(Protocol):
+    def close(self) -> Awaitable[None]: ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
+class FirstUse(Generic[T]):
+    """One object for all who use it, None in `made` until the first of them asked for it.
+
+    `make` imports and builds it. It runs in a thread, so that the event loop goes on meanwhile.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self.made: T | None = None
+        self._make = make
+        self._making = asyncio.Lock()
+
+    async def get(self) -> T:
+        """The object. A caller that asks while it is made waits for the same one. Raises what `make` raises; the next
+        caller tries again."""
+        async with self._making:
+            if self.made is None:
+                self.made = await asyncio.to_thread(self._make)
+            return self.made
+
+    async def close(self) -> None:
+        """Closes the object, where there is one."""
+        if self.made is not None:
+            await self.made.close()
+
+
+OFFICIAL_URL = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An endpoint. `url` has no slash at its end; `kind` is `openai` for OpenAI's own service, else `compatible`;
+    `openais` is True for its regions too."""
+
+    url: str
+    kind: str
+    openais: bool
+
+    def keeps_marked(self, model: str) -> bool:
+        """Whether the prompt cache behind this endpoint keeps what is marked of a prompt. Others are sent no marks."""
+        return self.openais and takes_marks(model)
+
+
+def find_address(base_url: str | None) -> Address:
+    """The endpoint at `base_url`; None is OpenAI's own."""
+    url = (base_url or OFFICIAL_URL).rstrip("/")
+    kind = "openai" if urlsplit(url).hostname == "api.openai.com" else "compatible"
+    return Address(url, kind, is_openais(url))
+
+
+def check_address(address: Address) -> Address:
+    """The address. Raises SettingsInvalid where paths cannot be appended to it."""
+    parts = urlsplit(address.url)
+    mark = next((mark for mark in "?#" if mark in address.url), None)
+    if mark is not None:
+        hint = (
+            "; Azure's versioned API needs no api-version: write https://RESOURCE.openai.azure.com/openai/v1/"
+            if (parts.hostname or "").endswith(".azure.com") or "api-version" in parts.query
+            else ""
+        )
+        raise SettingsInvalid(f"OPENAI_BASE_URL must end before {mark!r}: paths are appended to it{hint}")
+    return address
+
+
+def check_key(api_key: str) -> str:
+    """The key, empty for an endpoint that asks for none. Raises SettingsInvalid where no HTTP header can carry it."""
+    if not is_printable(api_key):
+        raise SettingsInvalid("the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY")
+    return api_key
+
+
+def is_printable(api_key: str) -> bool:
+    """Whether an HTTP header can carry the key."""
+    return api_key.isascii() and api_key.isprintable()
+
+
+DEFAULT_MODEL = "gpt-6-luna"
+KIND = "openai"
+GRACE_SECONDS = 1.0
+
+
+class OpenAIJudge:
+    """Fills the port `Judge`. Every call goes through `calls`; only replies that rate all they were asked are kept.
+
+    `base_url` None is OpenAI's own. `flow` decides when a call may go, and is not closed with the judge; without one,
+    `concurrency` bounds the calls in flight. `max_attempts` and `deadline_seconds` bound the tries of one call,
+    `timeout_seconds` one try. A reply that does not rate every aspect is asked for again, `malformed_retries` times at
+    most. `extra` is what may be sent beside Saiten's own parameters. What speaks to the endpoint is loaded by the first
+    call. Raises SettingsInvalid where no header can carry the key.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        base_url: str | None,
+        calls: CachedCalls,
+        prices: Prices,
+        model: str = DEFAULT_MODEL,
+        timeout_seconds: float = 60.0,
+        deadline_seconds: float = 180.0,
+        max_attempts: int = 5,
+        backoff_seconds: float = 0.5,
+        concurrency: int = 8,
+        flow: FlowControl | None = None,
+        max_output_tokens: int = 2048,
+        malformed_retries: int = 2,
+        extra: Extra = NO_EXTRA,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address = check_address(find_address(base_url))
+        key, url = check_key(api_key), self._address.url
+        control = flow or open_local_flow(Bounds(concurrency), clock=clock, sleep=sleep)
+
+        def make() -> OpenAIEndpoint:
+            from app.providers.openai.endpoint import OpenAIEndpoint
+
+            return OpenAIEndpoint(
+                api_key=key,
+                url=url,
+                timeout_seconds=timeout_seconds,
+                deadline_seconds=deadline_seconds,
+                max_attempts=max_attempts,
+                backoff_seconds=backoff_seconds,
+                flow=control,
+                largest_reply_bytes=bound_reply(max_output_tokens),
+                sleep=sleep,
+            )
+
+        self._endpoint = FirstUse(make)
+        self._calls = calls
+        self._deadline_seconds = deadline_seconds
+        self._prices = prices
+        self._model = model
+        self._max_output_tokens = max_output_tokens
+        self._malformed_retries = malformed_retries
+        self._extra = extra
+        self._replies: KeptReplies | None = None
+        self._unanswered: Unanswered = "live"
+        self._prefixes = Prefixes()
+        self._readings = Readings()
+        self._forecast = Forecast(self._prefixes, prices, max_output_tokens=max_output_tokens)
+
+    @property
+    def kind(self) -> str:
+        return KIND
+
+    @property
+    def default_model(self) -> str:
+        return self._model
+
+    async def judge(self, task: JudgingTask) -> Judgement:
+        """Every aspect's verdict. Raises the `Judge…` errors; an aspect that no reply validly rates is unrated."""
+        polls: list[Poll] = await run_together(*(self._poll(one, task) for one in self._prepare(task)))
+        return summarize(polls, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
+
+    def estimate(self, task: JudgingTask) -> Estimate:
+        """What `judge` would take where every first reply is valid. Raises InvalidRequest."""
+        self._extra.settle(task.options.extra)
+        return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self._model)
+
+    def defer(self, task: JudgingTask, conceded: tuple[str, ...] = ()) -> list[DeferredCall]:
+        """The calls that `judge` would make first, less the parameters in `conceded`. Raises InvalidRequest."""
+        questions, estimate = self._prepare(task), self.estimate(task)
+        cost_usd = None if estimate.cost_usd is None else estimate.cost_usd / len(questions)
+        return [self._defer(question, conceded, cost_usd) for question in questions]
+
+    def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> OpenAIJudge:
+        """The same judge, that looks for a reply there before it asks. It is not to be closed: this one is.
+
+        Such a reply counts as a call and costs half. With `fail` no call is made: where there is no reply it raises
+        ProviderBatchUnanswered, and a malformed one is not asked for again.
+        """
+        judge = copy.copy(self)
+        judge._replies, judge._unanswered = replies, unanswered
+        return judge
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+
+    def _prepare(self, task: JudgingTask) -> list[Question]:
+        """One question about all aspects, or one about each where the rubric asks independently; each once a sample."""
+        task = self._settle(task)
+        user = enclose(task.dialogue, task.references, task.language)
+        questions = [self._prepare_question(task, aspects, user) for aspects in group_aspects(task.rubric)]
+        if task.options.samples == 1:
+            return questions
+        return [replace(question, sample=sample) for question in questions for sample in range(task.options.samples)]
+
+    def _prepare_question(self, task: JudgingTask, aspects: tuple[Aspect, ...], user: str) -> Question:
+        prefixes = self._prefixes.find(task, aspects)
+        model = task.options.model or self._model
+        return Question(
+            model=model,
+            aspects=aspects,
+            language=task.language,
+            options=task.options,
+            structured=prefixes.structured.before(user),
+            text=prefixes.text.before(user),
+            max_output_tokens=task.options.max_tokens or self._max_output_tokens,
+            marked=self._address.keeps_marked(model),
+        )
+
+    def _settle(self, task: JudgingTask) -> JudgingTask:
+        """The task with all that is to be sent among its options. Raises InvalidRequest for what the operator does not
+        allow."""
+        extra = self._extra.settle(task.options.extra)
+        if extra == task.options.extra:
+            return task
+        return replace(task, options=task.options.model_copy(update={"extra": extra}))
+
+    async def _poll(self, question: Question, task: JudgingTask) -> Poll:
+        """Asks, and asks again while the reply does not rate every aspect, as often as the settings say."""
+        answers = [await self._ask(question, task)]
+        while not answers[-1].reading.complete and len(answers) <= self._malformed_retries:
+            try:
+                answers.append(await self._ask(replace(question, attempt=len(answers)), task))
+            except ProviderBatchUnanswered:
+                break
+        return Poll(tuple(answers))
+
+    async def _ask(self, question: Question, task: JudgingTask) -> Answer:
+        key = question.key(self._address.url)
+        kept = await self._replies.find(key) if self._replies else None
+        read: dict[bytes, tuple[Reply, Reading]] = {}
+        fresh: dict[bytes, Reply] = {}
+
+        async def call() -> bytes:
+            if kept:
+                # Through the cache like a live one: the next to ask the same, here or later, gets it for nothing.
+                return kept.entry
+            reply = await self._call(question, key, task)
+            entry = reply.model_dump_json().encode()
+            fresh[entry] = reply
+            return entry
+
+        def accept(entry: bytes) -> bool:
+            reply = fresh.get(entry) or parse_entry(entry, key)
+            if reply is None:
+                return False
+            read[entry] = reply, self._readings.read(reply, question)
+            return read[entry][1].complete
+
+        hit = True
+        entry = self._calls.recall("judge", key, accept, task.scope)
+        if entry is None:
+            entry, hit = await self._obtain(key, call, accept, task)
+        if entry not in read:
+            # Another caller's call, which that caller accepted.
+            reply = Reply.model_validate_json(entry)
+            read[entry] = reply, self._readings.read(reply, question)
+        if kept is None:
+            return Answer(question, *read[entry], hit)
+        # What the cache held when the batch was sent was not bought, though the cache may have lost it since.
+        return Answer(question, *read[entry], hit or not kept.bought, PROVIDER_BATCH_SHARE)
+
+    async def _obtain(self, key: str, call: Make, accept: Accept, task: JudgingTask) -> tuple[bytes, bool]:
+        """The entry from a cache that is to be waited for, or from a call; and whether no call was made."""
+        try:
+            # The call may be under way for a batch, which waits longer than anybody who asks for one answer.
+            async with within(math.inf if task.lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
+                return await self._calls.obtain("judge", key, call, accept, task.scope)
+        except TimeoutError:
+            raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
+
+    async def _call(self, question: Question, key: str, task: JudgingTask) -> Reply:
+        """A live call, where there may be one."""
+        if self._replies and self._unanswered == "fail":
+            raise ProviderBatchUnanswered("the provider's batch left this call out, and it is not to be made live")
+        endpoint = self._endpoint.made or await self._endpoint.get()
+        return await endpoint.ask(question, key, task)
+
+    def _defer(self, question: Question, conceded: tuple[str, ...], cost_usd: float | None) -> DeferredCall:
+        key = question.key(self._address.url)
+        return DeferredCall(
+            key=key,
+            # Unmarked: what the provider's batch mode makes of marks is not published.
+            body=replace(question, marked=False).body(conceded),
+            parameters=question.parameters(conceded),
+            accept=partial(is_sound, question, key),
+            cost_usd=cost_usd,
+        )
+
+
+def is_sound(question: Question, key: str, entry: bytes) -> bool:
+    """Whether a cache entry answers the question, and rates every aspect that it asks about."""
+    reply = parse_entry(entry, key)
+    return reply is not None and read_reply(reply, question).complete
+
+
+def parse_entry(entry: bytes, key: str) -> Reply | None:
+    """The reply in a cache entry; None where the entry is damaged or belongs to another question."""
+    try:
+        reply = Reply.model_validate_json(entry)
+    except ValidationError:
+        return None
+    return reply if reply.key == key else None

@@ -1,0 +1,240 @@
+"""What judging costs: prices of tokens, the fixed parts of prompts, and estimates made before any call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from app.domain.dialogue import Dialogue, Utterance
+from app.domain.errors import SettingsInvalid
+from app.domain.model import Finite, Value, canonical_json
+from app.domain.prompt import Prefix, build_prefix, enclose
+from app.domain.rubric import Aspect
+from app.domain.token_estimate import estimate_tokens
+from app.domain.verdict_parts import SCREEN
+from app.providers.ports import Estimate, JudgingTask
+
+RELEASE_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}\Z")
+TOKENS_PER_PRICE = 1_000_000
+
+Dollars = Annotated[Finite, Field(ge=0)]
+
+
+class Price(Value):
+    """US dollars per 1,000,000 tokens. `cached_input` are prompt tokens that the provider had in its prompt cache,
+    `cache_write` those that it put there; None where these cost what others do."""
+
+    input: Dollars
+    cached_input: Dollars
+    output: Dollars
+    cache_write: Dollars | None = None
+
+
+class Prices(Value):
+    """Prices by model, with the day and the source they are from."""
+
+    updated: str
+    source: str
+    models: dict[str, Price]
+
+    def find(self, model: str) -> Price | None:
+        """The model's price; a dated name (`gpt-6-luna-2026-09-22`) without one of its own has its family's."""
+        return self.models.get(model) or self.models.get(RELEASE_DATE.sub("", model))
+
+    def cost(
+        self, model: str, *, prompt_tokens: int, cached_tokens: int, completion_tokens: int, written_tokens: int = 0
+    ) -> float | None:
+        """US dollars, or None where the price is not known. `cached_tokens`, read from the provider's prompt cache, and
+        `written_tokens`, put into it, are among `prompt_tokens`, and none is both."""
+        price = self.find(model)
+        if price is None:
+            return None
+        cached_tokens = min(prompt_tokens, cached_tokens)
+        written_tokens = min(prompt_tokens - cached_tokens, written_tokens)
+        fresh_tokens = prompt_tokens - cached_tokens - written_tokens
+        write_price = price.input if price.cache_write is None else price.cache_write
+        prompt = fresh_tokens * price.input + cached_tokens * price.cached_input + written_tokens * write_price
+        return (prompt + completion_tokens * price.output) / TOKENS_PER_PRICE
+
+
+def read_prices(path: Path | None = None) -> Prices:
+    """The table in `path`, or the one that ships. Raises SettingsInvalid where the file cannot be used."""
+    source = path or files("app").joinpath("data/prices.json")
+    try:
+        return Prices.model_validate_json(source.read_bytes())
+    except OSError as error:
+        raise SettingsInvalid(f"the price file {source} cannot be read: {error.strerror or error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole file"
+        raise SettingsInvalid(f"the price file {source} is not valid at {where}: {first['msg']}") from error
+
+
+PREFIXES = 256
+"""Kept at most. One is some tens of kilobytes; a rubric of ten aspects asked independently has ten a language."""
+
+Way = tuple[str, str, tuple[str, ...], bool, bool, bool]
+
+
+@dataclass(frozen=True)
+class Formats:
+    """One fixed part in both reply formats."""
+
+    structured: Prefix
+    text: Prefix
+
+
+class Prefixes:
+    """Finds the fixed parts of a task's prompts. Keeps the last `limit` that were built, and forgets the oldest."""
+
+    def __init__(self, limit: int = PREFIXES) -> None:
+        self._limit = limit
+        self._kept: dict[Way, Formats] = {}
+
+    def find(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> Formats:
+        """The fixed parts that ask for these aspects of the task's rubric. Raises LanguageNotSupported."""
+        ids = tuple(aspect.id for aspect in aspects)
+        way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references), task.screen)
+        found = self._kept.get(way)
+        if found is None:
+            found = Formats(write(task, aspects, structured=True), write(task, aspects, structured=False))
+            if len(self._kept) >= self._limit:
+                del self._kept[next(iter(self._kept))]
+            self._kept[way] = found
+        return found
+
+
+def write(task: JudgingTask, aspects: tuple[Aspect, ...], *, structured: bool) -> Prefix:
+    """One fixed part, built anew."""
+    return build_prefix(
+        task.rubric,
+        task.language,
+        aspects,
+        explain=task.options.explain,
+        structured=structured,
+        references=bool(task.references),
+        screen=task.screen,
+    )
+
+
+CHAT_TOKENS = 10
+"""What the chat format itself takes: some tokens a message, and the opening of the reply."""
+NAME_TOKENS = 2
+"""An aspect's id comes in more pieces than as many letters of prose: `interestingness` in three."""
+REASON_TOKENS = 80
+"""Of an explanation: one sentence, which in Japanese has up to a hundred characters."""
+CACHEABLE_TOKENS = 1024
+"""The shortest beginning of a prompt that OpenAI's prompt cache keeps."""
+SURELY_CACHEABLE_TOKENS = 1250
+"""The shortest by estimate, which is 8 % to 22 % above the count for the shipped prompts: rather too dear than too
+cheap."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The tokens of a question that its dialogue does not change."""
+
+    prefix_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The tokens around the texts of a user message: those of the message itself, and of each utterance's names."""
+
+    message_tokens: int
+    utterance_tokens: int
+
+
+class Forecast:
+    """Estimates tasks. What depends on rubric and options alone is computed once and kept, as the prefixes are."""
+
+    def __init__(self, prefixes: Prefixes, prices: Prices, *, max_output_tokens: int) -> None:
+        self._prefixes = prefixes
+        self._prices = prices
+        self._max_output_tokens = max_output_tokens
+        self._fixed: dict[str, Fixed] = {}
+        self._frames: dict[tuple[str, int], Frame] = {}
+
+    def estimate(self, task: JudgingTask, groups: Sequence[tuple[Aspect, ...]], model: str) -> Estimate:
+        """What one question a group of aspects takes, asked once a sample. Raises LanguageNotSupported."""
+        questions = [self._find_fixed(task, aspects) for aspects in groups]
+        samples = task.options.samples
+        calls = samples * len(questions)
+        prefix_tokens = samples * sum(question.prefix_tokens for question in questions)
+        kept_tokens = samples * sum(
+            question.prefix_tokens for question in questions if question.prefix_tokens >= SURELY_CACHEABLE_TOKENS
+        )
+        prompt_tokens = prefix_tokens + calls * self._count_user(task)
+        spent = {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": samples * sum(question.completion_tokens for question in questions),
+        }
+        return Estimate(
+            calls=calls,
+            prefix_tokens=prefix_tokens,
+            cost_usd=self._prices.cost(model, cached_tokens=0, **spent),
+            cost_usd_prefix_cached=self._prices.cost(model, cached_tokens=kept_tokens, **spent),
+            **spent,
+        )
+
+    def _find_fixed(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> Fixed:
+        # The structured format is what is asked for first, and with its schema the longer one.
+        prefix = self._prefixes.find(task, aspects).structured
+        found = self._fixed.get(prefix.digest)
+        if found is None:
+            found = Fixed(
+                count_prefix(prefix),
+                min(count_reply(aspects, explain=task.options.explain, screen=prefix.screen), self._max_output_tokens),
+            )
+            if len(self._fixed) >= PREFIXES:
+                del self._fixed[next(iter(self._fixed))]
+            self._fixed[prefix.digest] = found
+        return found
+
+    def _count_user(self, task: JudgingTask) -> int:
+        """The user message's tokens: those of its texts as JSON spells them, and those around them."""
+        key = task.language, len(task.references)
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = count_frame(*key)
+        context = task.dialogue.context
+        texts = [task.dialogue.response, *task.references]
+        for said in context:
+            texts += (said.speaker, said.text)
+        content = json.dumps("".join(texts), ensure_ascii=False)
+        return frame.message_tokens + len(context) * frame.utterance_tokens + estimate_tokens(content)
+
+
+def count_prefix(prefix: Prefix) -> int:
+    """Tokens of the system message, the schema and the chat format."""
+    schema = canonical_json(prefix.schema) if prefix.schema else ""
+    return CHAT_TOKENS + estimate_tokens(prefix.system) + estimate_tokens(schema)
+
+
+def count_reply(aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False) -> int:
+    """Tokens of a verdict on these aspects in JSON, with a reason for each where `explain` is set."""
+    verdict: dict[str, Any] = {SCREEN: False} if screen else {}
+    verdict |= {
+        aspect.id: {"reason": "", "rating": aspect.values[0]} if explain else aspect.values[0] for aspect in aspects
+    }
+    of_aspect = NAME_TOKENS + (REASON_TOKENS if explain else 0)
+    return estimate_tokens(json.dumps(verdict)) + len(aspects) * of_aspect
+
+
+def count_frame(language: str, references: int) -> Frame:
+    """The tokens of a user message that holds no text, and how many an utterance without text adds."""
+    blank = Utterance.model_construct(speaker="", text="")
+    without, one = (
+        estimate_tokens(enclose(Dialogue.model_construct(context=context, response=""), ("",) * references, language))
+        for context in ((), (blank,) * 100)
+    )
+    # Over a hundred, because the digest in the boundary lines is another one for each message.
+    return Frame(without, -(-(one - without) // 100))

@@ -1,0 +1,476 @@
+"""A reply as it came over the wire and as the call cache keeps it, what it says, and the judgement made of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, reduce
+from hashlib import blake2b
+from math import fsum
+from operator import add
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage, Warned
+from app.domain.expectation import Expectation, Token, expect
+from app.domain.model import Value, digest, listed
+from app.domain.plain_text import clean
+from app.domain.rubric import Aspect
+from app.domain.untrusted.inspection import CODE
+from app.domain.verdict import Rating, Reading, rate_nothing, read_verdict
+from app.providers.openai.parameters import Question
+from app.providers.openai.prices import Prices
+from app.providers.ports import Judgement, JudgingTask, Verdict
+
+LARGEST_COUNT = 2**31 - 1
+FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+"""An error with such a code is a reply: a content filter stopped the call."""
+
+REASONING = ("reasoning_content", "reasoning", "thinking")
+"""Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter."""
+REASONING_PARTS = frozenset({"thinking", "reasoning"})
+TEXT_PARTS = frozenset({"text", "output_text"})
+
+Choice = Annotated[tuple[str, float], Field(strict=False)]
+
+
+class TokenRecord(Value):
+    """A token and its alternatives. Bytes are in hexadecimal: a token may hold half a character."""
+
+    text: str
+    choices: Annotated[tuple[Choice, ...], listed()]
+
+
+class Reply(Value):
+    """What came back for one question. `key` is the question's own, so that an entry cannot stand in for another.
+
+    `completion` is False where the answer was no chat completion at all, as from a wrong address. `reasoned` is whether
+    the model's reasoning came beside the content. `cached_tokens` and
+    `written_tokens` are those of the prompt that the provider read from its prompt cache and put there.
+    """
+
+    key: str
+    completion: bool = True
+    # Left out where false, as `written_tokens` is.
+    reasoned: Annotated[bool, Field(exclude_if=lambda reasoned: not reasoned)] = False
+    content: str | None
+    finish_reason: str | None
+    refusal: str | None = None
+    model: str | None = None
+    fingerprint: str | None = None
+    prompt_tokens: Annotated[int, Field(ge=0)] = 0
+    cached_tokens: Annotated[int, Field(ge=0)] = 0
+    # Left out at 0: a Saiten that does not know the field refuses an entry with it, and would ask again.
+    written_tokens: Annotated[int, Field(ge=0, exclude_if=lambda count: count == 0)] = 0
+    completion_tokens: Annotated[int, Field(ge=0)] = 0
+    structured: bool
+    parameters: dict[str, Any]
+    dropped: Annotated[tuple[str, ...], listed()]
+    token_records: Annotated[tuple[TokenRecord, ...], listed()] = ()
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        return tuple(
+            Token(
+                bytes.fromhex(record.text),
+                tuple((bytes.fromhex(text), logprob) for text, logprob in record.choices),
+            )
+            for record in self.token_records
+        )
+
+
+def read_completion(payload: bytes) -> dict[str, Any]:
+    """The fields of `Reply` that an endpoint's answer holds.
+
+    Endpoints that only resemble OpenAI's leave things out or send other types; whatever is not of its type is read as
+    absent, so that a broken answer becomes a reply without a verdict rather than a crash.
+    """
+    try:
+        answer = json.loads(payload)
+    except (ValueError, RecursionError):
+        answer = None
+    choices = member(answer, "choices", list)
+    choice = choices[0] if choices else None
+    message = member(choice, "message", dict)
+    usage = member(answer, "usage", dict)
+    details = member(usage, "prompt_tokens_details", dict)
+    finish_reason = text_member(choice, "finish_reason")
+    content, reasoned, refusal = read_message(message)
+    return {
+        # A provider that filtered the reply may leave the message out.
+        "completion": message is not None or finish_reason is not None,
+        "content": content,
+        "reasoned": reasoned,
+        "finish_reason": finish_reason,
+        "refusal": refusal,
+        "model": text_member(answer, "model"),
+        "fingerprint": text_member(answer, "system_fingerprint"),
+        "prompt_tokens": count_member(usage, "prompt_tokens"),
+        "cached_tokens": count_member(details, "cached_tokens"),
+        "written_tokens": count_member(details, "cache_write_tokens"),
+        "completion_tokens": count_member(usage, "completion_tokens"),
+        "token_records": read_tokens(member(member(choice, "logprobs", dict), "content", list)),
+    }
+
+
+def read_message(message: Any) -> tuple[str | None, bool, str | None]:
+    """The content of a message, whether its reasoning came beside it, and a refusal.
+
+    The content is a text, or a list of parts whose texts make it up; one with any part that is neither text nor
+    reasoning nor refusal has no content.
+    """
+    refusal = text_member(message, "refusal")
+    reasoned = any(text_member(message, name) for name in REASONING)
+    parts = member(message, "content", list)
+    if parts is None:
+        return text_member(message, "content"), reasoned, refusal
+    texts: list[str | None] = []
+    for part in parts:
+        kind = text_member(part, "type")
+        if kind in REASONING_PARTS:
+            reasoned = True
+        elif kind == "refusal":
+            refusal = text_member(part, "refusal") or refusal
+        else:
+            texts.append(text_member(part, "text") if kind in TEXT_PARTS else None)
+    whole = [text for text in texts if text is not None]
+    return ("".join(whole) if whole and len(whole) == len(texts) else None), reasoned, refusal
+
+
+def find_error(payload: bytes) -> dict[str, Any] | None:
+    """The error in an answer that is no completion although its status is a success; None where it holds none."""
+    try:
+        answer = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    told = member(answer, "error", dict | str)
+    return {"message": clean(told)} if isinstance(told, str) and told else told or None
+
+
+def member(value: Any, name: str, kind: Any) -> Any:
+    """`value[name]` where it is of that kind, else None."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else None
+
+
+def text_member(value: Any, name: str) -> str | None:
+    """A text member, fit to be stored."""
+    found = member(value, name, str)
+    return None if found is None else clean(found)
+
+
+def count_member(value: Any, name: str) -> int:
+    """A count member, at least 0 and no larger than a database can keep; 0 where there is none."""
+    found = member(value, name, int)
+    return 0 if found is None or isinstance(found, bool) else min(max(0, int(found)), LARGEST_COUNT)
+
+
+def read_tokens(entries: list[Any] | None) -> tuple[TokenRecord, ...]:
+    """The tokens with their alternatives; none where any entry is not what it should be."""
+    records = []
+    for entry in entries or ():
+        chosen = read_choice(entry)
+        if chosen is None:
+            return ()
+        alternatives = dict(filter(None, map(read_choice, member(entry, "top_logprobs", list) or ())))
+        records.append(TokenRecord(text=chosen[0], choices=tuple(({chosen[0]: chosen[1]} | alternatives).items())))
+    return tuple(records)
+
+
+def read_choice(entry: Any) -> tuple[str, float] | None:
+    """A token in hexadecimal with its log probability."""
+    token, logprob = member(entry, "token", str), member(entry, "logprob", float | int)
+    if token is None or logprob is None or not math.isfinite(logprob):
+        return None
+    try:
+        text = bytes(member(entry, "bytes", list) or clean(token).encode())
+    except (TypeError, ValueError):
+        return None
+    return text.hex(), float(logprob)
+
+
+NO_COMPLETION = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
+
+IGNORED = "the endpoint probably ignored `response_format`"
+"""A reply that was held to the schema could not be like this."""
+NO_THINKING = "switch its thinking off with SAITEN_JUDGE_EXTRA"
+THINKING = re.compile(
+    r"\s*+(?:<(?:think|thinking|thought|reasoning)>|<\|channel\|>analysis|.{0,4000}?</think>)", re.DOTALL
+)
+"""How models begin that write what they think before the verdict. Some templates open the block for them."""
+
+MOST_RECENT = 4096
+
+
+class Readings:
+    """Reads replies. The last `MOST_RECENT` whole verdicts without reasons are remembered by their digests: what is
+    kept of one is its ratings and where they stand, and no text. For one event loop."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Reading] = {}
+
+    def read(self, reply: Reply, question: Question) -> Reading:
+        """The same as `read_reply`."""
+        whole = reply.completion and reply.finish_reason == "stop" and not reply.refusal
+        if not whole or question.options.explain or reply.content is None:
+            return read_reply(reply, question)
+        # The fixed part's digest stands for the aspects with their scales, the language, the format and the canary.
+        asked = question.prompt(structured=reply.structured).prefix_digest
+        key = blake2b(f"{asked}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        known = self._known.get(key)
+        if known is None:
+            known = read_reply(reply, question)
+            if known.complete:
+                self._remember(key, known)
+        return known
+
+    def _remember(self, key: bytes, reading: Reading) -> None:
+        if len(self._known) >= MOST_RECENT:
+            del self._known[next(iter(self._known))]
+        self._known[key] = reading
+
+
+def read_reply(reply: Reply, question: Question) -> Reading:
+    """What a reply says of the aspects it was asked about; what it does not rate is explained."""
+    if not reply.completion:
+        return rate_nothing(question.aspects, "unparseable", NO_COMPLETION)
+    prompt = question.prompt(structured=reply.structured)
+    reading = read_verdict(
+        reply.content,
+        aspects=question.aspects,
+        language=question.language,
+        structured=reply.structured,
+        explain=question.options.explain,
+        finish_reason=reply.finish_reason,
+        refusal=reply.refusal,
+        canary=prompt.canary,
+        screen=prompt.screen,
+    )
+    if reading.complete or reading.leaked or reply.refusal:
+        return reading
+    hint = find_hint(reply)
+    return reading if hint is None else replace(reading, ratings=add_hint(reading.ratings, hint))
+
+
+def find_hint(reply: Reply) -> str | None:
+    """Why the endpoint, rather than the model, may be at fault, and what to do."""
+    thought = THINKING.match(reply.content or "") is not None
+    if reply.finish_reason == "length":
+        return (
+            f"it was still reasoning: raise judge.max_tokens, or {NO_THINKING}" if thought or reply.reasoned else None
+        )
+    if thought:
+        return f"it begins with the model's reasoning: have the endpoint keep that apart, or {NO_THINKING}"
+    if reply.finish_reason != "stop":
+        return None
+    if reply.reasoned and not (reply.content or "").strip():
+        return f"only its reasoning came: {NO_THINKING}"
+    return IGNORED if reply.structured else None
+
+
+def add_hint(ratings: Mapping[str, Rating], hint: str) -> Mapping[str, Rating]:
+    """The ratings, with the hint behind each detail of what is unrated."""
+    return MappingProxyType(
+        {
+            aspect_id: rating.model_copy(update={"detail": f"{rating.detail}; {hint}"})
+            if isinstance(rating, Unrated)
+            else rating
+            for aspect_id, rating in ratings.items()
+        }
+    )
+
+
+MIXED = "mixed"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One reply with what it says. `hit` is True where no call was made for it.
+
+    `price_share` is the share of the ordinary price that the call cost.
+    """
+
+    question: Question
+    reply: Reply
+    reading: Reading
+    hit: bool
+    price_share: float = 1.0
+
+    def expect(self, aspect: Aspect) -> Expectation | None:
+        """The aspect's expectation at its value in this reply; None where it cannot be had."""
+        span = self.reading.spans.get(aspect.id)
+        if span is None or self.reply.content is None:
+            return None
+        return expect(self.reply.tokens, self.reply.content, span, aspect.values)
+
+
+@dataclass(frozen=True)
+class Poll:
+    """One sample: the first answer, and those that were asked for because it did not rate every aspect."""
+
+    answers: tuple[Answer, ...]
+
+    @cached_property
+    def kept(self) -> Answer:
+        """The answer that validly rates most aspects, the first of equals. Answers are never mixed."""
+        if len(self.answers) == 1:
+            return self.answers[0]
+        return max(self.answers, key=lambda answer: answer.reading.rated)
+
+
+def summarize(polls: Sequence[Poll], task: JudgingTask, *, kind: str, endpoint: str, prices: Prices) -> Judgement:
+    """The judgement that the polls amount to."""
+    answers = [answer for poll in polls for answer in poll.answers]
+    verdicts = {aspect.id: conclude(aspect, polls) for aspect in task.rubric.aspects}
+    return Judgement(
+        verdicts=verdicts,
+        provenance=trace_origin(answers, kind=kind, endpoint=endpoint),
+        usage=reduce(add, (price_answer(answer, prices) for answer in answers)),
+        cached=all(answer.hit for answer in answers),
+        trace=tuple(map(trace_call, answers)),
+        warnings=(
+            *warn_of_leaks(answers),
+            *warn_of_address(answers),
+            *(warn_of_missing(verdicts) if task.options.expected else ()),
+        ),
+    )
+
+
+def conclude(aspect: Aspect, polls: Sequence[Poll]) -> Verdict:
+    """One aspect's verdict over its samples.
+
+    `expected` is the mean of the rated samples' expectations, and only where each of them has one; `reason` is that of
+    the first rated sample.
+    """
+    kept = [poll.kept for poll in polls if aspect.id in poll.kept.reading.ratings]
+    if len(kept) == 1 and not kept[0].question.options.expected:
+        # As mostly.
+        reading = kept[0].reading
+        rating, reason = reading.ratings[aspect.id], reading.reasons.get(aspect.id)
+        return bare(rating) if isinstance(rating, int) and reason is None else Verdict((rating,), reason=reason)
+    readings = [answer.reading for answer in kept]
+    rated = [answer for answer in kept if isinstance(answer.reading.ratings[aspect.id], int)]
+    expectations = [answer.expect(aspect) for answer in rated if answer.question.options.expected]
+    found = [expectation for expectation in expectations if expectation is not None]
+    whole = bool(found) and len(found) == len(rated)
+    return Verdict(
+        samples=tuple(reading.ratings[aspect.id] for reading in readings),
+        expected=average(one.mean for one in found) if whole else None,
+        off_scale_mass=average(one.off_scale_mass for one in found) if whole else None,
+        reason=next((reading.reasons[aspect.id] for reading in readings if aspect.id in reading.reasons), None),
+    )
+
+
+@lru_cache(maxsize=256)
+def bare(rating: int) -> Verdict:
+    """The verdict of one sample without a reason: the same for every aspect and dialogue."""
+    return Verdict((rating,))
+
+
+def average(numbers: Iterable[float]) -> float:
+    """The arithmetic mean of at least one number."""
+    found = list(numbers)
+    return fsum(found) / len(found)
+
+
+def price_answer(answer: Answer, prices: Prices) -> Usage:
+    """What the answer cost; nothing where it came from the cache."""
+    if answer.hit:
+        return Usage()
+    reply = answer.reply
+    model = reply.model if reply.model and prices.find(reply.model) else answer.question.model
+    spent = {
+        "prompt_tokens": reply.prompt_tokens,
+        "cached_tokens": reply.cached_tokens,
+        "completion_tokens": reply.completion_tokens,
+    }
+    cost_usd = prices.cost(model, **spent, written_tokens=reply.written_tokens)
+    return Usage(judge_calls=1, cost_usd=None if cost_usd is None else answer.price_share * cost_usd, **spent)
+
+
+def trace_call(answer: Answer) -> CallTrace:
+    """The call as it was made."""
+    question, reply = answer.question, answer.reply
+    return CallTrace(
+        prompt_digest=question.prompt(structured=reply.structured).digest,
+        sample=question.sample,
+        attempt=question.attempt,
+        aspects=tuple(aspect.id for aspect in question.aspects),
+        reply=reply.content,
+        finish_reason=reply.finish_reason,
+        refusal=reply.refusal,
+        model=reply.model,
+        cached=answer.hit,
+    )
+
+
+def trace_origin(answers: Sequence[Answer], *, kind: str, endpoint: str) -> JudgeProvenance:
+    """Which judge it was. Several models or fingerprints behind one name are all told."""
+    replies = [answer.reply for answer in answers]
+    prompts = [answer.question.prompt(structured=answer.reply.structured) for answer in answers]
+    prefixes = distinct(prompt.prefix_digest for prompt in prompts)
+    models = distinct(answer.reply.model or answer.question.model for answer in answers)
+    return JudgeProvenance(
+        kind=kind,
+        model=",".join(models),
+        fingerprint=",".join(distinct(reply.fingerprint for reply in replies if reply.fingerprint)) or None,
+        endpoint=endpoint,
+        prompt=prefixes[0] if len(prefixes) == 1 else digest(prefixes),
+        parameters=merge_parameters([reply.parameters for reply in replies]),
+        dropped=tuple(distinct(name for reply in replies for name in reply.dropped)),
+        screen=all(prompt.screen for prompt in prompts),
+    )
+
+
+def distinct(texts: Iterable[str]) -> list[str]:
+    """Each text once, in the order of first appearance."""
+    return list(dict.fromkeys(texts))
+
+
+def merge_parameters(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The parameters of all calls; one that was not the same in every call is `mixed`."""
+    if len(found) == 1:
+        return found[0]
+    names = distinct(name for parameters in found for name in parameters)
+    absent = object()
+    merged: dict[str, Any] = {}
+    for name in names:
+        values = [parameters.get(name, absent) for parameters in found]
+        merged[name] = values[0] if all(value == values[0] for value in values) else MIXED
+    return merged
+
+
+def warn_of_leaks(answers: Sequence[Answer]) -> tuple[Warned, ...]:
+    """A warning where a reply held the canary, also where the judge was asked again and then rated."""
+    leaked = sum(answer.reading.leaked for answer in answers)
+    if not leaked:
+        return ()
+    detail = f"{leaked} of {len(answers)} replies held part of the judge's instructions and were not taken as ratings"
+    return (Warned(code="prompt-leaked", where="judge", detail=detail),)
+
+
+def warn_of_address(answers: Sequence[Answer]) -> tuple[Warned, ...]:
+    """A warning where a verdict says that a text addresses its evaluator."""
+    found = sum(answer.reading.addressed for answer in answers)
+    if not found:
+        return ()
+    detail = f"the judge says that a text addresses its evaluator, in {found} of {len(answers)} replies"
+    return (Warned(code=CODE, where="verdict", detail=detail),)
+
+
+def warn_of_missing(verdicts: dict[str, Verdict]) -> tuple[Warned, ...]:
+    """A warning that names the rated aspects whose expectation could not be had."""
+    missing = [
+        aspect_id
+        for aspect_id, verdict in verdicts.items()
+        if verdict.expected is None and any(isinstance(sample, int) for sample in verdict.samples)
+    ]
+    if not missing:
+        return ()
+    detail = f"the endpoint gave no usable token probabilities for {', '.join(missing)}; their expected value is null"
+    return (Warned(code="expected-unavailable", where="judge", detail=detail),)

@@ -1,0 +1,200 @@
+"""Which judges, translators and encoders there are. A provider registers itself here; no other module knows its name.
+
+A new provider is one module or package beside this one, with one decorated function that opens it:
+
+    @judge("mine", wanted=lambda settings: settings.judge == "mine")
+    def open_mine(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
+        from app.providers.mine.judge import MyJudge
+
+        return MyJudge(...)
+
+All modules beside this one are imported when a provider is first looked up. They import the packages of vendors inside
+functions, so that the service starts without them.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from app.domain.errors import SettingsInvalid
+from app.domain.plain_text import printable
+
+if TYPE_CHECKING:
+    from app.call_cache import CachedCalls
+    from app.flow.control import FlowControl
+    from app.ports import CallCache, Telemetry
+    from app.provider_ports import BatchProvider
+    from app.providers.ports import Encoder, Judge, Translator
+    from app.settings import Settings
+
+
+class OpenJudge(Protocol):
+    def __call__(self, settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge: ...
+
+
+class OpenTranslator(Protocol):
+    def __call__(self, settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator: ...
+
+
+class OpenEncoder(Protocol):
+    def __call__(self, settings: Settings) -> Encoder: ...
+
+
+OpensJudge = TypeVar("OpensJudge", bound=OpenJudge)
+OpensTranslator = TypeVar("OpensTranslator", bound=OpenTranslator)
+OpensEncoder = TypeVar("OpensEncoder", bound=OpenEncoder)
+
+
+@dataclass(frozen=True)
+class JudgeProvider:
+    """A judge that can be opened. `wanted` says whether settings that name no judge mean this one.
+
+    `baseline`: it rates without a language model, costs nothing, and serves where no other is wanted. `check` raises
+    SettingsInvalid where the settings do not suffice. `preload` names modules that take long to import and that only
+    calls need. `open_batches` opens the provider's own batch mode; None where the settings allow none.
+    """
+
+    name: str
+    open: OpenJudge
+    wanted: Callable[[Settings], bool]
+    baseline: bool = False
+    check: Callable[[Settings], None] = lambda _: None
+    preload: tuple[str, ...] = ()
+    open_batches: Callable[[Settings], BatchProvider | None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class TranslatorProvider:
+    """A translator that can be opened, where it is `wanted`."""
+
+    name: str
+    open: OpenTranslator
+    wanted: Callable[[Settings], bool]
+    preload: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EncoderProvider:
+    """An encoder that can be opened, where it is `wanted`.
+
+    `is_installed` says whether its packages are there. `describe` gives the encoder by language, with `*` for every
+    other language. `find_faults` gives one sentence for each configured encoder that cannot be had; it may take
+    seconds, and belongs in a thread.
+    """
+
+    name: str
+    open: OpenEncoder
+    wanted: Callable[[Settings], bool]
+    is_installed: Callable[[], bool]
+    describe: Callable[[Settings], dict[str, str]]
+    find_faults: Callable[[Settings], list[str]]
+
+
+JUDGES: dict[str, JudgeProvider] = {}
+TRANSLATORS: dict[str, TranslatorProvider] = {}
+ENCODERS: dict[str, EncoderProvider] = {}
+
+
+def judge(
+    name: str,
+    *,
+    wanted: Callable[[Settings], bool] = lambda _: False,
+    baseline: bool = False,
+    check: Callable[[Settings], None] = lambda _: None,
+    preload: tuple[str, ...] = (),
+    open_batches: Callable[[Settings], BatchProvider | None] = lambda _: None,
+) -> Callable[[OpensJudge], OpensJudge]:
+    """Registers the decorated function as what opens the judge of that name (SAITEN_JUDGE)."""
+
+    def register(function: OpensJudge) -> OpensJudge:
+        JUDGES[name] = JudgeProvider(name, function, wanted, baseline, check, preload, open_batches)
+        return function
+
+    return register
+
+
+def translator(
+    name: str, *, wanted: Callable[[Settings], bool], preload: tuple[str, ...] = ()
+) -> Callable[[OpensTranslator], OpensTranslator]:
+    """Registers the decorated function as what opens the translator of that name."""
+
+    def register(function: OpensTranslator) -> OpensTranslator:
+        TRANSLATORS[name] = TranslatorProvider(name, function, wanted, preload)
+        return function
+
+    return register
+
+
+def encoder(
+    name: str,
+    *,
+    wanted: Callable[[Settings], bool],
+    is_installed: Callable[[], bool],
+    describe: Callable[[Settings], dict[str, str]],
+    find_faults: Callable[[Settings], list[str]],
+) -> Callable[[OpensEncoder], OpensEncoder]:
+    """Registers the decorated function as what opens the encoder of that name."""
+
+    def register(function: OpensEncoder) -> OpensEncoder:
+        ENCODERS[name] = EncoderProvider(name, function, wanted, is_installed, describe, find_faults)
+        return function
+
+    return register
+
+
+def find_judge(settings: Settings) -> JudgeProvider:
+    """The judge that the settings name, else the one that they want, else the baseline. Raises SettingsInvalid."""
+    load_providers()
+    if settings.judge is not None:
+        return judge_named(settings.judge)
+    wanted = (provider for provider in JUDGES.values() if provider.wanted(settings))
+    return next(wanted, None) or next(provider for provider in JUDGES.values() if provider.baseline)
+
+
+def judge_named(name: str) -> JudgeProvider:
+    """The judge of that name. Raises SettingsInvalid."""
+    names = judge_names()
+    if name in JUDGES:
+        return JUDGES[name]
+    near = get_close_matches(name, names, n=1)
+    meant = f" (is {near[0]} meant?)" if near else ""
+    raise SettingsInvalid(f"SAITEN_JUDGE: there is no judge {printable(name[:64])}{meant}; known: {', '.join(names)}")
+
+
+def judge_names() -> list[str]:
+    """The names of all judges, in alphabetical order."""
+    load_providers()
+    return sorted(JUDGES)
+
+
+def is_baseline(kind: str) -> bool:
+    """Whether a judge of that name is a baseline. One that is not registered, as in old results, counts as none."""
+    load_providers()
+    return kind in JUDGES and JUDGES[kind].baseline
+
+
+def find_translator(settings: Settings) -> TranslatorProvider | None:
+    """The translator that the settings want; None for none."""
+    load_providers()
+    return next((provider for provider in TRANSLATORS.values() if provider.wanted(settings)), None)
+
+
+def find_encoder(settings: Settings) -> EncoderProvider | None:
+    """The encoder that the settings want; None for none."""
+    load_providers()
+    return next((provider for provider in ENCODERS.values() if provider.wanted(settings)), None)
+
+
+@cache
+def load_providers() -> None:
+    """Imports the modules beside this one, so that each registers what it provides."""
+    import app.providers
+
+    for module in pkgutil.iter_modules(app.providers.__path__, "app.providers."):
+        import_module(module.name)

@@ -1,0 +1,100 @@
+"""Len and ROUGE: the words of a text, and what a response shares with references, through rouge-score and fugashi."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+from app.adapters.tagger import open_tagger
+from app.providers.ports import MetricUnavailable, Overlap, Rouge, Words
+
+TYPES = ("rouge1", "rouge2", "rougeL")
+WORD = re.compile(r"\w+")
+INSTALL = "install saiten[metrics] for ROUGE (rouge_score not installed)"
+
+
+class SpacedWords:
+    """Words between white space, as in Korean and English; punctuation belongs to its word."""
+
+    identity = "whitespace"
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+
+class JapaneseWords:
+    """MeCab's tokens (UniDic short units, punctuation included, white space not), in NFC.
+
+    The tagger is built on the first text; one thread at a time may ask.
+    """
+
+    @cached_property
+    def identity(self) -> str:
+        return f"fugashi-{version('fugashi')}/unidic-lite-{version('unidic-lite')}"
+
+    @cached_property
+    def _tagger(self) -> Any:
+        return open_tagger()
+
+    def split(self, text: str) -> list[str]:
+        """The tokens' surfaces: が written as two code points must not differ from が written as one."""
+        words = self._tagger(unicodedata.normalize("NFC", text))
+        return [word.surface for word in words if not word.surface.isspace()]
+
+    def count(self, text: str) -> int:
+        return len(self.split(text))
+
+
+class Tokenizer:
+    """What rouge-score asks for its tokens."""
+
+    def __init__(self, split: Callable[[str], list[str]]) -> None:
+        self.tokenize = split
+
+
+class RougeOverlap:
+    """Fills the port `Overlap` by rouge-score's RougeScorer, without stemming."""
+
+    def __init__(self, scorer: Any, split: Callable[[str], list[str]], words: str) -> None:
+        self._scorer = scorer
+        self._split = split
+        self.identity = f"rouge-score-{version('rouge-score')}/{words}"
+
+    def compare(self, references: Sequence[str], response: str) -> Rouge:
+        if not any(self._split(reference) for reference in references):
+            raise MetricUnavailable("no reference has a word that ROUGE's tokenizer for the language knows")
+        found = self._scorer.score_multi(list(references), response)
+        return Rouge(**{name: float(found[name].fmeasure) for name in TYPES})
+
+
+def split_korean(text: str) -> list[str]:
+    """Runs of Unicode letters, digits and underscores, in NFC and lower case: 어절 without their punctuation."""
+    return WORD.findall(unicodedata.normalize("NFC", text).lower())
+
+
+def open_words(language: str) -> Words:
+    """The words of `ja`; of any other language, what stands between white space."""
+    return JapaneseWords() if language == "ja" else SpacedWords()
+
+
+def open_overlap(language: str) -> Overlap:
+    """ROUGE for `ja`, `ko` or `en`. Raises MetricUnavailable where rouge-score is not installed."""
+    if find_spec("rouge_score") is None:
+        raise MetricUnavailable(INSTALL)
+    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    if language == "en":
+        # The package's own, so that figures equal those that others publish.
+        tokenizer: Any = DefaultTokenizer(use_stemmer=False)
+        words = "default"
+    else:
+        japanese = JapaneseWords()
+        tokenizer = Tokenizer(japanese.split if language == "ja" else split_korean)
+        words = japanese.identity if language == "ja" else "unicode-words"
+    return RougeOverlap(RougeScorer(TYPES, use_stemmer=False, tokenizer=tokenizer), tokenizer.tokenize, words)

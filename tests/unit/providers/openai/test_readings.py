@@ -1,0 +1,122 @@
+"""A reply that comes again is read once, and says the same; of what is remembered nothing is a text."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from app.domain.dialogue import Dialogue, Utterance
+from app.domain.evaluation import JudgeOptions
+from app.domain.prompt import build_prompt
+from app.domain.rubric import Aspect, Rubric
+from app.providers.openai import reply
+from app.providers.openai.parameters import Question
+from app.providers.openai.reply import MOST_RECENT, Readings, Reply, read_reply
+from tests.support.small_rubrics import independent_rubric, joint_rubric
+
+SAID = Dialogue(context=(Utterance(speaker="A", text="週末は？"),), response="海に行きました。")
+
+
+def ask(rubric: Rubric, *, aspects: tuple[Aspect, ...] | None = None, explain: bool = False) -> Question:
+    asked = aspects or rubric.aspects
+    structured, text = (
+        build_prompt(rubric, "ja", SAID, asked, explain=explain, structured=structured) for structured in (True, False)
+    )
+    return Question("m", asked, "ja", JudgeOptions(explain=explain), structured, text, 2048)
+
+
+def answer(question: Question, content: str | None = None, **other: object) -> Reply:
+    ratings = {aspect.id: aspect.values[-1] for aspect in question.aspects}
+    told = {name: {"reason": "海の話を続けている", "rating": rating} for name, rating in ratings.items()}
+    said = json.dumps(told if question.options.explain else ratings, ensure_ascii=False)
+    fields = {"key": "k", "content": said if content is None else content, "finish_reason": "stop"}
+    return Reply.model_validate({**fields, "structured": True, "parameters": {}, "dropped": (), **other})
+
+
+def held(known: Readings) -> dict[bytes, object]:
+    found: dict[bytes, object] = known.__dict__["_known"]
+    return found
+
+
+def test_the_same_words_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, question = Readings(), ask(joint_rubric())
+    first = known.read(answer(question), question)
+    assert first.complete
+    assert first == read_reply(answer(question), question)
+    monkeypatch.setattr(reply, "read_verdict", lambda *_, **__: pytest.fail("read again"))
+    assert known.read(answer(question, key="another"), replace(question, sample=1)) is first
+
+
+def test_only_ratings_and_places_are_kept() -> None:
+    known, question = Readings(), ask(joint_rubric())
+    answered = answer(question)
+    known.read(answered, question)
+    [(key, reading)] = held(known).items()
+    assert len(key) == 16
+    assert str(answered.content) not in repr(reading)
+    assert known.read(answered, question).reasons == {}
+
+
+def test_reasons_are_not_kept() -> None:
+    known, question = Readings(), ask(joint_rubric(), explain=True)
+    assert known.read(answer(question), question).reasons
+    assert not held(known)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"finish_reason": "length"},
+        {"finish_reason": "content_filter"},
+        {"finish_reason": None},
+        {"refusal": "no"},
+        {"completion": False},
+        {"content": ""},
+        {"content": "{}"},
+        {"content": "満点です"},
+        {"structured": False},
+    ],
+)
+def test_what_another_answer_was_says_nothing_of_this_one(fault: dict[str, object]) -> None:
+    known, question = Readings(), ask(joint_rubric())
+    known.read(answer(question), question)
+    faulty = Reply.model_validate({**answer(question).model_dump(), **fault})
+    assert known.read(faulty, question) == read_reply(faulty, question)
+    assert len(held(known)) == 1
+
+
+def test_a_reply_that_leaks_is_not_kept() -> None:
+    known, question = Readings(), ask(joint_rubric())
+    found = known.read(answer(question, f"{answer(question).content} {question.structured.canary}"), question)
+    assert found.leaked
+    assert not held(known)
+
+
+def test_other_aspects_are_another_question() -> None:
+    known, rubric = Readings(), independent_rubric()
+    one, other = (ask(rubric, aspects=(aspect,)) for aspect in rubric.aspects[:2])
+    said = answer(one)
+    assert known.read(said, one).complete
+    assert known.read(said, other) == read_reply(said, other)
+    assert not known.read(said, other).complete
+
+
+def test_not_too_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reply, "MOST_RECENT", 3)
+    known, question = Readings(), ask(joint_rubric())
+    said = answer(question).content
+    for number in range(5):
+        assert known.read(answer(question, f"{' ' * number}{said}"), question).complete
+    assert len(held(known)) == 3 < MOST_RECENT
+
+
+def test_a_reply_of_nothing_but_white_space_is_read_once() -> None:
+    """Some judges write it up to their limit. Looking for reasoning behind each space takes half a minute and more."""
+    question = ask(joint_rubric())
+    started = time.process_time()
+    reading = read_reply(answer(question, "\n" * 1_500_000), question)
+    assert reading.rated == 0
+    assert time.process_time() - started < 10
