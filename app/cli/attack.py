@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import httpx
 
 from app.cli.defects import TOLD, describe_defect
 from app.cli.progress import open_progress
 from app.domain.errors import SaitenError
-from app.settings import read_settings
+from app.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from app.analysis.attack_rules import Rules
@@ -102,8 +103,8 @@ async def run(
 ) -> tuple[AttackReport, list[Scored]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
     from app.analysis.attack_rules import Setup, report_on
-    from app.cli.attack_targets import open_target
     from app.cli.attacking import count_dialogues, score_attacks
+    from app.cli.backend import open_backend
 
     settings = read_settings()
     if url is None:
@@ -116,13 +117,22 @@ async def run(
         def done() -> None:
             bar.advance(line)
 
-        async with open_target(url, settings) as target:
-            scored = await score_attacks(items, target, options, concurrency=concurrency, done=done)
-            judge = target.judge
+        async with open_backend(url) as backend:
+            scored = await score_attacks(items, backend, options, concurrency=concurrency, done=done)
+            judge = describe_judge(settings) if url is None else f"{await backend.judge_kind()} of {backend.client.url}"
     require_answers(scored)
     rubrics = {item.language: options.rubric_of(item.language) for item in items}
     setup = Setup(name, judge, rubrics, options.path, options.samples)
     return report_on([one.trial for one in scored], setup, rules), scored
+
+
+def describe_judge(settings: Settings) -> str:
+    """Which judge the settings choose, for a reader."""
+    if settings.judge_kind == "lexical":
+        return "lexical"
+    # Without what may stand before the host: a URL can carry a key.
+    base = httpx.URL(settings.openai_base_url) if settings.openai_base_url else None
+    return f"openai at {base.netloc.decode()}" if base else "openai"
 
 
 def require_answers(scored: Sequence[Scored]) -> None:

@@ -7,21 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import saiten
 from app.analysis.attack_trials import Answer, Rated, Trial
 from app.analysis.forgeries import find_forged, list_stored
 from app.cancellation import end_tasks
-from app.cli.attack_targets import Refused, StoredRecord, Target
+from app.cli.backend import Backend, StoredRecord
 from app.domain.attack import AttackItem
 from app.domain.attack_report import Forgery, Role
-from app.domain.errors import (
-    InvalidRequest,
-    JudgeRefusedRequest,
-    JudgeReplyInvalid,
-    RubricNotSupported,
-    SaitenError,
-    SuspectedInjection,
-    UnknownRubric,
-)
+from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
 from app.domain.evaluation import Evaluation, Path
 from app.domain.rubric import Rubric
 
@@ -31,10 +24,11 @@ OTHER_RUBRIC = "ja-dialogue"
 of the twin matters little, and what it says of both cancels out."""
 
 SUSPECTED = "suspected-injection"
+REFUSED = 422
 UNRATED = {JudgeReplyInvalid.code, JudgeRefusedRequest.code}
 """The judge answered and rated nothing."""
 
-OF_ALL = (UnknownRubric, RubricNotSupported)
+OF_ALL = {UnknownRubric.code, RubricNotSupported.code}
 """Failures that every item by that rubric shares."""
 
 
@@ -75,18 +69,18 @@ class Scored:
 
 
 async def score_attacks(
-    items: Sequence[AttackItem], target: Target, options: Options, *, concurrency: int, done: Callable[[], None]
+    items: Sequence[AttackItem], backend: Backend, options: Options, *, concurrency: int, done: Callable[[], None]
 ) -> list[Scored]:
     """Every item, in order. `done` is told of each dialogue that is through.
 
     Raises SaitenError where no item can be scored because of the rubric.
     """
-    rubrics = {name: await target.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
+    rubrics = {name: await backend.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
     gate = asyncio.Semaphore(concurrency)
 
     async def one(item: AttackItem, role: Role) -> tuple[Answer, Evaluation | None]:
         async with gate:
-            found = await answer(item, role, target, options, rubrics[options.rubric_of(item.language)])
+            found = await answer(item, role, backend, options, rubrics[options.rubric_of(item.language)])
         done()
         return found
 
@@ -120,27 +114,25 @@ def collect(item: AttackItem, rubric: str, found: Mapping[Role, tuple[Answer, Ev
 
 
 async def answer(
-    item: AttackItem, role: Role, target: Target, options: Options, rubric: Rubric
+    item: AttackItem, role: Role, backend: Backend, options: Options, rubric: Rubric
 ) -> tuple[Answer, Evaluation | None]:
     """What comes of one dialogue: an error is the item's, unless all would share it."""
     try:
-        record = await target.score(options.body(item, role))
-    except OF_ALL:
-        raise
-    except SaitenError as error:
-        if error.code in {kind.code for kind in OF_ALL}:
+        record = await backend.score(options.body(item, role))
+    except saiten.SaitenError as error:
+        if error.code in OF_ALL:
             raise
         return explain(error), None
     return read_record(record, item, role, rubric), record.evaluation
 
 
-def explain(error: SaitenError) -> Answer:
+def explain(error: saiten.SaitenError) -> Answer:
     """What stands in place of a rating."""
     if error.code in UNRATED:
         return Answer("unrated", code=error.code, detail=error.detail)
-    if isinstance(error, SuspectedInjection) or error.code == SUSPECTED:
+    if error.code == SUSPECTED:
         return Answer("refused", code=error.code, detail=error.detail, flagged=True)
-    refused = isinstance(error, Refused | InvalidRequest)
+    refused = isinstance(error, saiten.ServiceRefused) and error.status == REFUSED
     return Answer("refused" if refused else "failed", code=error.code, detail=error.detail)
 
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import click
 
+import saiten
 from app.cli.streams import OutputFailed
 from app.domain.errors import SaitenError
 
-TOLD = (click.ClickException, click.exceptions.Exit, click.exceptions.Abort, SaitenError, OutputFailed)
+TOLD = (
+    click.ClickException,
+    click.exceptions.Exit,
+    click.exceptions.Abort,
+    SaitenError,
+    saiten.SaitenError,
+    OutputFailed,
+)
 """What the command line tells in its own words, with its own exit code. Anything else is a defect."""
 
 

@@ -7,27 +7,24 @@ import os
 import shlex
 import sys
 import tempfile
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from app.cli.backend import Backend, open_backend
 from app.cli.demo_database import check_place, keep_database
 from app.cli.demo_runs import ScoredRun, post_runs, table_of_runs
 from app.cli.output import console, means_of, print_table, rubrics_of
-from app.cli.scoring import score_in_order, score_there
+from app.cli.scoring import score_in_order, scorer_of
 from app.demo_data import DemoRun, load_demo, load_runs
 from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import validate
 
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
 PRIVATE = "demo.db"
 
 NEXT = """
@@ -100,35 +97,35 @@ async def run_demo(wanted: Wanted, requests: list[EvaluationRequest]) -> list[di
         scored: list[ScoredRun] = []
         by_one_judge = wanted.judge_runs or not wanted.use_environment
         if by_one_judge or requests:
-            async with serve(folder, wanted.use_environment) as url:
+            async with serve(folder, wanted.use_environment) as backend:
                 if requests:
-                    results = await score_privately(url, requests)
+                    results = await score_privately(backend, requests)
                     show(results, requests)
                 if by_one_judge:
-                    scored = await post_told(url, runs, wanted)
+                    scored = await post_told(backend, runs, wanted)
         if not by_one_judge:
-            async with serve(folder, use_environment=False) as url:
-                scored = await post_told(url, runs, wanted)
+            async with serve(folder, use_environment=False) as backend:
+                scored = await post_told(backend, runs, wanted)
         keep_database(Path(folder) / PRIVATE, wanted.database)
     if not wanted.quiet:
         show_end(scored, wanted.database)
     return results
 
 
-async def score_privately(url: str, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
+async def score_privately(backend: Backend, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
     """Each request's answer."""
-    async with score_there(url, None) as score:
-        console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
-        async with aclosing(score_in_order(requests, score, concurrency=8, done=lambda: None)) as results:
-            return [result async for result in results]
+    url, scorer = backend.client.url, scorer_of(backend.client)
+    console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
+    async with aclosing(score_in_order(requests, scorer, concurrency=8, done=lambda: None)) as results:
+        return [result async for result in results]
 
 
-async def post_told(url: str, runs: list[DemoRun], wanted: Wanted) -> list[ScoredRun]:
+async def post_told(backend: Backend, runs: list[DemoRun], wanted: Wanted) -> list[ScoredRun]:
     """Posts the runs, and says so first: it takes some seconds."""
     if not wanted.quiet:
         count = sum(len(run.items) for run in runs)
         console().print(f"\n{count} candidates more go to POST /v1/batches, as {len(runs)} runs …\n")
-    return await post_runs(url, runs)
+    return await post_runs(backend, runs)
 
 
 def show(results: list[dict[str, Any]], requests: list[EvaluationRequest]) -> None:
@@ -159,55 +156,13 @@ def show_end(runs: list[ScoredRun], database: Path) -> None:
 
 
 @asynccontextmanager
-async def serve(folder: str, use_environment: bool, *, start_seconds: float = START_SECONDS) -> AsyncIterator[str]:
-    """A service of its own process on a free port; yields its URL. Raises SettingsInvalid where it does not start."""
+async def serve(folder: str, use_environment: bool) -> AsyncIterator[Backend]:
+    """A private service with a database in `folder`. Raises saiten.PrivateServiceFailed where it does not start."""
     # Without Redis: the batches would go to the queue of other workers, who cannot see this database.
-    private = {
-        "DATABASE_URL": f"sqlite+aiosqlite:///{Path(folder) / PRIVATE}",
-        "REDIS_URL": "",
-        "SAITEN_DRAIN_SECONDS": "0",
-    }
-    environment = {**os.environ, **private}
-    if environment.get("SAITEN_CACHE") == "redis":
+    environment = {"DATABASE_URL": f"sqlite+aiosqlite:///{Path(folder) / PRIVATE}", "REDIS_URL": ""}
+    if os.environ.get("SAITEN_CACHE") == "redis":
         environment["SAITEN_CACHE"] = ""
     if not use_environment:
-        environment |= {"SAITEN_JUDGE": "lexical", "SAITEN_LOG_LEVEL": "error"}
-    command_line = [sys.executable, "-m", "app", "serve", "--port", "0"]
-    log = Path(folder) / "log"
-    with log.open("wb") as sink:
-        process = await asyncio.create_subprocess_exec(*command_line, env=environment, stdout=PIPE, stderr=sink)
-        try:
-            said = await first_line(process, start_seconds)
-            if "http://" not in said:
-                raise SettingsInvalid(f"the demo's service did not start: {last_line(log)}")
-            yield said.split()[3]
-        finally:
-            await stop(process)
-
-
-async def first_line(process: Process, seconds: float) -> str:
-    """What the service says first: where it listens, or nothing where it ends. Raises SettingsInvalid if it is late."""
-    try:
-        return (await asyncio.wait_for(process.stdout.readline(), seconds)).decode() if process.stdout else ""
-    except TimeoutError:
-        raise SettingsInvalid(
-            f"the demo's service did not start within {seconds:g} s; see what holds it up with `saiten serve`"
-        ) from None
-
-
-async def stop(process: Process) -> None:
-    """Ends the service: gently, and by force where it takes longer than a graceful stop may."""
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        await asyncio.wait_for(process.communicate(), STOP_SECONDS)
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
-
-
-def last_line(log: Path) -> str:
-    """What the service said last."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[-1] if lines else "it said nothing"
+        environment["SAITEN_JUDGE"] = "lexical"
+    async with open_backend(None, environment, quiet=True) as backend:
+        yield backend

@@ -6,15 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import httpx
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from app.cli.meta_calls import ask, understand
+from app.cli.backend import Backend, understand
 from app.cli.output import DASH, LEFT
-from app.cli.places import There
 from app.cli.runs import wait
-from app.cli.scoring import READ_SECONDS
 from app.demo_data import DemoRun
 from app.domain.batch import Batch
 from app.domain.summary import Summary
@@ -31,25 +28,19 @@ class ScoredRun:
     mean: float | None
 
 
-async def post_runs(url: str, runs: Sequence[DemoRun]) -> list[ScoredRun]:
-    """Posts every run to the service at `url`, waits for all and adds their ratings. Raises SaitenError."""
-    timeout = httpx.Timeout(10.0, read=READ_SECONDS)
-    async with httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False) as client:
-        place = There(client)
-        posted = [(run, await place.submit(to_ndjson(run.lines()))) for run in runs]
-        return [await finish(place, run, batch) for run, batch in posted]
+async def post_runs(backend: Backend, runs: Sequence[DemoRun]) -> list[ScoredRun]:
+    """Posts every run, waits for all and adds their ratings. Raises SaitenError."""
+    posted = [(run, await backend.submit(to_ndjson(run.lines()))) for run in runs]
+    return [await finish(backend, run, batch) for run, batch in posted]
 
 
-async def finish(place: There, run: DemoRun, batch: Batch) -> ScoredRun:
+async def finish(backend: Backend, run: DemoRun, batch: Batch) -> ScoredRun:
     """Waits for the batch, then keeps its ratings."""
-    done = await wait(place, batch, lambda _: None)
+    done = await wait(backend, batch.id, lambda _: None)
     ratings = [rating for rated in run.ratings for rating in rated.by_rater(batch.id)]
     if ratings:
-        body = to_ndjson([rating.model_dump(mode="json", exclude_unset=True) for rating in ratings])
-        headers = {"Content-Type": "application/x-ndjson"}
-        await ask(place.client, "POST", "/v1/ratings", content=body, headers=headers)
-    answer = await ask(place.client, "GET", f"/v1/batches/{batch.id}/summary")
-    return describe(done, understand(Summary, answer.content))
+        await backend.client.post_ratings(rating.model_dump(mode="json", exclude_unset=True) for rating in ratings)
+    return describe(done, understand(Summary, await backend.client.summary(batch.id)))
 
 
 def describe(batch: Batch, summary: Summary) -> ScoredRun:

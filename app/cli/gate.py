@@ -14,6 +14,7 @@ import click
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
+import saiten
 from app.cli.defects import TOLD, describe_defect
 from app.cli.gate_file import NAME, GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
@@ -178,7 +179,7 @@ def run(job: Job) -> GateReport:
     try:
         with open_progress() as bar:
             return asyncio.run(run_gate(job, telling(bar)))
-    except SignatureMismatch as error:
+    except (SignatureMismatch, saiten.SignatureMismatch) as error:
         click.echo(f"saiten: {error.detail}", err=True)
         for piece, (baseline, candidate) in error.pieces.items():
             click.echo(printable(f"  {piece}: baseline {baseline}, candidate {candidate}"), err=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from app.cli.backend import Backend
 from app.cli.items import InvalidItems
-from app.cli.places import Place
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
 
 
@@ -20,11 +20,11 @@ class Reference:
     path: str | None
     kept: str
 
-    async def check(self, place: Place, request: JudgeCheckRequest) -> JudgeCheck:
+    async def check(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
         """Whether the judge moved against the file's ratings; where there is no file, against those that the place
         keeps, and the file is written with those of now, unless they moved: a new measure would hide that."""
         stored = self.read()
-        check = await place.check_judge(request.model_copy(update={"reference": stored}))
+        check = await backend.check_judge(request.model_copy(update={"reference": stored}))
         if check.verdict == "recorded":
             self.write(check.ratings)
         elif self.path is not None and stored is None:
@@ -35,15 +35,15 @@ class Reference:
             click.echo(f"{self.path} {did}; it was held against the ratings kept {self.kept}", err=True)
         return check
 
-    async def renew(self, place: Place, request: JudgeCheckRequest) -> JudgeCheck:
+    async def renew(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
         """The judge as it rates now becomes the measure, together with a new baseline. A file whose ratings it still
         gives stays as it is, so that slow drift adds up."""
         if self.path is None or self.read() is not None:
-            check = await self.check(place, request)
+            check = await self.check(backend, request)
             if check.verdict != "moved":
                 return check
             click.echo(f"{check.detail}; its ratings are taken anew", err=True)
-        check = await place.check_judge(request.model_copy(update={"record": True}))
+        check = await backend.check_judge(request.model_copy(update={"record": True}))
         self.write(check.ratings)
         return check
 

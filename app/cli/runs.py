@@ -12,19 +12,16 @@ from typing import Any, Literal
 
 import click
 
+import saiten
+from app.cli.backend import Backend
 from app.cli.gate_file import GateSettings
 from app.cli.items import InvalidItems, holds_options, parse, read_bytes, shorten_faults, split
-from app.cli.meta_calls import ServiceRefused
-from app.cli.places import Place
 from app.cli.result_file import Placed, is_result, make_run, read_results, rubric_of
 from app.domain.batch import Batch
 from app.domain.comparison import Run
-from app.domain.errors import NotFound, RubricRequired, SaitenError
+from app.domain.errors import SaitenError
 from app.domain.plain_text import escape_controls, printable
-from app.domain.validation import InvalidDocument
 
-POLL_SECONDS = 0.1
-MOST_POLL_SECONDS = 2.0
 LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
 ITEM = re.compile(r"/items/(\d+)(/.*)?")
@@ -46,18 +43,18 @@ class Items:
 Found = Batch | Run | Items
 
 
-async def find(place: Place, written: str, role: Role, settings: GateSettings) -> Found:
+async def find(backend: Backend, written: str, role: Role, settings: GateSettings) -> Found:
     """What `candidate` or `baseline` names, as it is now; nothing is scored yet. Raises InvalidItems."""
     if not written.strip():
         raise InvalidItems(f"the {role} is named by an empty text; is a variable of this job not set?")
     if BATCH.fullmatch(written):
         try:
-            return await place.look(written)
-        except (NotFound, ServiceRefused) as error:
+            return await backend.batch(written)
+        except saiten.ServiceRefused as error:
             raise InvalidItems(f"{role} {written}: {error.detail}") from None
     if written.startswith(LATEST):
         name = written.removeprefix(LATEST)
-        found = await place.latest(name) if name else None
+        found = await backend.latest(name) if name else None
         if found is None:
             raise InvalidItems(f"{role} {printable(written[:128])}: there is no completed batch of that name")
         return found
@@ -65,7 +62,7 @@ async def find(place: Place, written: str, role: Role, settings: GateSettings) -
     if not is_result(values[0][1]):
         return take_items(name, values)
     results = read_results(values)
-    rubric = await place.rubric(rubric_of(name, results) or settings.rubric)
+    rubric = await backend.rubric(rubric_of(name, results) or settings.rubric)
     return make_run(name, results, rubric)
 
 
@@ -100,29 +97,31 @@ def options_of(items: Items, settings: GateSettings) -> dict[str, Any]:
     return {**items.options, **chosen}
 
 
-async def score(place: Place, found: Found, settings: GateSettings, told: Progress) -> Batch | Run:
+async def score(backend: Backend, found: Found, settings: GateSettings, told: Progress) -> Batch | Run:
     """The run, scored: items become a batch, and a batch is waited for. Raises InvalidItems, SaitenError."""
     if isinstance(found, Run):
         return found
     if isinstance(found, Batch):
-        return await wait(place, found, told)
-    batch = await submit(place, found, options_of(found, settings))
+        return await wait(backend, found.id, told)
+    batch = await submit(backend, found, options_of(found, settings))
     try:
-        return await wait(place, batch, told)
+        return await wait(backend, batch.id, told)
     except asyncio.CancelledError:
         # Interrupted, or out of time: nobody waits for these scores any more, and they cost money.
-        with suppress(SaitenError):
-            await place.cancel(batch.id)
+        with suppress(saiten.SaitenError):
+            await backend.client.cancel_batch(batch.id)
         raise
 
 
-async def submit(place: Place, items: Items, options: dict[str, Any]) -> Batch:
+async def submit(backend: Backend, items: Items, options: dict[str, Any]) -> Batch:
     """Hands the items in. Raises InvalidItems that names their places in the file."""
     lines = [options, *(value for _, value in items.values)]
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     try:
-        return await place.submit(body)
-    except (InvalidDocument, RubricRequired) as error:
+        return await backend.submit(body)
+    except saiten.ServiceRefused as error:
+        if not error.faults:
+            raise
         faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
         raise InvalidItems(shorten_faults(faults)) from None
 
@@ -135,18 +134,12 @@ def name_fault(items: Items, pointer: str, detail: str) -> str:
     return f"{items.values[int(found[1])][0]}: {found[2] or 'the item'}: {LINE.sub('', detail)}"
 
 
-async def wait(place: Place, batch: Batch, told: Progress) -> Batch:
-    """The batch once it is scored. Raises SaitenError where it paused or was cancelled: nobody would go on."""
-    pause = POLL_SECONDS
-    while True:
-        told(batch)
-        if batch.status == "completed":
-            return batch
-        if batch.status in {"paused", "cancelled"}:
-            raise SaitenError(explain_stop(batch))
-        await asyncio.sleep(pause)
-        pause = min(MOST_POLL_SECONDS, 1.25 * pause)
-        batch = await place.look(batch.id)
+async def wait(backend: Backend, batch_id: str, told: Progress) -> Batch:
+    """The batch once it is scored. Raises SaitenError where it paused or was cancelled and would not go on."""
+    batch = await backend.wait(batch_id, told)
+    if batch.status != "completed":
+        raise SaitenError(explain_stop(batch))
+    return batch
 
 
 def explain_stop(batch: Batch) -> str:
@@ -158,21 +151,21 @@ def explain_stop(batch: Batch) -> str:
     return f"the batch {batch.id} paused after {done}: {why}"
 
 
-async def run_of(place: Place, found: Batch | Run) -> Run:
+async def run_of(backend: Backend, found: Batch | Run) -> Run:
     """The run, fetched where it is a batch."""
     if isinstance(found, Run):
         return found
-    lines = [line async for line in place.results(found.id)]
+    lines = [line async for line in backend.client.results(found.id)]
     values = [(f"{found.id}:{number}", parse(found.id, line.encode())) for number, line in enumerate(lines, start=1)]
     name = f"{found.name} ({found.id})" if found.name else found.id
-    return make_run(name, read_results(values), await place.rubric(found.rubric_name))
+    return make_run(name, read_results(values), await backend.rubric(found.rubric_name))
 
 
-async def save_results(place: Place, batch: Batch, path: str) -> None:
+async def save_results(backend: Backend, batch: Batch, path: str) -> None:
     """Writes the batch's results, one a line, to be the baseline of another day."""
     try:
         with click.open_file(path, "w", encoding="utf-8", atomic=path != "-") as file:
-            async for line in place.results(batch.id):
+            async for line in backend.client.results(batch.id):
                 file.write(escape_controls(line) + "\n")
     except OSError as error:
         raise InvalidItems(f"{path}: {error.strerror}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from typing import Any, get_args
 
 import click
@@ -12,10 +12,11 @@ from rich.progress import Progress
 from rich.text import Text
 
 from app.adapters.telemetry import configure_logging
+from app.cli.backend import open_backend
 from app.cli.items import Item, find_dialogues, read_items
 from app.cli.output import print_ndjson, print_table
 from app.cli.progress import open_progress
-from app.cli.scoring import UNUSED, Scorer, score_here, score_in_order, score_there
+from app.cli.scoring import UNUSED, score_in_order, scorer_of
 from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
 from app.domain.plain_text import printable
 from app.domain.policy import Integrity
@@ -72,21 +73,19 @@ def command(
     judge = {"temperature": temperature, "max_tokens": max_tokens}
     judge = {name: value for name, value in judge.items() if value is not None}
     requests = read_items(file, defaults, settings.limits, judge=judge)
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    scorer = score_there(url, key) if url is not None else score_here(settings)
     if url is None and settings.judge_kind == "lexical":
         click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     if url is None and (settings.encoder or settings.encoders):
         for fault in find_encoder_faults(settings):
             click.echo(f"saiten: {fault}", err=True)
     as_table = form == "table" or (form is None and sys.stdout.isatty())
-    if not asyncio.run(score_and_show(requests, scorer, concurrency=concurrency, as_table=as_table)):
+    if not asyncio.run(score_and_show(requests, url, concurrency=concurrency, as_table=as_table)):
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
 
 async def score_and_show(
     requests: list[Item],
-    scorer: AbstractAsyncContextManager[Scorer],
+    url: str | None,
     *,
     concurrency: int,
     as_table: bool,
@@ -103,9 +102,14 @@ async def score_and_show(
         with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
             bar = progress.add_task("scoring", total=len(requests))
             async with (
-                scorer as score,
+                open_backend(url) as backend,
                 aclosing(
-                    score_in_order(requests, score, concurrency=concurrency, done=lambda: progress.advance(bar))
+                    score_in_order(
+                        requests,
+                        scorer_of(backend.client),
+                        concurrency=concurrency,
+                        done=lambda: progress.advance(bar),
+                    )
                 ) as results,
             ):
                 position = 0
