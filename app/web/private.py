@@ -36,6 +36,8 @@ def serve_privately(
     """
     with os.fdopen(control, "rb", buffering=0) as pipe, os.fdopen(announcement, "w", encoding="utf-8") as told:
         key = pipe.readline().decode().strip()
+        # The caller is told what goes wrong with its requests, and says so itself.
+        logging.getLogger("saiten.web").setLevel(logging.ERROR)
 
         def tell(**what: str) -> None:
             told.write(json.dumps(what) + "\n")
