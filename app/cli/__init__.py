@@ -10,8 +10,7 @@ import click
 
 import saiten as saiten_client
 from app import __version__
-from app.cli.signals import leave_on_sigterm
-from app.cli.streams import OutputFailed, discard_output, open_streams, require_output
+from app.cli.process import OutputFailed, discard_output, leave_on_sigterm, open_streams, require_output
 from app.domain.errors import SaitenError
 from app.memory import without_collection
 

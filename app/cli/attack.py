@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import httpx
 
-from app.cli.defects import TOLD, describe_defect
-from app.cli.progress import open_progress
+from app.cli.output import open_progress
+from app.cli.process import TOLD, describe_defect
 from app.domain.errors import SaitenError
 from app.settings import Settings, read_settings
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.cli.attacking import Options, Scored
     from app.domain.attack import AttackItem
     from app.domain.attack_report import AttackReport
+
 
 EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
 COULD_NOT_RUN = 3
@@ -80,9 +81,7 @@ def command(
     """
     from app.adapters.telemetry import configure_logging
     from app.analysis.attack_rules import Rules
-    from app.cli.attack_items import read_corpus
-    from app.cli.attack_output import require_place, write_reports
-    from app.cli.attacking import Options
+    from app.cli.attacking import Options, read_corpus, require_place, write_reports
 
     configure_logging("warning")
     for path in (as_json, markdown, junit, details):

@@ -13,8 +13,8 @@ import click
 from app.adapters.sql.batches.store import SQLBatchStore
 from app.adapters.sql.governance.audit import SQLAuditLog
 from app.adapters.sql.governance.texts import SQLTextStore
-from app.cli.actor import cli_actor
 from app.cli.keys import check_label
+from app.cli.process import cli_actor
 from app.governance.erasures import ErasureDesk
 from app.governance_ports import Erased
 from app.openers import open_cache, open_database, open_redis

@@ -15,16 +15,15 @@ from app.analysis.gate import conclude, judge_coverage, judge_gate, share_verdic
 from app.analysis.gate_plan import plan
 from app.analysis.markdown import uses_lexical
 from app.cli.backend import Backend, open_backend
-from app.cli.gate_file import GateSettings
+from app.cli.gate import GateSettings
 from app.cli.items import InvalidItems
-from app.cli.judge_reference import Reference
 from app.cli.runs import Found, Items, Progress, find, options_of, run_of, save_results, score
 from app.domain.analysis_request import GateRequest
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport, Run
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import SaitenError, SettingsInvalid
-from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
 from app.domain.plain_text import printable
 from app.domain.rubric import Rubric, split_name
 from app.domain.signature import read_signature
@@ -32,6 +31,65 @@ from app.domain.validation import validate
 from app.meta.reliabilities import asked_of, attach_states
 from app.meta.runs import scales_of
 from app.settings import read_settings
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`path` is the file, None where the place alone keeps the ratings; `kept` says where the place keeps them.
+    Methods raise InvalidItems, SaitenError."""
+
+    path: str | None
+    kept: str
+
+    async def check(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
+        """Whether the judge moved against the file's ratings; where there is no file, against those that the place
+        keeps, and the file is written with those of now, unless they moved: a new measure would hide that."""
+        stored = self.read()
+        check = await backend.check_judge(request.model_copy(update={"reference": stored}))
+        if check.verdict == "recorded":
+            self.write(check.ratings)
+        elif self.path is not None and stored is None:
+            moved = check.verdict == "moved"
+            if not moved:
+                self.write(check.ratings)
+            did = "was not written, for the judge moved" if moved else "was written with the judge's ratings of now"
+            click.echo(f"{self.path} {did}; it was held against the ratings kept {self.kept}", err=True)
+        return check
+
+    async def renew(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
+        """The judge as it rates now becomes the measure, together with a new baseline. A file whose ratings it still
+        gives stays as it is, so that slow drift adds up."""
+        if self.path is None or self.read() is not None:
+            check = await self.check(backend, request)
+            if check.verdict != "moved":
+                return check
+            click.echo(f"{check.detail}; its ratings are taken anew", err=True)
+        check = await backend.check_judge(request.model_copy(update={"record": True}))
+        self.write(check.ratings)
+        return check
+
+    def read(self) -> AnchorRatings | None:
+        """The stored ratings; None where there is no such file."""
+        if self.path is None or not Path(self.path).exists():
+            return None
+        try:
+            return AnchorRatings.model_validate_json(Path(self.path).read_bytes())
+        except OSError as error:
+            raise InvalidItems(f"{self.path}: {error.strerror}") from None
+        except ValueError:
+            raise InvalidItems(
+                f"{self.path}: these are no stored ratings of a judge; remove it to store them anew"
+            ) from None
+
+    def write(self, ratings: AnchorRatings) -> None:
+        """Stores the ratings, where there is a file to be."""
+        if self.path is None:
+            return
+        try:
+            Path(self.path).write_text(ratings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InvalidItems(f"{self.path}: {error.strerror}") from None
+
 
 LEXICAL_HINT = (
     "set OPENAI_API_KEY or OPENAI_BASE_URL for an LLM judge (is a secret of this job missing?), or allow it with"

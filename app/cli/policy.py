@@ -14,8 +14,8 @@ import click
 from app.adapters.sql.engine import migrate, open_engine
 from app.adapters.sql.governance.audit import SQLAuditLog
 from app.adapters.sql.governance.policies import SQLPolicyStore
-from app.cli.actor import cli_actor
 from app.cli.keys import check_label
+from app.cli.process import cli_actor
 from app.domain.policy import ProjectPolicy
 from app.governance.policies import PolicyDesk
 from app.settings import read_settings

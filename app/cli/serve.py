@@ -10,8 +10,8 @@ import click
 
 from app.adapters.telemetry import configure_logging
 from app.bootstrap import open_service
-from app.cli.actor import cli_actor
 from app.cli.listening import bind, is_loopback, resolve
+from app.cli.process import cli_actor
 from app.domain.errors import SettingsInvalid
 from app.memory import tune_collection
 from app.settings import Settings, find_unknown, read_settings

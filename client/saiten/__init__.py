@@ -6,7 +6,8 @@ async with saiten.AsyncClient("https://…", api_key="…") as client:
 
 from __future__ import annotations
 
-from saiten.client import AsyncClient
+from typing import TYPE_CHECKING, Any
+
 from saiten.errors import (
     AnswerInvalid,
     PrivateServiceFailed,
@@ -15,6 +16,9 @@ from saiten.errors import (
     ServiceUnreachable,
     SignatureMismatch,
 )
+
+if TYPE_CHECKING:
+    from saiten.client import AsyncClient
 
 __all__ = [
     "AnswerInvalid",
@@ -25,3 +29,12 @@ __all__ = [
     "ServiceUnreachable",
     "SignatureMismatch",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The client is imported when it is used: httpx takes a while, and `saiten --help` needs only the errors."""
+    if name == "AsyncClient":
+        from saiten.client import AsyncClient
+
+        return AsyncClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,6 +27,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from saiten import private
+
 PACKAGES = ("saiten", "app.cli", "app.web", "app.meta", "app.analysis")
 MODULES = ("app.adapters.lexical_judge", "app.adapters.openai_judge", "app.demo_data", "rich.progress", "rich.table")
 """Not PyTorch, matplotlib or OpenTelemetry: they begin threads, or read the environment, as they are imported."""
@@ -44,7 +46,7 @@ def load_everything() -> None:
             importlib.import_module(found.name)
     for name in MODULES:
         importlib.import_module(name)
-    importlib.import_module("saiten.private").launch = fork_service
+    private.launch = fork_service
     gc.collect()
     gc.freeze()
 

@@ -9,9 +9,8 @@ from typing import Any, Literal, cast
 import pytest
 
 from app.cli.backend import Backend
-from app.cli.gate_file import GateSettings
-from app.cli.gating import name_keeper
-from app.cli.judge_reference import Reference
+from app.cli.gate import GateSettings
+from app.cli.gating import Reference, name_keeper
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
 from tests.support.judge_checks import make_check
 

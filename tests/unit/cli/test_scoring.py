@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-from app.cli.scoring import score_in_order
+from app.cli.score import score_in_order
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import validate
