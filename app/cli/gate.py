@@ -174,7 +174,9 @@ class GateCommand(click.Command):
 )
 @click.option("--baseline", metavar="SOURCE", help="What it is compared with, likewise.")
 @click.option(
-    "--url", metavar="URL", help="A running service; its key comes from SAITEN_API_KEY. Without it this process scores."
+    "--url",
+    metavar="URL",
+    help="A running service; its key comes from SAITEN_API_KEY. Without it a private service scores.",
 )
 @click.option(
     "--judge",

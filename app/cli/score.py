@@ -25,8 +25,6 @@ from app.domain.evaluation import CallTrace, EvaluationRequest
 from app.domain.plain_text import printable
 from app.domain.policy import Integrity
 from app.domain.rubric import split_name
-from app.openers import find_encoder_faults
-from app.pipeline import quote_unused
 from app.settings import read_settings
 
 Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
@@ -65,6 +63,8 @@ def scorer_of(client: saiten.AsyncClient) -> Scorer:
 
 async def fetch_unused(client: saiten.AsyncClient, evaluation_id: object) -> str | None:
     """How the reply began that left an aspect unrated; None where that is not to be had."""
+    from app.pipeline import quote_unused
+
     try:
         calls = (await client.evaluation(str(evaluation_id), trace=True)).get("trace")
         return quote_unused([CallTrace.model_validate(call) for call in calls]) if isinstance(calls, list) else None
@@ -169,6 +169,8 @@ def command(
     if url is None and settings.judge_kind == "lexical":
         click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     if url is None and (settings.encoder or settings.encoders):
+        from app.openers import find_encoder_faults
+
         for fault in find_encoder_faults(settings):
             click.echo(f"saiten: {fault}", err=True)
     as_table = form == "table" or (form is None and sys.stdout.isatty())
