@@ -26,7 +26,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 
 # The bertscore extra is large and has no build for every machine: without it everything else works, and says so. One call of
 # pip for all: each builds the project and resolves everything anew.
-EXTRAS := metrics,plot,postgres,tracing,bench,dev
+EXTRAS := metrics,postgres,tracing,bench,dev
 $(VENV)/.all: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing Saiten with developer tools, PostgreSQL and BERTScore into $(VENV) (PyTorch is large) …"
 	@$(PIP) install -e '.[$(EXTRAS),bertscore]' -c constraints.txt \

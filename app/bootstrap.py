@@ -19,32 +19,26 @@ from app import openers
 from app.adapters.memory_cache import NoCallCache
 from app.adapters.metered_telemetry import MeteredTelemetry
 from app.adapters.speech_check import SpeechChecks
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.browsing import SQLResultBrowser
-from app.adapters.sql.governance.audit import SQLAuditLog
-from app.adapters.sql.governance.policies import SQLPolicyStore
-from app.adapters.sql.governance.spending import SQLSpending
-from app.adapters.sql.governance.texts import SQLTextStore
-from app.adapters.sql.keys import SQLKeyring
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.rounds import SQLRoundStore
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.browsing import ResultBrowser
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.governance import AuditLog, PolicyStore, SpendingStore
+from app.adapters.sql.keys import APIKeyStore
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.rounds import RoundStore
+from app.adapters.sql.texts import TextStore
 from app.adapters.telemetry import PrometheusTelemetry, open_no_span
-from app.batch_ports import BatchStore
-from app.batches.desk import BatchDesk
-from app.batches.queue_limits import QueueLimits
+from app.batches.queue import QueueLimits
+from app.batches.service import BatchService
 from app.batches.worker import BatchWorker, window_of
-from app.browse_ports import ResultBrowser
 from app.call_cache import CachedCalls
 from app.cancellation import end_tasks
-from app.charts.engine import open_process
-from app.charts.render import ChartRenderer
+from app.charts.render import ChartRenderer, open_process
 from app.flow.control import FlowControl
 from app.governance.anchors import NotedAnchors
 from app.governance.erasures import ErasureDesk
 from app.governance.integrity import RecentPolicies
 from app.governance.retention import Retention
-from app.governance_ports import AuditLog, RequestLimiter, Spending
 from app.memory import set_aside
 from app.meta.anchors import AnchorCheck
 from app.meta.computations import Computations
@@ -55,7 +49,7 @@ from app.meta.reliabilities import Reliabilities
 from app.meta.revalidation import BadgeRenewal, Revalidation
 from app.meta.rounds import RoundDesk
 from app.pipeline import Instruments
-from app.ports import CallCache, Keyring, Store, Telemetry
+from app.ports import CallCache, RequestLimiter, Telemetry
 from app.relevance import Relevance
 from app.settings import Settings
 
@@ -81,8 +75,8 @@ class Service:
 
     settings: Settings
     instruments: Instruments
-    store: Store
-    desk: BatchDesk
+    store: EvaluationStore
+    desk: BatchService
     meta: MetaDesk
     reliabilities: Reliabilities
     browser: ResultBrowser
@@ -92,12 +86,12 @@ class Service:
     computations: Computations
     charts: ChartRenderer
     worker: BatchWorker
-    keyring: Keyring
+    keyring: APIKeyStore
     audit: AuditLog
     policies: RecentPolicies
     erasures: ErasureDesk
     limiter: RequestLimiter
-    spending: Spending
+    spending: SpendingStore
     telemetry: PrometheusTelemetry
     encoder_settings: dict[str, str] | None
 
@@ -119,7 +113,7 @@ async def open_service(
         if tracing is not None:
             tracing.watch(engine)
         redis = openers.open_redis(settings, stack)
-        store, spending = SQLStore(engine), SQLSpending(engine)
+        store, spending = EvaluationStore(engine), SpendingStore(engine)
         stack.push_async_callback(spending.close)
         stack.push_async_callback(store.close)
         telemetry = MeteredTelemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
@@ -133,8 +127,8 @@ async def open_service(
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments, own=own)
         meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
-        batches, ratings, rubrics = SQLBatchStore(engine), SQLMetaStore(engine), instruments.rubrics
-        audit = SQLAuditLog(engine)
+        batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
+        audit = AuditLog(engine)
         computations = Computations(now=instruments.now)
         stack.push_async_callback(computations.close)
         charts = ChartRenderer(open_executor=open_process)
@@ -146,16 +140,16 @@ async def open_service(
             desk=desk,
             meta=meta,
             reliabilities=reliabilities,
-            browser=SQLResultBrowser(engine),
+            browser=ResultBrowser(engine),
             rounds=open_rounds(settings, engine=engine, batches=batches, meta=meta, instruments=instruments),
             examiner=Examiner(batches=batches, rubrics=rubrics, compute=meta.compute),
             overview=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=meta.compute),
             computations=computations,
             charts=charts,
             worker=worker,
-            keyring=SQLKeyring(engine),
+            keyring=APIKeyStore(engine),
             audit=audit,
-            policies=RecentPolicies(SQLPolicyStore(engine)),
+            policies=RecentPolicies(PolicyStore(engine)),
             erasures=open_erasures(engine, batches=batches, cache=cache, audit=audit, now=instruments.now),
             limiter=limiter,
             spending=spending,
@@ -169,7 +163,7 @@ def open_instruments(
     stack: AsyncExitStack,
     *,
     flow: FlowControl,
-    store: Store,
+    store: EvaluationStore,
     cache: CallCache,
     telemetry: Telemetry,
 ) -> Instruments:
@@ -207,7 +201,7 @@ def open_batches(
     cache: CallCache,
     instruments: Instruments,
     own: set[str] | None,
-) -> tuple[BatchDesk, BatchWorker]:
+) -> tuple[BatchService, BatchWorker]:
     """Where batches are handed in, and who works on them."""
 
     def new_batch_id() -> str:
@@ -217,13 +211,13 @@ def open_batches(
         return batch_id
 
     window = window_of(settings.judge_concurrency)
-    store = SQLBatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
+    store = BatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
     queue = openers.open_queue(settings, stack)
     unhurried = replace(instruments, lane="batch")
     provider = openers.open_provider(
         settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried
     )
-    desk = BatchDesk(
+    desk = BatchService(
         store=store,
         queue=queue,
         instruments=instruments,
@@ -245,7 +239,7 @@ def open_batches(
         lease_seconds=settings.lease_seconds,
         own=own,
         provider=provider,
-        chores=[Retention(policies=SQLPolicyStore(engine), texts=SQLTextStore(engine), now=instruments.now).run],
+        chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
     )
     return desk, worker
 
@@ -254,13 +248,13 @@ def open_meta(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: Instruments
 ) -> tuple[MetaDesk, Reliabilities]:
     """Where callers ask what scores mean."""
-    store = SQLMetaStore(engine)
+    store = RatingStore(engine)
     revalidation = Revalidation()
     reliabilities = Reliabilities(store, renew=lambda project: revalidation.ask(project, [None], removed=True))
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
-    batches = SQLBatchStore(engine)
+    batches = BatchStore(engine)
     stack.push_async_callback(revalidation.close)
     desk = MetaDesk(
         batches=batches,
@@ -269,7 +263,7 @@ def open_meta(
         reliabilities=reliabilities,
         anchors=AnchorCheck(
             replace(instruments, judge=judge, lane="batch"),
-            NotedAnchors(store, SQLAuditLog(engine), now=instruments.now),
+            NotedAnchors(engine, AuditLog(engine), now=instruments.now),
             now=instruments.now,
         ),
         now=instruments.now,
@@ -290,7 +284,7 @@ def open_rounds(
     """Where people are asked for ratings of a batch's responses."""
     return RoundDesk(
         batches=batches,
-        rounds=SQLRoundStore(engine),
+        rounds=RoundStore(engine),
         ratings=meta,
         rubrics=instruments.rubrics,
         now=instruments.now,
@@ -303,7 +297,7 @@ def open_erasures(
     engine: AsyncEngine, *, batches: BatchStore, cache: CallCache, audit: AuditLog, now: Callable[[], datetime]
 ) -> ErasureDesk:
     """Who erases what bears certain metadata, wherever it is kept."""
-    return ErasureDesk(texts=SQLTextStore(engine), batches=batches, cache=cache, audit=audit, now=now)
+    return ErasureDesk(texts=TextStore(engine), batches=batches, cache=cache, audit=audit, now=now)
 
 
 def new_id(prefix: str) -> str:

@@ -13,15 +13,15 @@ from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.adapters.memory_cache import MemoryCallCache, NoCallCache
 from app.adapters.near_cache import NearCallCache
 from app.adapters.rubric_files import RubricFiles, default_folder
-from app.batch_ports import BatchStore, JobQueue
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.queue import JobQueue
 from app.call_cache import CachedCalls
 from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
 from app.flow.control import FlowControl
 from app.flow.local import LocalFlowState
 from app.flow.state import Bounds
-from app.governance_ports import RequestLimiter
-from app.ports import CallCache, Encoder, EncoderUnavailable, Judge, RubricSource, Telemetry, Translator
+from app.ports import CallCache, Encoder, EncoderUnavailable, Judge, RequestLimiter, RubricSource, Telemetry, Translator
 from app.settings import Settings, variable_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def open_tracing(settings: Settings) -> Tracing | None:
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
     """The engine, with its schema up to date."""
-    from app.adapters.sql.engine import close_engine, migrate, open_engine
+    from app.adapters.sql.engine import close_engine, open_engine
+    from app.adapters.sql.schema import migrate
 
     engine = open_engine(settings.sqlalchemy_url)
     stack.push_async_callback(close_engine, engine)
@@ -253,7 +254,7 @@ def open_provider(
         return None
     from app.adapters.openai.provider_batch import OpenAIProviderBatches
     from app.adapters.openai_judge import OpenAIJudge
-    from app.adapters.sql.provider_store import SQLProviderStore
+    from app.adapters.sql.provider_batches import ProviderBatchStore
     from app.batches.provider_run import ProviderRun
 
     if not isinstance(instruments.judge, OpenAIJudge):
@@ -267,7 +268,7 @@ def open_provider(
     return ProviderRun(
         store=store,
         queue=queue,
-        course=SQLProviderStore(engine),
+        course=ProviderBatchStore(engine),
         provider=provider,
         judge=instruments.judge,
         cache=cache,

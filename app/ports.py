@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import Enum
 from typing import Literal, Protocol
 
@@ -14,7 +13,6 @@ from app.domain.evaluation import (
     CallTrace,
     JudgeOptions,
     JudgeProvenance,
-    Record,
     Translation,
     Unrated,
     Usage,
@@ -223,117 +221,6 @@ class RubricSource(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class StoredAnswer:
-    """What an Idempotency-Key's first request was answered with."""
-
-    body_digest: str
-    status: int | None
-    body: bytes | None
-
-
-KEY_SECONDS = 20.0
-"""How long an Idempotency-Key is held for a request that shows no sign of life: its process died."""
-
-
-class Store(Protocol):
-    """The truth. Raises the `Store…` errors of `app.domain.errors`."""
-
-    async def save(
-        self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
-    ) -> None:
-        """Keeps the record. `calls` are the call cache's keys of every outside call that it rests on: an erasure needs
-        them. `written` is the record's JSON, where it has been written already."""
-        ...
-
-    async def find(self, project: str, evaluation_id: str) -> Record | None: ...
-
-    async def ping(self) -> None: ...
-
-    async def find_baseline(self, encoder: str, language: str, calibration: str) -> float | None: ...
-
-    async def save_baseline(self, encoder: str, language: str, calibration: str, value: float) -> None: ...
-
-    async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
-        """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
-        ...
-
-    async def renew_key(self, project: str, key: str) -> None:
-        """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
-        ...
-
-    async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
-        """Keeps the answer, unless it holds an evaluation that is gone meanwhile: then the key is free."""
-        ...
-
-    async def release_key(self, project: str, key: str) -> None: ...
-
-
-Scope = Literal["read", "write", "admin"]
-
-
-@dataclass(frozen=True)
-class APIKey:
-    """A key as it may be shown: never the key itself. `revoked_at` is None while it is good.
-
-    `requests_per_minute` and `usd_per_day` (UTC days) are None where the service's own limits hold.
-    """
-
-    id: str
-    name: str
-    project: str
-    scope: Scope
-    created_at: datetime
-    revoked_at: datetime | None
-    requests_per_minute: int | None = None
-    usd_per_day: float | None = None
-
-
-class Keyring(Protocol):
-    """Who may call. Raises the `Store…` errors of `app.domain.errors`."""
-
-    async def create(
-        self,
-        name: str,
-        project: str,
-        scope: Scope,
-        *,
-        requests_per_minute: int | None = None,
-        usd_per_day: float | None = None,
-    ) -> tuple[APIKey, str]:
-        """Makes a key and returns it with its text, which is not kept and cannot be shown again."""
-        ...
-
-    async def list(self) -> list[APIKey]: ...
-
-    async def revoke(self, key_id: str) -> bool:
-        """Whether there was such a key and it was good until now."""
-        ...
-
-    async def limit(self, key_id: str, *, requests_per_minute: int | None, usd_per_day: float | None) -> bool:
-        """Sets both limits of the key, None for the service's own; whether there is such a key and it is good."""
-        ...
-
-    async def find(self, key: str) -> APIKey | None: ...
-
-    async def open_session(self, key: str, *, seconds: float) -> str | None:
-        """A random token that stands for the key for so long, which is not kept and cannot be shown again; None where
-        the key is not good."""
-        ...
-
-    async def find_session(self, token: str) -> APIKey | None:
-        """The key of a session that is neither closed nor expired, while the key is good."""
-        ...
-
-    async def close_session(self, token: str) -> None:
-        """From now on the token stands for nothing, on every replica."""
-        ...
-
-    async def any(self) -> bool:
-        """Whether a key was ever made: only without one may anonymous callers be answered."""
-        ...
-
-
 Outcome = Literal["hit", "miss"]
 
 
@@ -418,3 +305,26 @@ class Telemetry(Protocol):
     def flow(self, look: Callable[[], FlowFigures]) -> None:
         """Where to look flow control's figures up whenever they are wanted. To be told once."""
         ...
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """Whether a request may go on, and what `RateLimit` headers say of it. `remaining` requests may still come within
+    the next `reset_seconds`, of `limit` in `window_seconds`."""
+
+    allowed: bool
+    limit: int
+    remaining: int
+    reset_seconds: float
+    window_seconds: int = 60
+
+
+class RequestLimiter(Protocol):
+    """Counts requests by key, in all processes together where they share a Redis, else in this one.
+
+    Never raises: where Redis is away each process counts for itself.
+    """
+
+    async def take(self, key_id: str, per_minute: int) -> Allowance: ...
+
+    async def close(self) -> None: ...

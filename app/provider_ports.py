@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any, Literal, Protocol
 
+from app.domain.provider_batch import KeptReply, Part
 from app.ports import Judge, JudgingTask
 
 Unanswered = Literal["live", "fail"]
 
 PROVIDER_BATCH_SHARE = 0.5
 """Of the ordinary price, for a call in the provider's batch mode."""
-
-PartState = Literal["planning", "planned", "uploading", "uploaded", "submitted", "ended", "done"]
-"""planning: its questions are being listed, from the first candidate on. planned: they are all listed. uploading: a
-file with them may stand at the provider. uploaded: it does, and a provider's batch may have been made of it. submitted:
-it was. ended: its answers are to be fetched. done: all that was answered is kept here, and nothing is left there."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One file of a batch's questions, and the provider's batch made of it. `number` counts from 0.
-
-    Its questions are those first asked by the candidates after the position `after`, up to `last`. `round` counts how
-    often the part was submitted before, in vain. `cost_usd` is what its answers are expected to cost, None where
-    unknown. `conceded` are the parameters given up, `parameters` those in force, as the signature names them. `alone`
-    is True where the provider took it only without the others.
-    """
-
-    batch: str
-    number: int
-    state: PartState
-    after: int
-    last: int
-    round: int = 0
-    requests: int = 0
-    bytes: int = 0
-    cost_usd: float | None = 0.0
-    conceded: tuple[str, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    alone: bool = False
-    file_id: str | None = None
-    provider_batch_id: str | None = None
-    output_file_id: str | None = None
-    error_file_id: str | None = None
-
-    @property
-    def file_name(self) -> str:
-        """What its file is called at the provider: another name each round."""
-        return f"saiten-{self.batch}-{self.number}-{self.round}.jsonl"
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """What marks the provider's batch as this part's, in this round."""
-        return {"saiten": self.batch, "part": str(self.number), "round": str(self.round)}
 
 
 @dataclass(frozen=True)
@@ -70,14 +28,6 @@ class DeferredCall:
     parameters: Mapping[str, Any]
     accept: Callable[[bytes], bool]
     cost_usd: float | None
-
-
-@dataclass(frozen=True)
-class KeptReply:
-    """A reply as the call cache would keep it. `bought` is False where it came out of the call cache."""
-
-    entry: bytes
-    bought: bool
 
 
 class KeptReplies(Protocol):
@@ -162,89 +112,3 @@ class BatchProvider(Protocol):
     def concede(self, conceded: tuple[str, ...], refused: str) -> tuple[str, ...]: ...
 
     async def close(self) -> None: ...
-
-
-LeftoverKind = Literal["file", "batch", "name", "tags"]
-
-
-@dataclass(frozen=True)
-class Leftover:
-    """Something that is still to be removed from the provider.
-
-    `target` is a file's id, the id of a provider's batch whose files go with it, a name that files may have, or the
-    tags (JSON) that a provider's batch may have.
-    """
-
-    kind: LeftoverKind
-    target: str
-
-
-class ProviderStore(Protocol):
-    """Where the course of such batches is kept. Raises the `Store…` errors.
-
-    `owner` is one step of one process. What it writes is refused, with False, once its lease is another's or the batch
-    is gone.
-    """
-
-    async def lease(self, batch_id: str, owner: str, lease_seconds: float) -> datetime | None:
-        """When the batch's course began; None where another's lease runs, its time has not come, or it is gone."""
-        ...
-
-    async def renew(self, batch_id: str, owner: str, lease_seconds: float) -> bool: ...
-
-    async def release(self, batch_id: str, owner: str, wait_seconds: float) -> None:
-        """Ends the lease; the next is not given before that time is over."""
-        ...
-
-    async def parts(self, batch_id: str) -> list[Part]:
-        """In order."""
-        ...
-
-    async def plan(
-        self, owner: str, part: Part, keys: Sequence[str], kept: Mapping[str, bytes], calls: Mapping[str, int]
-    ) -> bool:
-        """Keeps a part as it has grown, with the keys that it asks for the first time, with replies that were in the
-        call cache, and with the cache's keys of `calls` made for that and what they were billed: all or nothing."""
-        ...
-
-    async def planned(self, batch_id: str, keys: Sequence[str]) -> dict[str, int | None]:
-        """Those of the keys that are asked or kept, with the part that asks and has no answer yet, else None."""
-        ...
-
-    async def save(self, owner: str, part: Part, leftovers: Sequence[Leftover] = ()) -> bool:
-        """Keeps a part's state, and what is to be removed from the provider on that account: all or nothing."""
-        ...
-
-    async def keep(self, batch_id: str, replies: Mapping[str, bytes]) -> None:
-        """Keeps answers to what was asked; the first to each key stays, and what was not asked is left out."""
-        ...
-
-    async def find_reply(self, batch_id: str, key: str) -> KeptReply | None: ...
-
-    async def calls(self, batch_id: str) -> list[str]:
-        """The call cache's keys of the calls made while the batch was planned. They stay as long as the batch."""
-        ...
-
-    async def take_characters(self, batch_id: str, keys: Collection[str]) -> int:
-        """How many characters were billed for these calls while the batch was planned; 0 the next time."""
-        ...
-
-    async def forget(self, batch_id: str) -> None:
-        """Removes parts and replies; what may stand at the provider becomes leftovers."""
-        ...
-
-    async def leave(self, leftovers: Sequence[Leftover]) -> None:
-        """Keeps what may be too much at the provider. They rest at first: another step may be about to claim them."""
-        ...
-
-    async def leftovers(self, limit: int, rest_seconds: float) -> list[Leftover]:
-        """Those that were not tried for so long, and that no part claims as its own."""
-        ...
-
-    async def settle(self, leftover: Leftover, *, removed: bool) -> None:
-        """It is removed, or was tried and is to be tried again."""
-        ...
-
-    async def over(self, limit: int) -> list[str]:
-        """Batches that are completed or cancelled and not forgotten yet: their records hold what the replies said."""
-        ...

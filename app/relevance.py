@@ -7,12 +7,13 @@ import json
 import statistics
 from typing import Literal
 
+from app.adapters.sql.evaluations import EvaluationStore
 from app.calibration import load_calibration
 from app.call_cache import CachedCalls
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
 from app.domain.model import digest
-from app.ports import Encoder, EncoderUnavailable, Similarity, Store, Telemetry
+from app.ports import Encoder, EncoderUnavailable, Similarity, Telemetry
 
 
 class Relevance:
@@ -22,7 +23,7 @@ class Relevance:
     def __init__(
         self,
         encoder: Encoder | None,
-        store: Store,
+        store: EvaluationStore,
         calls: CachedCalls,
         *,
         telemetry: Telemetry | None = None,

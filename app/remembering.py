@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+from cachetools import LRUCache
+
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
@@ -27,9 +29,8 @@ class Remembered(Generic[Key, Value]):
     ) -> None:
         self._read = read
         self._seconds = seconds
-        self._most = most
         self._clock = clock
-        self._seen: dict[Key, tuple[float, Value]] = {}
+        self._seen: LRUCache[Key, tuple[float, Value]] = LRUCache(most)
         self._renewing: set[Key] = set()
         self._changes = 0
 
@@ -52,8 +53,6 @@ class Remembered(Generic[Key, Value]):
         value = await self._read(key)
         # What was read while something was being changed may be the old value.
         if changes == self._changes:
-            if len(self._seen) >= self._most:
-                self._seen.clear()
             self._seen[key] = asked_at, value
         return value
 

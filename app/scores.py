@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from app.batch_ports import Scores
 from app.domain.batch import Failure
 from app.domain.evaluation import AspectResult, Evaluation
+from app.domain.scores import Scores
 
 SYSTEM = "system"
 """The metadata entry that names what produced a response."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from app.batch_ports import Scores
 from app.domain.errors import JudgeReplyInvalid
+from app.domain.scores import Scores
 from app.domain.tally import AspectTally, Moments, Tally
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -15,11 +15,9 @@ from itertools import combinations, permutations
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from app.analysis.decorrelation import Standing, count_changes
-from app.analysis.hierarchy import find_hierarchy
+from app.analysis.hierarchy import Standing, count_changes, find_hierarchy
 from app.analysis.observations import Floats, Observations
-from app.analysis.significance import compare_systems
-from app.analysis.statistics import settled_means
+from app.analysis.statistics import compare_systems, settled_means
 from app.analysis.win_rates import rate_wins
 from benchmarks.record import Beside, Figure, Report, at_most, run_alone
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.engine import open_engine
-from app.batch_ports import CHUNK_SIZE, BatchFilter, BatchStore, Job
 from app.bootstrap import Service, open_service
-from app.domain.batch import BatchOptions, Candidate, Entry
+from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry
 from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating
 from app.domain.rating_round import RoundOptions
 from app.domain.rubric import Rubric
+from app.domain.work import CHUNK_SIZE, Job
 from app.pipeline import evaluate
 from app.settings import Settings
 from benchmarks.dashboard_results import Maker, draw, pose
@@ -70,7 +70,7 @@ async def seed(file: Path, results: int) -> Seeded:
             return found
         engine = open_engine(settings.database_url)
         try:
-            runs = await fill(service, SQLBatchStore(engine), results)
+            runs = await fill(service, BatchStore(engine), results)
         finally:
             await engine.dispose()
         ratings = list_ratings(service.instruments.rubrics.get("ja-dialogue"), runs[1])

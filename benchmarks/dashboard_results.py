@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.batch_ports import Finished, Job
 from app.domain.batch import Candidate, Entry, Failure
 from app.domain.composites import compose
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Evaluation, EvaluationRequest, Record, RelevanceResult, Unrated, Warned
 from app.domain.rubric import Aspect, Rubric
+from app.domain.work import Finished, Job
 from app.results import blend_aspect
 from benchmarks.gate import SHARES, cut
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from app.analysis.comparison import compare
-from app.analysis.differences import reach
-from app.analysis.estimates import add_up, describe_clusters, estimate_mean, estimate_paired, estimate_unpaired
 from app.analysis.gate import judge_gate
+from app.analysis.resampling import add_up, describe_clusters, estimate_mean, estimate_paired, estimate_unpaired
+from app.analysis.statistics import reach
 from app.domain.comparison import GateRule, PairingTest, Run, RunItem
 
 Array = NDArray[np.float64]

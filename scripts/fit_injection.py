@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,17 @@ def report(texts: Sequence[Text], flagged: NDArray[np.bool_]) -> list[str]:
     return [*lines, f"| all | {share(flagged[attack])} | {share(flagged[~attack])} |"]
 
 
+def write_model(data: dict[str, Any]) -> str:
+    """The model as JSON, the weights of all runs that begin with the same character on one line."""
+    head = {name: value for name, value in data.items() if name != "weights"}
+    lines = [
+        json.dumps(dict(group), ensure_ascii=False, separators=(",", ":"))[1:-1]
+        for _, group in groupby(data["weights"].items(), key=lambda pair: pair[0][0])
+    ]
+    opening = json.dumps(head, ensure_ascii=False, indent=0, separators=(",", ":")).removesuffix("\n}")
+    return opening + ',\n"weights":{\n' + ",\n".join(lines) + "\n}\n}\n"
+
+
 def main() -> int:
     """Fits, reports and writes or compares."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -194,7 +205,7 @@ def main() -> int:
         "intercept": round(float(model.intercept_[0]), 3),
         "weights": {run: round(1000 * weight) for run, weight in zip(corpus.runs, weights, strict=True)},
     }
-    written = json.dumps(data, ensure_ascii=False, indent=0, separators=(",", ":")) + "\n"
+    written = write_model(data)
     if options.check:
         return int(TARGET.read_text(encoding="utf-8") != written)
     TARGET.write_text(written, encoding="utf-8")

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from app.adapters.crew import Crew
-from app.batch_ports import Handler, Job
+from app.batches.queue import Handler
+from app.domain.work import Job
 
 
 class AsyncioJobQueue:

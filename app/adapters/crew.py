@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from app.batch_ports import Handler, Job
+from app.batches.queue import Handler
+from app.domain.work import Job
 
 logger = logging.getLogger("saiten.queue")
 

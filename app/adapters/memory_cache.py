@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
+
+from cachetools import LRUCache
 
 from app.ports import Turn
 
@@ -13,13 +14,9 @@ class MemoryCallCache:
 
     def __init__(self, *, entries: int = 200_000, total_bytes: int = 512 * 1024 * 1024) -> None:
         self._entries = entries
-        self._total_bytes = total_bytes
-        self._held_bytes = 0
-        self._values: OrderedDict[str, bytes] = OrderedDict()
+        self._values: LRUCache[str, bytes] = LRUCache(total_bytes, getsizeof=len)
 
     def peek(self, key: str) -> bytes | None:
-        if key in self._values:
-            self._values.move_to_end(key)
         return self._values.get(key)
 
     async def get(self, key: str) -> bytes | None:
@@ -30,24 +27,21 @@ class MemoryCallCache:
         return Turn.CALL if kept is None or kept == refused else kept
 
     async def put(self, key: str, value: bytes) -> None:
-        self._drop(key)
-        self._values[key] = value
-        self._held_bytes += len(value)
-        while len(self._values) > self._entries or self._held_bytes > self._total_bytes:
-            self._drop(next(iter(self._values)))
+        self._values.pop(key, None)
+        if len(value) <= self._values.maxsize:
+            self._values[key] = value
+        while len(self._values) > self._entries:
+            self._values.popitem()
 
     async def leave(self, key: str) -> None:
         return None
 
     async def forget(self, keys: Sequence[str]) -> None:
         for key in keys:
-            self._drop(key)
+            self._values.pop(key, None)
 
     async def close(self) -> None:
         return None
-
-    def _drop(self, key: str) -> None:
-        self._held_bytes -= len(self._values.pop(key, b""))
 
 
 class NoCallCache:

@@ -9,7 +9,7 @@ from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import MovingWindowRateLimiter
 
 from app.cancellation import cancel_for_good
-from app.governance_ports import Allowance
+from app.ports import Allowance
 
 WINDOW_SECONDS = 60
 

@@ -25,8 +25,9 @@ from saq.types import PartialTimersDict
 from saq.worker import Worker
 
 from app.adapters.crew import Crew
-from app.batch_ports import Handler, Job, QueueUnavailable
+from app.batches.queue import Handler, QueueUnavailable
 from app.cancellation import cancel_for_good
+from app.domain.work import Job
 
 logger = logging.getLogger("saiten.queue")
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.analysis.differences import level
 from app.analysis.gate import name_of
 from app.analysis.gate_plan import BLENDED, explain_unknown, find_scale
 from app.analysis.observations import Floats, Integers
@@ -21,6 +20,7 @@ from app.analysis.pairing import (
     pair_up,
     tabulate,
 )
+from app.analysis.statistics import level
 from app.domain.comparison import Run, RunItem
 from app.domain.comparison_view import Changes, ItemChange, ItemSide, NoChanges, ResponsePlace
 from app.domain.errors import UnknownAspect

@@ -10,9 +10,9 @@ from math import sqrt
 import numpy as np
 from scipy.special import ndtri
 
-from app.analysis.estimates import estimate_mean
 from app.analysis.observations import Floats, Integers, Mask, Observations, number_keys
-from app.analysis.significance import MOST_PAIRS, refuse_many
+from app.analysis.resampling import estimate_mean
+from app.analysis.statistics import MOST_PAIRS, refuse_many
 from app.domain.reports import AspectWins, PairedWins, WinReport, WinShare
 
 EQUAL_WITHIN = 1e-9

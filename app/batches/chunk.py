@@ -4,24 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from app.batch_ports import BatchStore, Finished, Work
-from app.batches.allowance import Allowance
-from app.batches.attempt import Pause, attempt, probe_with
-from app.batches.doubts import Doubts
-from app.batches.ledger import Hold, Ledger
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.attempt import Pause, RefusalCounter, RetryPolicy, Trial, attempt, probe_with
+from app.batches.commits import CommitBuffer, LeasedChunk
 from app.batches.provider_run import ProviderRun
-from app.batches.retries import RetryPolicy, Trial
 from app.domain.batch import Candidate, Entry, Failure
 from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.evaluation import Usage
+from app.domain.work import Finished, Work
 from app.flow.errand import announcing, errand
 from app.pipeline import Instruments
 from app.ports import Telemetry
+
+ROUNDING = 1e-9
+"""An allowance that is a whole multiple of the cost must not lose a candidate to binary fractions."""
+
+
+class BudgetReservation:
+    """Lets candidates begin as long as all in hand, at the dearest that any has been, stay within what is reserved.
+
+    `unit_usd` is what was reserved per candidate when `count` of them were reserved for; None without a budget.
+    """
+
+    def __init__(self, count: int, unit_usd: float | None) -> None:
+        self._bounded = unit_usd is not None
+        self._dearest_usd = unit_usd or 0.0
+        self._left_usd = count * self._dearest_usd
+        self._in_hand = 0
+
+    def begin(self) -> bool:
+        """Whether one more candidate may begin; it then counts as in hand."""
+        if self._bounded and self._dearest_usd * (self._in_hand + 1) > self._left_usd + ROUNDING:
+            return False
+        self._in_hand += 1
+        return True
+
+    def end(self, cost_usd: float | None) -> None:
+        """A candidate is done. One whose cost is not known uses up everything."""
+        self._in_hand -= 1
+        if cost_usd is None:
+            self._left_usd = -math.inf
+        else:
+            self._left_usd -= cost_usd
+            self._dearest_usd = max(self._dearest_usd, cost_usd)
+
 
 logger = logging.getLogger("saiten.batches")
 
@@ -34,8 +66,8 @@ DEAD_LETTER = "worker-died"
 REFUSED = "judge-refused-request"
 
 MOST_RESTING = 64
-"""Candidates that wait between two rounds without a place, so that others may begin. Where more are in trouble nobody
-is served, and beginning still more of them helps nobody."""
+"""Candidates that wait between two rounds without a place, so that others may begin. Where more are in trouble the
+service serves none, and beginning still more of them does not help."""
 
 
 async def announce_nothing() -> None:
@@ -43,7 +75,7 @@ async def announce_nothing() -> None:
 
 
 @dataclass
-class Floor:
+class WorkerContext:
     """Where candidates are worked on: what all chunks of a worker share.
 
     `places` bounds the candidates whose outcome is not known yet, `outbox` those that only wait for their commit: were
@@ -53,14 +85,14 @@ class Floor:
 
     owner: str
     store: BatchStore
-    ledger: Ledger
+    buffer: CommitBuffer
     instruments: Instruments
     telemetry: Telemetry
     retries: RetryPolicy
     places: asyncio.Semaphore
     outbox: asyncio.Semaphore
     alone: asyncio.Lock
-    doubts: Doubts
+    refusals: RefusalCounter
     provider: ProviderRun | None = None
     resting: int = 0
 
@@ -78,17 +110,17 @@ class ChunkRun:
     candidate has been begun: then there is room for the next chunk.
     """
 
-    def __init__(self, work: Work, hold: Hold, floor: Floor, fed: asyncio.Event) -> None:
+    def __init__(self, work: Work, leased: LeasedChunk, context: WorkerContext, fed: asyncio.Event) -> None:
         self._fed = fed
-        self._instruments = floor.instruments_for(work)
+        self._instruments = context.instruments_for(work)
         self._work = work
-        self._hold = hold
-        self._floor = floor
+        self._chunk = leased
+        self._context = context
         self._placed: set[asyncio.Task[None] | None] = set()
         self._error: BaseException | None = None
         self._troubled: set[asyncio.Task[None] | None] = set()
         self._set_aside = False
-        self._allowance = Allowance(work.affordable, work.unit_usd)
+        self._reservation = BudgetReservation(work.affordable, work.unit_usd)
 
     async def run(self) -> None:
         """Returns when every candidate that was begun has been delivered."""
@@ -105,19 +137,19 @@ class ChunkRun:
         # Those that were in hand when a worker died, one at a time: only so does the culprit show. Least tried first:
         # who kills workers at random must not strike the same one each time.
         for one in sorted(tried, key=lambda one: work.tries[one[0].position]):
-            async with self._floor.alone:
+            async with self._context.alone:
                 await self._score([one], last=False)
         self._feed()
 
     async def _score(self, candidates: Iterable[tuple[Entry, Candidate]], *, last: bool) -> None:
         try:
             for entry, candidate in candidates:
-                await self._floor.places.acquire()
-                if self._hold.stopped or not self._allowance.begin():
-                    self._floor.places.release()
+                await self._context.places.acquire()
+                if self._chunk.stopped or not self._reservation.begin():
+                    self._context.places.release()
                     break
                 task = asyncio.create_task(self._handle(entry, candidate))
-                self._hold.tasks.add(task)
+                self._chunk.tasks.add(task)
                 self._placed.add(task)
                 task.add_done_callback(self._leave)
             if last:
@@ -126,20 +158,20 @@ class ChunkRun:
             await self._settle()
 
     def _feed(self) -> None:
-        self._hold.fed = True
+        self._chunk.fed = True
         self._fed.set()
 
     def _leave(self, task: asyncio.Task[None]) -> None:
         self._give_place_back(task)
-        self._hold.tasks.discard(task)
-        # One that `Hold.lose` cancelled is no error.
+        self._chunk.tasks.discard(task)
+        # One that `LeasedChunk.lose` cancelled is no error.
         if not task.cancelled() and (error := task.exception()) is not None:
             self._error = self._error or error
-            self._hold.stop()
+            self._chunk.stop()
 
     async def _settle(self) -> None:
         """Waits for what is in hand; raises its first error."""
-        await asyncio.gather(*self._hold.tasks, return_exceptions=True)
+        await asyncio.gather(*self._chunk.tasks, return_exceptions=True)
         # The tasks' callbacks run in the turn after their end.
         await asyncio.sleep(0)
         if self._error is not None:
@@ -148,25 +180,25 @@ class ChunkRun:
     async def _handle(self, entry: Entry, candidate: Candidate) -> None:
         finished = None
         try:
-            with announcing(partial(self._floor.ledger.announce, self._hold, entry.position)):
+            with announcing(partial(self._context.buffer.announce, self._chunk, entry.position)):
                 finished = await self._find(entry, candidate)
             if finished is None:
                 # Refused, or stopped while it waited: nothing that is paid for.
-                self._hold.called.discard(entry.position)
+                self._chunk.called.discard(entry.position)
         finally:
-            self._allowance.end(finished.usage.cost_usd if finished else 0.0)
+            self._reservation.end(finished.usage.cost_usd if finished else 0.0)
         if finished is not None:
-            async with self._floor.outbox:
+            async with self._context.outbox:
                 self._give_place_back(asyncio.current_task())
-                await self._floor.ledger.keep(finished)
+                await self._context.buffer.keep(finished)
             self._count(finished)
 
     @asynccontextmanager
     async def _resting(self, trial: Trial) -> AsyncIterator[None]:
         """Between two rounds of a candidate: its place is others', and so is its chunk's where nothing else is left."""
-        task, floor = asyncio.current_task(), self._floor
-        gives_place = floor.resting < MOST_RESTING
-        floor.resting += gives_place
+        task, context = asyncio.current_task(), self._context
+        gives_place = context.resting < MOST_RESTING
+        context.resting += gives_place
         if gives_place:
             self._give_place_back(task)
         try:
@@ -175,19 +207,19 @@ class ChunkRun:
                 await self._make_room()
             yield
         finally:
-            floor.resting -= gives_place
+            context.resting -= gives_place
         if gives_place:
-            await floor.places.acquire()
+            await context.places.acquire()
             self._placed.add(task)
 
     async def _make_room(self) -> None:
         """Lets the batch's next chunk begin where nothing but candidates in trouble is left of this one."""
-        hold = self._hold
-        if not hold.fed or self._set_aside or not hold.tasks <= self._troubled:
+        leased = self._chunk
+        if not leased.fed or self._set_aside or not leased.tasks <= self._troubled:
             return
         self._set_aside = True
         try:
-            await self._floor.store.set_aside(hold.job, self._floor.owner)
+            await self._context.store.set_aside(leased.job, self._context.owner)
         except StoreError as error:
             self._set_aside = False
             logger.info("a chunk is not set aside: %s", error.loggable, extra={"code": error.code})
@@ -195,7 +227,7 @@ class ChunkRun:
     async def _probe(self) -> Usage | None:
         """Asks the judge about a candidate of the batch that it has rated before."""
         try:
-            candidate = await self._floor.store.find_scored(self._work.job.batch)
+            candidate = await self._context.store.find_scored(self._work.job.batch)
         except StoreError:
             return None
         if candidate is None:
@@ -203,17 +235,17 @@ class ChunkRun:
         # It may outlast the candidate that set it off, and its chunk: no call of theirs is to be announced.
         with announcing(announce_nothing):
             # With the worker's own judge: a provider's batch has its reply already.
-            return await probe_with(self._work, candidate, self._floor.instruments)
+            return await probe_with(self._work, candidate, self._context.instruments)
 
     def _give_place_back(self, task: asyncio.Task[None] | None) -> None:
         """Once, however the task ends: one that is cancelled before it begins never runs."""
         if task in self._placed:
             self._placed.discard(task)
-            self._floor.places.release()
+            self._context.places.release()
 
     async def _find(self, entry: Entry, candidate: Candidate) -> Finished | None:
-        work, floor = self._work, self._floor
-        if work.suspect and await floor.store.mark(work.job, floor.owner, entry.position) >= MOST_TRIES:
+        work, context = self._work, self._context
+        if work.suspect and await context.store.mark(work.job, context.owner, entry.position) >= MOST_TRIES:
             detail = f"{MOST_TRIES} workers died while they worked on this candidate"
             return Finished(work.job, entry, None, Failure(code=DEAD_LETTER, detail=detail))
         try:
@@ -222,8 +254,8 @@ class ChunkRun:
                 entry,
                 candidate,
                 self._instruments,
-                hold=self._hold,
-                retries=floor.retries,
+                leased=self._chunk,
+                retries=context.retries,
                 probe=self._probe,
                 resting=self._resting,
             )
@@ -233,24 +265,24 @@ class ChunkRun:
         if finished is None:
             return None
         if finished.failure is None or finished.failure.code != REFUSED:
-            floor.doubts.took(work.job.batch)
-        elif floor.doubts.refused(work.job.batch):
+            context.refusals.took(work.job.batch)
+        elif context.refusals.refused(work.job.batch):
             await self._pause(REFUSED, f"the judge refuses every candidate; the last time: {finished.failure.detail}")
             return None
         return finished
 
     async def _pause(self, reason: str, detail: str) -> None:
-        if self._hold.stopped:
+        if self._chunk.stopped:
             # Another candidate has seen to it, and somebody may have resumed the batch since.
             return
         # In its other chunks here too: each of their candidates would ask in vain until a commit tells of the pause.
-        self._hold.stop()
-        self._floor.ledger.stop_batch(self._work.job.batch)
-        await self._floor.store.pause(self._work.job.batch, reason, detail)
+        self._chunk.stop()
+        self._context.buffer.stop_batch(self._work.job.batch)
+        await self._context.store.pause(self._work.job.batch, reason, detail)
 
     def _count(self, finished: Finished) -> None:
         status = finished.record.evaluation.status if finished.record else "failed"
         code = finished.failure.code if finished.failure else ""
         if status == "failed" and finished.record:
             code = JudgeReplyInvalid.code  # nothing of it was rated
-        self._floor.telemetry.batch_item(status, code)
+        self._context.telemetry.batch_item(status, code)

@@ -11,13 +11,11 @@ from app.domain.dialogue import Limits
 from app.domain.errors import RubricRequired
 from app.domain.evaluation import texts_of
 from app.domain.json_stream import Element, IsAList, Member, TooLarge, Window, read_object
+from app.domain.lines import MOST_FAULTS
 from app.domain.model import pointer
 from app.domain.plain_text import is_korean
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
-
-MOST_FAULTS = 20
-"""After so many the rest is not read: whoever mends them posts again anyhow."""
 
 ITEMS = "items"
 BLANK = b" \t\r"
@@ -72,7 +70,7 @@ class BatchReader:
 
 
 class Draft:
-    """What is known of a batch so far: its options, items that nobody collected yet, faults."""
+    """What is known of a batch so far: its options, items that are not collected yet, faults."""
 
     def __init__(self, limits: Limits) -> None:
         self.options: BatchOptions | None = None
@@ -175,7 +173,7 @@ class Document:
             elif event.key in BatchOptions.model_fields:
                 self._options[event.key] = event.value
             else:
-                # At once, so that what nobody asked for is not kept.
+                # At once, so that an unknown member's value is not kept.
                 self._draft.refuse([(pointer([clip(event.key)]), MESSAGES["extra_forbidden"])])
 
     def _close(self) -> None:

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from math import fsum
 
-from app.batch_ports import BatchStore
-from app.batches.summaries import score_pages
-from app.batches.summary import tally_pages
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.summaries import score_pages, tally_pages
 from app.case import blended_aspects
 from app.domain.batch import ItemResult
 from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from app.batch_ports import BatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.domain.errors import StoreError
 from app.ports import CallCache
 

@@ -1,16 +1,19 @@
-"""What a batch would take, reckoned from its candidates as they stream by. Asks nobody."""
+"""What a batch would take, computed from its candidates, and whether it can be scored as it asks to be."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from app.batches.intake import Intake
 from app.case import ENGLISH, check
-from app.domain.batch import BatchOptions, Candidate, request_of
+from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import Dialogue, Utterance
-from app.domain.errors import TranslatorNotConfigured
+from app.domain.errors import InvalidRequest, TranslatorNotConfigured
 from app.domain.estimate import EstimateReport
 from app.domain.rubric import Rubric
+from app.domain.work import BOUGHT_SHARE
 from app.pipeline import Instruments
 from app.ports import Estimate, Judge, JudgingTask
 from app.provider_ports import PROVIDER_BATCH_SHARE
@@ -40,7 +43,7 @@ class BatchEstimate:
         self._translations = Translations()
 
     def add(self, candidate: Candidate) -> None:
-        """Reckons one candidate. Raises InvalidRequest where the batch asks for what the rubric or judge has not."""
+        """Takes one candidate in. Raises InvalidRequest where the batch asks for what the rubric or judge has not."""
         request = request_of(self._options, candidate)
         check(request, self._rubric, batch=True)
         self._candidates += 1
@@ -222,3 +225,73 @@ def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
         yield "Which candidates look like an attack, and are judged a second time, is not known: that comes on top."
     if options.path != "source":
         yield "A text is translated once for each context that it is sent with; a translation has its source's tokens."
+
+
+OF_AN_ITEM = "/reference"
+"""What of a request lies in the item; whatever else can be wrong by now lies in the options."""
+
+
+class Admission:
+    """Goes through a batch's candidates, in order, against its rubric and judge."""
+
+    def __init__(self, options: BatchOptions, instruments: Instruments) -> None:
+        self._estimate = BatchEstimate(options, instruments)
+        self._item = -1
+
+    def check(self, candidates: Iterable[tuple[Entry, Candidate]]) -> None:
+        """Takes the next candidates in. Raises InvalidRequest with a pointer into the batch."""
+        for entry, candidate in candidates:
+            if not entry.candidate:
+                self._item += 1
+            try:
+                self._estimate.add(candidate)
+            except InvalidRequest as error:
+                if error.pointer == OF_AN_ITEM:
+                    error.pointer = f"/items/{self._item}{OF_AN_ITEM}"
+                raise
+
+    def report(self) -> EstimateReport:
+        """What those that were checked would take."""
+        return self._estimate.report()
+
+
+async def estimate(intake: Intake, instruments: Instruments) -> EstimateReport:
+    """What the batch would take. Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured."""
+    admission = Admission(intake.options, instruments)
+    async for block in intake.blocks():
+        # Milliseconds a candidate where prompts are long: in a thread, so that others are answered meanwhile.
+        await asyncio.to_thread(admission.check, block)
+    return admission.report()
+
+
+async def admit(intake: Intake, instruments: Instruments) -> float | None:
+    """What one candidate may cost under the batch's budget (USD); None without a budget.
+
+    Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured where the batch cannot be scored.
+    """
+    options = intake.options
+    if options.budget_usd is not None:
+        report = await estimate(intake, instruments)
+        if report.unit_cost_usd is None:
+            detail = "the price of the judge's model is not known, so no budget can be kept: add it to SAITEN_PRICES"
+            raise InvalidRequest(detail, pointer="/budget_usd")
+        # Whatever looks like an attack is judged a second time, and which candidates those are is not known yet.
+        looks = 2 if options.integrity == "judge-twice" else 1
+        # A malformed reply is asked for again, and a budget must bear that; of the provider's own batch mode it bears
+        # what is bought there, which `price_candidate` takes as its share of this.
+        bought = options.mode == "provider-batch"
+        tries = BOUGHT_SHARE * PROVIDER_BATCH_SHARE if bought else instruments.tries
+        return looks * tries * report.unit_cost_usd
+    if items_matter(options, instruments.rubrics.get(options.rubric)):
+        await estimate(intake, instruments)
+        return None
+    async for block in intake.blocks():
+        # What can be wrong now is wrong with the options, and shows at any candidate.
+        Admission(options, instruments).check(block[:1])
+        break
+    return None
+
+
+def items_matter(options: BatchOptions, rubric: Rubric) -> bool:
+    """Whether a single item may ask for what the rubric has not: only references can be, and only in translation."""
+    return options.path != "source" and rubric.references

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.provider_plan import LeaseLost, Planner, Step
 from app.domain.errors import JudgeRefusedRequest
-from app.provider_ports import BatchProvider, Leftover, Part, ProviderAnswer, ProviderBatch, ProviderStore
+from app.domain.provider_batch import Leftover, Part
+from app.provider_ports import BatchProvider, ProviderAnswer, ProviderBatch
 
 logger = logging.getLogger("saiten.batches")
 
@@ -57,7 +59,7 @@ class Harvest:
 class PartCourse:
     """Takes parts one step further. A part that was cut short anywhere is taken up from what is known of it."""
 
-    def __init__(self, course: ProviderStore, provider: BatchProvider, planner: Planner) -> None:
+    def __init__(self, course: ProviderBatchStore, provider: BatchProvider, planner: Planner) -> None:
         self._course = course
         self._provider = provider
         self._planner = planner
@@ -76,7 +78,7 @@ class PartCourse:
 
     async def _upload(self, step: Step, part: Part, others: Sequence[Part]) -> Part:
         if part.state == "uploading":
-            # A step was cut off here, and nobody has the id of what it may have uploaded.
+            # A step was cut off here, and the id of what it may have uploaded is lost.
             for file_id in await self._provider.find_uploads(part.file_name):
                 await self._provider.delete_file(file_id)
         # What one part learned, all need not learn.

@@ -10,24 +10,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO
 
-from app.batch_ports import BatchStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.erasure import forget_calls
 from app.call_cache import collect_keys
 from app.case import Case, open_case
 from app.concurrency import run_together
 from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.errors import InvalidRequest, TranslatorRefusedRequest, UpstreamError
+from app.domain.provider_batch import Part
 from app.domain.redaction import ERASED
 from app.pipeline import Instruments
 from app.ports import CallCache, JudgingTask
-from app.provider_ports import (
-    PROVIDER_BATCH_SHARE,
-    BatchProvider,
-    DeferredCall,
-    DeferringJudge,
-    Part,
-    ProviderStore,
-)
+from app.provider_ports import PROVIDER_BATCH_SHARE, BatchProvider, DeferredCall, DeferringJudge
 from app.second_look import look_again
 
 PAGE = 40
@@ -54,7 +49,7 @@ class PartLimits:
 
 @dataclass(frozen=True)
 class Step:
-    """One step at work on a batch, and who makes it: `owner` is nobody else's."""
+    """One step at work on a batch, and who makes it: `owner` is unique to it."""
 
     batch: str
     owner: str
@@ -107,7 +102,7 @@ class Planner:
         self,
         *,
         store: BatchStore,
-        course: ProviderStore,
+        course: ProviderBatchStore,
         provider: BatchProvider,
         judge: DeferringJudge,
         cache: CallCache,
@@ -125,7 +120,7 @@ class Planner:
     async def plan(self, step: Step) -> list[Part]:
         """All parts, with every question of the batch in one of them. Goes on where it was interrupted.
 
-        Raises LeaseLost, and the errors of whoever is asked for a translation or the rubric.
+        Raises LeaseLost, and the errors of the translator and the rubric source.
         """
         parts = await self._course.parts(step.batch)
         open_part = parts[-1] if parts and parts[-1].state == "planning" else begin_part(step.batch, parts)
@@ -213,7 +208,7 @@ class Planner:
         if closed:
             part = replace(part, state="planned" if part.requests else "done")
         if not await self._course.plan(step.owner, part, draft.keys, draft.kept, draft.calls):
-            # The batch may be erased, and nobody else knows of these.
+            # The batch may be erased, and then these are recorded nowhere else.
             await forget_calls(self._store, self._cache, draft.calls)
             raise LeaseLost
 

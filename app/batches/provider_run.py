@@ -1,33 +1,114 @@
-"""Batches in the provider's own batch mode: their calls go out in files, and their replies come back within a day.
-
-Then the batch is let go, and scored like any other, with a judge that looks among those replies before it asks.
-"""
+"""Batches in the provider's own batch mode: their calls go out in files, and their replies come back within a day."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from math import fsum
 
-from app.batch_ports import BatchStore, JobQueue
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.attempt import PAUSING
-from app.batches.ledger import enqueue
-from app.batches.provider_leftovers import LeftoverRemoval
 from app.batches.provider_part import PartCourse, PartRefused
 from app.batches.provider_plan import LeaseLost, PartLimits, Planner, Step
-from app.batches.provider_translator import PlannedTranslator
+from app.batches.queue import JobQueue, enqueue
+from app.call_cache import collect_keys
 from app.cancellation import cancel_for_good
 from app.domain.batch import BatchOptions
-from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable
+from app.domain.dialogue import Dialogue
+from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable, UpstreamError
+from app.domain.provider_batch import KeptReply, Leftover, Part
 from app.pipeline import Instruments
-from app.ports import CallCache
-from app.provider_ports import BatchProvider, DeferringJudge, KeptReply, Part, ProviderStore
+from app.ports import CallCache, Translated, Translator
+from app.provider_ports import BatchProvider, DeferringJudge
 
 logger = logging.getLogger("saiten.batches")
+
+AT_ONCE = 20
+FOUND_FOR = timedelta(days=3)
+"""A provider's batch that may exist is looked for among those of this time; it ends within a day."""
+
+
+class LeftoverRemoval:
+    """Removes leftovers. One that cannot be removed is not tried again for `rest_seconds`."""
+
+    def __init__(self, course: ProviderBatchStore, provider: BatchProvider, *, rest_seconds: float) -> None:
+        self._course = course
+        self._provider = provider
+        self._rest_seconds = rest_seconds
+
+    async def remove(self) -> None:
+        """Some of those that are there; stops where the provider fails. Raises the `Store…` errors."""
+        for batch_id in await self._course.over(AT_ONCE):
+            await self._course.forget(batch_id)
+        for leftover in await self._course.leftovers(AT_ONCE, self._rest_seconds):
+            try:
+                removed = await self._remove(leftover)
+            except UpstreamError as error:
+                about = {"code": error.code, "kind": leftover.kind}
+                logger.warning("a leftover stays at the provider: %s", error.loggable, extra=about)
+                await self._course.settle(leftover, removed=False)
+                return
+            await self._course.settle(leftover, removed=removed)
+
+    async def _remove(self, leftover: Leftover) -> bool:
+        """Whether nothing is left of it."""
+        match leftover.kind:
+            case "file":
+                await self._provider.delete_file(leftover.target)
+            case "name":
+                for file_id in await self._provider.find_uploads(leftover.target):
+                    await self._provider.delete_file(file_id)
+            case "tags":
+                made = await self._provider.find(json.loads(leftover.target), datetime.now(UTC) - FOUND_FOR)
+                await self._course.leave([Leftover("batch", made.id)] if made else [])
+            case "batch":
+                return await self._remove_batch(leftover.target)
+        return True
+
+    async def _remove_batch(self, provider_batch_id: str) -> bool:
+        """Cancels it, and removes its files once it has ended: until then it may make more of them."""
+        found = await self._provider.retrieve(provider_batch_id)
+        if found is None:
+            return True
+        if not found.ended and found.failure is None:
+            await self._provider.cancel(provider_batch_id)
+            return False
+        for file_id in filter(None, (found.file_id, found.output_file_id, found.error_file_id)):
+            await self._provider.delete_file(file_id)
+        return True
+
+
+@dataclass(frozen=True)
+class PlannedTranslator:
+    """Fills the port `Translator`. It is not to be closed: the one that it asks is."""
+
+    translator: Translator
+    course: ProviderBatchStore
+    batch_id: str
+
+    @property
+    def engine(self) -> str:
+        return self.translator.engine
+
+    async def translate(self, dialogue: Dialogue, source_language: str) -> Translated:
+        """The translation, mostly out of the call cache, with what was billed for it then. Raises StoreError too."""
+        with collect_keys() as keys:
+            translated = await self.translator.translate(dialogue, source_language)
+        characters = await self.course.take_characters(self.batch_id, keys)
+        if not characters:
+            return translated
+        return replace(translated, billed_characters=translated.billed_characters + characters, cached=False)
+
+    async def close(self) -> None:
+        return
+
 
 UNAVAILABLE = "provider-batch-unavailable"
 FAILED = "provider-batch-failed"
@@ -41,7 +122,7 @@ RENEWALS = 3
 class BatchReplies:
     """The replies of one batch: fills `KeptReplies`."""
 
-    course: ProviderStore
+    course: ProviderBatchStore
     batch_id: str
 
     async def find(self, key: str) -> KeptReply | None:
@@ -51,8 +132,8 @@ class BatchReplies:
 class ProviderRun:
     """Takes batches through the provider's batch mode, step by step. Many may do so, in as many processes.
 
-    `poll_seconds` lies between two questions how a batch stands; `lease_seconds` is how long nobody takes up a batch
-    whose step died.
+    `poll_seconds` lies between two polls of a batch's status; a batch whose step died is taken up again after
+    `lease_seconds`.
     """
 
     def __init__(
@@ -60,7 +141,7 @@ class ProviderRun:
         *,
         store: BatchStore,
         queue: JobQueue,
-        course: ProviderStore,
+        course: ProviderBatchStore,
         provider: BatchProvider,
         judge: DeferringJudge,
         cache: CallCache,

@@ -1,19 +1,213 @@
-"""Summaries on request: of the figures that the store keeps, or of all scores where it has none."""
+"""Summaries of batches: from the figures that the store keeps, or from all scores where it has none."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import sqrt
+from typing import TYPE_CHECKING
 
-from app.batch_ports import BatchStore, Scored
-from app.batches.intervals import MOST_UNFINISHED, find_intervals, postpone_intervals
-from app.batches.summary import BLENDED, summarize_tally, tally_pages
-from app.domain.batch import Batch
+from app.adapters.sql.batches.store import BatchStore
+from app.domain.batch import EXPIRED, Batch, Counts
+from app.domain.composites import range_of
 from app.domain.errors import StoreError
-from app.domain.rubric import Rubric
-from app.domain.summary import Intervals, Summary
-from app.domain.tally import Tally
+from app.domain.rubric import Aspect, Rubric
+from app.domain.scores import Scored, ValuesPage
+from app.domain.summary import AspectSummary, Coverage, Intervals, MeanEstimate, Spread, Summary
+from app.domain.tally import AspectTally, Moments, Tally
 from app.ports import RubricSource
+from app.tally import add_scores
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from app.analysis.observations import Floats, Integers
+
+
+BLENDED = ".blended"
+UNSEEN = AspectTally()
+NOTHING = Moments()
+NO_VALUES = "there are no values"
+NOT_KEPT = "so many measures are not kept by result"
+
+
+def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Intervals) -> Summary:
+    """The results in figures; the bill, the total and the signatures are the batch's own.
+
+    Everything that the rubric has is there, then what only older results have.
+    """
+    known = intervals.measures
+    aspects = {aspect.id: aspect for aspect in rubric.aspects}
+    names = dict.fromkeys([*aspects, *tally.aspects])
+    composites = dict.fromkeys([*(composite.id for composite in rubric.composites), *tally.composites])
+    return Summary(
+        batch=batch.id,
+        name=batch.name,
+        status=batch.status,
+        rubric=batch.rubric,
+        rubric_version=batch.rubric_version,
+        counts=count_statuses(tally, batch.counts.total),
+        coverage=cover(rubric, tally, batch.counts.total),
+        aspects={
+            name: summarize_aspect(name, aspects.get(name), tally.aspects.get(name, UNSEEN), known) for name in names
+        },
+        composites={name: spread(tally.composites.get(name, NOTHING), known.get(name)) for name in composites},
+        warnings=rank(tally.warnings),
+        failures=rank(tally.failures),
+        usage=batch.usage,
+        signature=batch.signature,
+        signatures=batch.signatures,
+        clusters=intervals.clusters,
+    )
+
+
+def summarize_aspect(
+    name: str, aspect: Aspect | None, tally: AspectTally, known: Mapping[str, MeanEstimate]
+) -> AspectSummary:
+    """The aspect in figures; None for one that the rubric does not have any more."""
+    levels = Counter(dict.fromkeys(aspect.values, 0) if aspect else {})
+    levels.update(tally.levels)
+    return AspectSummary(
+        **dict(spread(tally.means, known.get(name))),
+        unrated=tally.reasons.total(),
+        unrated_reasons=rank(tally.reasons),
+        histogram={str(level): count for level, count in sorted(levels.items())},
+        blended=spread(tally.blended, known.get(name + BLENDED)) if tally.blended.n else None,
+    )
+
+
+def spread(moments: Moments, estimate: MeanEstimate | None) -> Spread:
+    """What the values amount to."""
+    if not moments.n:
+        return Spread(n=0, mean=None, sd=None, interval=None, reason=NO_VALUES)
+    return Spread(
+        n=moments.n,
+        mean=moments.mean,
+        sd=sqrt(moments.squares / (moments.n - 1)) if moments.n > 1 else None,
+        interval=estimate.interval if estimate else None,
+        clusters=estimate.clusters if estimate else 0,
+        reason=estimate.reason if estimate else NOT_KEPT,
+    )
+
+
+def count_statuses(tally: Tally, total: int) -> Counts:
+    """Counted here rather than taken from the batch, which may have gone on since its results were read."""
+    return Counts(
+        total=total,
+        queued=max(0, total - tally.results),
+        scored=tally.statuses["scored"],
+        partial=tally.statuses["partial"],
+        failed=tally.statuses["failed"] - tally.failures[EXPIRED.code],
+        expired=tally.failures[EXPIRED.code],
+    )
+
+
+def cover(rubric: Rubric, tally: Tally, total: int) -> Coverage:
+    """How many of the verdicts that were asked for there are."""
+    rated = sum(tally.aspects.get(aspect.id, UNSEEN).means.n for aspect in rubric.aspects)
+    expected = total * len(rubric.aspects)
+    return Coverage(rated=rated, expected=expected, share=rated / expected if expected else None)
+
+
+async def tally_pages(pages: AsyncIterable[Sequence[Scored]]) -> Tally:
+    """The figures of results that come page by page."""
+    tally = Tally()
+    async for page in pages:
+        for result in page:
+            add_scores(tally, result.scores)
+    return tally
+
+
+def rank(counter: Counter[str]) -> dict[str, int]:
+    """The counts by name, the most frequent first, equal ones by name."""
+    return dict(sorted(counter.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+PAGE = 1000
+MOST_UNFINISHED = 20_000
+"""Results of a batch that still goes on whose values are read at each request; it takes a fifth of a second."""
+
+WAITING = "the batch is still running: the intervals of so many results are computed at its end"
+
+Bounds = Mapping[str, tuple[float, float]]
+"""Lowest and highest value by measure; blended ones have no scale and are not in it."""
+
+
+async def find_intervals(store: BatchStore, project: str, batch: Batch, rubric: Rubric) -> Intervals:
+    """The intervals of the results that there are now. Memory: 8 bytes per value. Another thread does the work."""
+    values, after = Values(), -1
+    while (page := await store.values(project, batch.id, after=after, limit=PAGE)).rows:
+        await asyncio.to_thread(values.add, page)
+        after = page.rows[-1][0]
+    return await asyncio.to_thread(values.estimate, bounds_of(rubric))
+
+
+def postpone_intervals(names: Iterable[str], results: int) -> Intervals:
+    """What is said in their place of a batch that goes on and has many results."""
+    waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
+    return Intervals(results=results, clusters=None, measures=dict.fromkeys(names, waiting))
+
+
+def bounds_of(rubric: Rubric) -> Bounds:
+    """The scales of everything that a rubric measures."""
+    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+    return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
+
+
+class Values:
+    """The values of results, column by column, with the clusters that they belong to."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._columns: list[list[Floats]] = []
+        self._clusters: list[np.typing.NDArray[np.uint64]] = []
+
+    def add(self, page: ValuesPage) -> None:
+        """Takes in results that follow those before; their measures are those before, and perhaps more."""
+        import numpy as np
+
+        self._names = page.names
+        table = np.array([row[2:] for row in page.rows], dtype=np.float64)
+        before = [np.full(len(one), np.nan) for one in self._clusters]
+        self._columns += ([*before] for _ in range(len(page.names) - len(self._columns)))
+        for values, column in zip(self._columns, table.T, strict=True):
+            values.append(column.copy())
+        self._clusters.append(np.array([0 if row[1] is None else int(row[1], 16) for row in page.rows], np.uint64))
+
+    def estimate(self, bounds: Bounds) -> Intervals:
+        """The interval of each measure's mean. numpy and scipy are loaded here."""
+        import numpy as np
+
+        from app.analysis.resampling import estimate_mean
+
+        if not self._clusters:
+            return Intervals(results=0, clusters=None, measures={})
+        cluster, known = number_clusters(np.concatenate(self._clusters))
+        units = int(cluster.max()) + 1
+        found = {}
+        for name, parts in zip(self._names, self._columns, strict=True):
+            column = np.concatenate(parts)
+            held = ~np.isnan(column)
+            sums = np.bincount(cluster[held], weights=column[held], minlength=units).astype(np.float64)
+            counts = np.bincount(cluster[held], minlength=units).astype(np.float64)
+            one = estimate_mean(sums, counts, bounds=bounds.get(name))
+            found[name] = MeanEstimate(clusters=one.clusters, interval=one.interval, reason=one.reason)
+        return Intervals(results=len(cluster), clusters=units if known else None, measures=found)
+
+
+def number_clusters(digests: np.typing.NDArray[np.uint64]) -> tuple[Integers, bool]:
+    """Each result's cluster, from 0 without gaps, shape (n,), and whether any was given; 0 is none: one of its own."""
+    import numpy as np
+
+    alone = np.flatnonzero(digests == 0)
+    names, numbers = np.unique(digests, return_inverse=True)
+    first = int(names[0] == 0)
+    cluster = numbers.astype(np.int64) - first
+    cluster[alone] = len(names) - first + np.arange(len(alone))
+    return cluster, len(names) > first
+
 
 NOT_COMPUTED = Intervals(results=0, clusters=None, measures={})
 SCORES_PAGE = 1000

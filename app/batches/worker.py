@@ -9,17 +9,18 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, BatchStore, Job, JobQueue, QueueUnavailable
-from app.batches.chunk import ChunkRun, Floor
-from app.batches.doubts import Doubts
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.attempt import RefusalCounter, RetryPolicy
+from app.batches.chunk import ChunkRun, WorkerContext
+from app.batches.commits import FEEDING, CommitBuffer
 from app.batches.ending import end_batch
 from app.batches.erasure import settle_erasures
-from app.batches.ledger import FEEDING, Ledger, enqueue
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
-from app.batches.retries import RetryPolicy
+from app.batches.queue import JobQueue, QueueUnavailable, enqueue
 from app.cancellation import cancel_for_good, end_once, end_tasks
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError, UnknownRubric
+from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, Job
 from app.log_context import working_on
 from app.pipeline import Instruments
 from app.ports import CallCache, Telemetry
@@ -28,7 +29,7 @@ logger = logging.getLogger("saiten.batches")
 
 SWEEP_SECONDS = 2.0
 PATIENCE_SECONDS = 10.0
-"""A job that nobody took for so long was lost with its queue: it is put there again."""
+"""A job that no worker took for so long was lost with its queue: it is put there again."""
 
 RENEWALS = 4
 """Within the time of a lease, so that one that comes late or fails costs nothing."""
@@ -98,21 +99,21 @@ class BatchWorker:
         self._hand_back_seconds = hand_back_seconds
         self._sleep = sleep
         self._window = window_of(concurrency)
-        self._ledger = Ledger(
+        self._buffer = CommitBuffer(
             store, queue, cache, owner=owner, lease_seconds=lease_seconds, ahead=concurrency, sleep=sleep
         )
         places = places_of(concurrency)
-        self._floor = Floor(
+        self._context = WorkerContext(
             owner=owner,
             store=store,
-            ledger=self._ledger,
+            buffer=self._buffer,
             instruments=instruments,
             telemetry=telemetry,
             retries=RetryPolicy(sleep=sleep),
             places=asyncio.Semaphore(places),
             outbox=asyncio.Semaphore(places),
             alone=asyncio.Lock(),
-            doubts=Doubts(),
+            refusals=RefusalCounter(),
             provider=provider,
         )
         self._runs: set[asyncio.Task[None]] = set()
@@ -126,7 +127,7 @@ class BatchWorker:
         self._stopping = False
         work = asyncio.create_task(self._queue.work(self._take, FEEDING))
         parts = (
-            self._ledger.run(),
+            self._buffer.run(),
             self._renew(),
             self._watch(),
             self._sweep(),
@@ -140,12 +141,12 @@ class BatchWorker:
             ending.push_async_callback(self._wind_up)
             ending.push_async_callback(end_once, work)
             ending.callback(self._begin_nothing)
-            # Not `gather`: cancelled, it would cancel the ledger too, before the last results are in.
+            # Not `gather`: cancelled, it would cancel the buffer too, before the last results are in.
             await asyncio.wait([work, *loops], return_when=asyncio.FIRST_COMPLETED)
 
     def _begin_nothing(self) -> None:
         self._stopping = True
-        self._ledger.stop_all()
+        self._buffer.stop_all()
 
     async def _wind_up(self) -> None:
         """What is in hand may finish, then leases go back. What still waits then is given up: leases end by themselves,
@@ -153,12 +154,12 @@ class BatchWorker:
         try:
             await self._wait_for_runs(self._stop_seconds)
         finally:
-            self._ledger.cut_off_all()
+            self._buffer.cut_off_all()
             for run in self._runs:
                 run.cancel()
             await self._wait_for_runs(self._hand_back_seconds)
             await cancel_for_good(self._runs)
-            await self._floor.retries.close()
+            await self._context.retries.close()
 
     async def _wait_for_runs(self, seconds: float) -> None:
         if self._runs:
@@ -186,16 +187,16 @@ class BatchWorker:
                 logger.exception("unexpected error")
 
     async def _work_on(self, job: Job, fed: asyncio.Event) -> None:
-        if self._ledger.works_on(job):
+        if self._buffer.works_on(job):
             # Its lease ran out and it was put on the queue again. This worker goes on with it, and renews.
             return
-        work = await self._store.claim(job, self._floor.owner, self._lease_seconds, self._ledger.first)
+        work = await self._store.claim(job, self._context.owner, self._lease_seconds, self._buffer.first)
         if work is None:
             return
-        hold = self._ledger.hold(job)
-        self._telemetry.holding(self._ledger.held)
+        leased = self._buffer.add(job)
+        self._telemetry.holding(self._buffer.held)
         if self._stopping:
-            hold.stop()
+            leased.stop()
         try:
             if job.chunk == FINISH:
                 await self._finish(job.batch)
@@ -203,15 +204,15 @@ class BatchWorker:
                 await self._collect(job.batch)
             else:
                 with self._telemetry.span("chunk", batch_id=job.batch, chunk=job.chunk, candidates=len(work.todo)):
-                    await ChunkRun(work, hold, self._floor, fed).run()
+                    await ChunkRun(work, leased, self._context, fed).run()
         finally:
-            await self._ledger.close(hold)
-            self._telemetry.holding(self._ledger.held)
+            await self._buffer.close(leased)
+            self._telemetry.holding(self._buffer.held)
 
     async def _finish(self, batch_id: str) -> None:
         """What is made of all results of a batch together."""
         try:
-            await end_batch(self._store, self._floor.instruments.rubrics, batch_id)
+            await end_batch(self._store, self._context.instruments.rubrics, batch_id)
         except UnknownRubric as error:
             await self._store.pause(batch_id, error.code, error.detail)
 
@@ -227,7 +228,7 @@ class BatchWorker:
         while True:
             await self._sleep(self._lease_seconds / RENEWALS)
             try:
-                await self._ledger.renew()
+                await self._buffer.renew()
             except StoreError as error:
                 logger.warning("leases wait for the store: %s", error.loggable, extra={"code": error.code})
 
@@ -235,7 +236,7 @@ class BatchWorker:
         while True:
             await self._sleep(WATCH_SECONDS)
             try:
-                await self._ledger.watch()
+                await self._buffer.watch()
             except StoreError as error:
                 logger.debug("what was stopped is not known: %s", error.loggable)
 
@@ -265,7 +266,7 @@ class BatchWorker:
 
     async def watch(self) -> None:
         """Tells the telemetry what waits, until cancelled, and does nothing else: for a process that takes batches and
-        leaves the work to others. Were they all dead, nobody else would tell."""
+        leaves the work to others. Were they all dead, no other process would report it."""
         while True:
             try:
                 await self._report()

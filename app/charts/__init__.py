@@ -1,1 +1,1 @@
-"""Charts of the dashboard: Vega-Lite specifications of plain values, and the renderer that makes SVG of them."""
+"""One drawing stack: Vega-Lite specifications of plain values, rendered as SVG for pages, and as files for analyses."""

@@ -1,14 +1,143 @@
-"""What all specifications share: rulers for the two directions, layers, and the frame around them."""
+"""What all charts share: their look, texts of others made harmless and cut to the room, rulers, layers and the frame.
+
+Widths of texts are estimates, on the wide side: the font is the reader's, and no font of the server tells it.
+"""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.charts.lettering import fit, measure
-from app.charts.theme import INK_SOFT, LINE, SMALL, TEXT
+from app.domain.plain_text import printable
+
+INK, INK_SOFT, LINE, SURFACE = "var(--ink)", "var(--ink-soft)", "var(--line)", "var(--surface)"
+GOOD, BAD, NEUTRAL = "var(--good)", "var(--bad)", "var(--neutral)"
+SERIES = tuple(f"var(--chart-{number})" for number in range(1, 7))
+LIGHT = {
+    "--ink": "#1d1c1a",
+    "--ink-soft": "#5c5852",
+    "--line": "#d9d5cd",
+    "--surface": "#ffffff",
+    "--good": "#1b6b3a",
+    "--bad": "#a11d1d",
+    "--neutral": "#5c5852",
+    "--chart-1": "#a4262c",
+    "--chart-2": "#1f5fbf",
+    "--chart-3": "#2e7d4f",
+    "--chart-4": "#9a5b00",
+    "--chart-5": "#6b3fa0",
+    "--chart-6": "#006d77",
+}
+"""What these properties are on a light page, for files, which have no page around them."""
+
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 2), (1, 3))
+"""Beside its colour each series has a shape and a dash, so that it is told apart without the colour too."""
+
+TEXT, SMALL = 12, 11
+"""Sizes in pixels. Charts are never scaled down, so that these hold on a phone too."""
+
+PHONE_WIDTH = 328
+"""Pixels: a page of 360 with margins of 16. Charts are no wider unless their content needs it."""
+
+CONFIG: dict[str, Any] = {
+    "aria": False,  # the renderer says in one label what is drawn; a screen reader has the page's table
+    "background": None,
+    "font": "inherit",
+    "view": {"stroke": None},
+    "axis": {
+        "domain": False,
+        "gridColor": LINE,
+        "labelBound": False,
+        "labelColor": INK_SOFT,
+        "labelFlush": False,
+        "labelFontSize": SMALL,
+        "labelLimit": 0,
+        "labelOverlap": False,
+        "tickColor": LINE,
+        "tickSize": 4,
+        "titleColor": INK_SOFT,
+        "titleFontSize": SMALL,
+        "titleFontWeight": "normal",
+        "titleLimit": 0,
+    },
+    "line": {"strokeWidth": 1.5},
+    "point": {"filled": True, "opacity": 1, "size": 52, "strokeWidth": 1.5},
+    "rule": {"strokeWidth": 1.5},
+    "text": {"align": "left", "baseline": "middle", "color": INK, "fontSize": TEXT},
+}
+
+MOST_CHARACTERS = 1_000
+"""Of a text that are looked at: no chart has room for more."""
+
+JOINERS = frozenset("\u200c\u200d")
+"""They steer nothing, and hold emoji and some scripts' words together."""
+
+DASH = "\N{EN DASH}"
+ELLIPSIS = "…"
+
+
+def sanitize(text: str) -> str:
+    """The text on one line, with whatever could steer what stands around it made visible."""
+    return "".join(character if character in JOINERS else printable(character) for character in text)
+
+
+def measure(text: str, size: float = TEXT) -> float:
+    """About how many pixels the text takes."""
+    return size * sum(map(em, text))
+
+
+def em(character: str) -> float:
+    """How wide a character is, as a share of the font's size."""
+    if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.3 if ord(character) > 0x1F000 else 1.0
+    if character in "MWmw@%…—":
+        return 0.95
+    if character in "iljtf.,:;|!'()[] ":
+        return 0.38
+    return 0.72 if character.isupper() else 0.6
+
+
+def fit(text: str, room: float, size: float = TEXT) -> str:
+    """The text, or as much of its beginning as fits into `room` pixels, with an ellipsis."""
+    text = sanitize(text[:MOST_CHARACTERS])
+    if measure(text, size) <= room:
+        return text
+    left, kept = room / size - em(ELLIPSIS), ""
+    for character in text:
+        left -= em(character)
+        if left < 0:
+            break
+        kept += character
+    return kept.rstrip("".join(JOINERS) + " ") + ELLIPSIS
+
+
+def fit_ends(text: str, room: float, size: float = TEXT) -> str:
+    """The text, or its beginning and its end: builds of one series differ in the end."""
+    text = sanitize(text[:MOST_CHARACTERS])
+    if measure(text, size) <= room:
+        return text
+    half = (room + size * em(ELLIPSIS)) / 2
+    return fit(text, half, size) + fit(text[::-1], half, size)[-2::-1].lstrip()
+
+
+def write_number(value: float, *, digits: int = 2, signed: bool = False) -> str:
+    """The number with a real minus; what rounds to zero has no sign."""
+    text = f"{abs(value):,.{digits}f}"
+    if not float(text.replace(",", "")):
+        return text
+    return ("−" if value < 0 else "+" if signed else "") + text
+
+
+def write_interval(low: float, high: float, *, signed: bool = False) -> str:
+    """`[−0.10, 0.35]`."""
+    return f"[{write_number(low, signed=signed)}, {write_number(high, signed=signed)}]"
+
 
 Spec = dict[str, Any]
 Row = dict[str, Any]
@@ -36,6 +165,7 @@ class Ruler:
     form: str = ""
     title: str | None = None
     grid: bool = False
+    log: bool = False
 
     def at(self, field: str) -> Spec:
         """The channel of a field on this scale."""
@@ -43,7 +173,8 @@ class Ruler:
         if self.ticks:
             axis = {"values": list(self.ticks), "format": self.form, "title": self.title, "grid": self.grid}
             axis |= {"labelExpr": UNSIGNED_ZERO} if self.form.startswith("+") else {}
-        scale = {"domain": [self.low, self.high], "nice": False, "zero": False}
+        scale: Spec = {"domain": [self.low, self.high], "nice": False}
+        scale |= {"type": "log"} if self.log else {"zero": False}
         return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
@@ -102,7 +233,7 @@ def say(text: str, *, width: float, title: str, description: str) -> Spec:
 
 
 def choose_ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
-    """At most so many round values from low to high."""
+    """At most `most` round values from low to high."""
     reach = high - low
     if not (math.isfinite(reach) and reach > 0):
         return (low,)

@@ -1,4 +1,4 @@
-"""Differences of a comparison with their intervals, a measure a row."""
+"""Differences of a comparison with their intervals, one measure per row."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.charts.canvas import (
+    BAD,
+    DASH,
+    GOOD,
+    INK,
+    INK_SOFT,
+    NEUTRAL,
+    PHONE_WIDTH,
+    SMALL,
+    SURFACE,
     Margins,
     Row,
     Ruler,
@@ -13,15 +22,17 @@ from app.charts.canvas import (
     choose_form,
     choose_ticks,
     draw_grid,
+    fit,
     flow,
     frame,
     layer,
     letters,
+    measure,
     pixels,
     say,
+    write_interval,
+    write_number,
 )
-from app.charts.lettering import DASH, fit, measure, write_interval, write_number
-from app.charts.theme import BAD, GOOD, INK, INK_SOFT, NEUTRAL, PHONE_WIDTH, SMALL, SURFACE
 from app.domain.comparison import Verdict
 
 STEP, NAME_LINE, BAR_LINE = 44, 13, 31

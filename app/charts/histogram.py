@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.charts.canvas import Margins, Row, Ruler, Spec, frame, layer, letters, pixels, say
-from app.charts.lettering import fit, measure
-from app.charts.theme import INK, INK_SOFT, NEUTRAL, SERIES, SMALL
+from app.charts.canvas import (
+    INK,
+    INK_SOFT,
+    NEUTRAL,
+    SERIES,
+    SMALL,
+    Margins,
+    Row,
+    Ruler,
+    Spec,
+    fit,
+    frame,
+    layer,
+    letters,
+    measure,
+    pixels,
+    say,
+)
 
 WIDTH, STEP, BAR, APART = 260, 22, 14, 6
 WIDEST_LABEL = 0.38
@@ -33,7 +48,7 @@ class HistogramLabels:
 
 
 def build_histogram(levels: Sequence[Level], unrated: int, labels: HistogramLabels, *, width: int = WIDTH) -> Spec:
-    """A bar a level in the order given, the unrated apart as a dashed outline.
+    """A bar per level in the order given, the unrated apart as a dashed outline.
 
     Percentages are of the rated. The unrated has its count only: it is none of them.
     """
@@ -76,7 +91,7 @@ def build_histogram(levels: Sequence[Level], unrated: int, labels: HistogramLabe
 
 
 def make_rows(levels: Sequence[Level], unrated: int, unrated_label: str, width: int) -> list[Row]:
-    """A row a bar, with where it stands and what it says."""
+    """A row per bar, with where it stands and what it says."""
     rated = sum(level.count for level in levels)
     figures = [f"{level.count:,}" + (f" ({level.count / rated:.0%})" if rated else "") for level in levels]
     named = [(level.label, level.count, figure, True) for level, figure in zip(levels, figures, strict=True)]

@@ -1,16 +1,22 @@
-"""Draws specifications, one at a time, with the last drawings kept."""
+"""Draws specifications: the JavaScript engine in a process of its own, its SVG made fit for a page, and the last
+drawings kept."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing
+import os
+import re
+import signal
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from concurrent.futures import BrokenExecutor, Executor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from threading import Thread
 from typing import Any
+from xml.etree import ElementTree
 
-from app.charts.engine import draw_svg
-from app.charts.lettering import tame
+from app.charts.canvas import CONFIG, sanitize
 from app.domain.model import digest
 
 logger = logging.getLogger("saiten.charts")
@@ -22,6 +28,23 @@ MOST_BEGUN = 64
 SMALLEST: dict[str, Any] = {"data": {"values": [{}]}, "mark": "point"}
 LINKS = frozenset({"url", "href"})
 """Keys by which a specification would have something fetched, or take a reader elsewhere."""
+
+SVG = "http://www.w3.org/2000/svg"
+ELEMENTS = frozenset({"svg", "g", "path", "line", "rect", "text", "tspan"})
+ATTRIBUTES = frozenset(
+    {
+        *("d", "x", "y", "x1", "x2", "y1", "y2", "dx", "dy", "width", "height", "transform"),
+        *("fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap"),
+        *("stroke-linejoin", "stroke-miterlimit", "opacity", "text-anchor", "font-size", "font-weight", "font-style"),
+    }
+)
+"""All that a chart needs. Ids, links, styles and handlers are not among it, whatever the renderer writes one day."""
+
+DEFAULTS = {("opacity", "1"), ("transform", "translate(0,0)")}
+UNSEEN = frozenset({"", "M0,0h0v0h0Z"})
+LONG_FRACTION = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
+NAMED = re.compile(r"\b(\w+)_marks\b")
+ENDS = (".", "。", "!", "！", "?", "？", ":", "：")
 
 
 class ChartRenderer:
@@ -43,32 +66,32 @@ class ChartRenderer:
 
     async def draw(self, spec: Mapping[str, Any]) -> str:
         """The chart as `<svg>`. Raises ValueError for a specification with a link, or one that is none."""
-        tamed = tame_spec(spec)
-        key = digest(tamed)
+        sanitized = sanitize_spec(spec)
+        key = digest(sanitized)
         if (found := self._recall(key)) is not None:
             return found
         async with self._turn:
-            # Somebody before in the queue may have asked for the same.
+            # An earlier task in the queue may have asked for the same.
             if (found := self._recall(key)) is not None:
                 return found
-            drawn = await self._draw(tamed)
+            drawn = await self._draw(sanitized)
             self._kept[key] = drawn
             if len(self._kept) > self._most_kept:
                 self._kept.popitem(last=False)
             return drawn
 
     async def draw_soon(self, spec: Mapping[str, Any], seconds: float) -> str | None:
-        """The chart where that takes no longer; else None, and it goes on being drawn for who asks again. None too
+        """The chart where that takes no longer; else None, and it goes on being drawn for a later request. None too
         where its process has ended twice, or where too many others wait."""
-        tamed = tame_spec(spec)
-        key = digest(tamed)
+        sanitized = sanitize_spec(spec)
+        key = digest(sanitized)
         if (found := self._recall(key)) is not None:
             return found
         task = self._begun.get(key)
         if task is None:
             if len(self._begun) >= MOST_BEGUN:
                 return None
-            task = self._begun[key] = asyncio.create_task(self.draw(tamed))
+            task = self._begun[key] = asyncio.create_task(self.draw(sanitized))
             task.add_done_callback(lambda _: self._end(key))
         await asyncio.wait({task}, timeout=seconds)
         if not task.done() or task.cancelled() or isinstance(task.exception(), BrokenExecutor):
@@ -89,12 +112,12 @@ class ChartRenderer:
 
     def _end_executor(self) -> None:
         if self._executor is not None:
-            # Waits for the process, which takes a tenth of a second: whoever is ended by a signal frees nothing later.
+            # Waits for the process, which takes a tenth of a second: a process that a signal ends frees nothing later.
             self._executor.shutdown(cancel_futures=True)
             self._executor = None
 
     def _end(self, key: str) -> None:
-        """Lets go of a drawing that has ended; of one that failed the log is told, since perhaps nobody comes back."""
+        """Lets go of a drawing that has ended. A failure is logged, since its page may never be asked for again."""
         task = self._begun.pop(key)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a chart could not be drawn", exc_info=error)
@@ -118,12 +141,107 @@ class ChartRenderer:
         return self._kept.get(key)
 
 
-def tame_spec(value: Any) -> Any:
+def sanitize_spec(value: Any) -> Any:
     """A copy without characters that XML or a page's layout cannot bear."""
     if isinstance(value, str):
-        return tame(value)
+        return sanitize(value)
     if isinstance(value, Mapping):
         if linked := LINKS & value.keys():
             raise ValueError(f"a chart has no {min(linked)!r}")
-        return {name: tame_spec(part) for name, part in value.items()}
-    return [tame_spec(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: sanitize_spec(part) for name, part in value.items()}
+    return [sanitize_spec(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def draw_svg(spec: dict[str, Any]) -> str:
+    """Draws now, in this thread, with nothing fetched: neither addresses nor files."""
+    import vl_convert
+
+    drawn = vl_convert.vegalite_to_svg(spec, config=CONFIG, allowed_base_urls=[])
+    title = spec.get("usermeta", {}).get("title", "")
+    return clean_svg(drawn, title=title, description=spec.get("description", ""))
+
+
+def open_process() -> Executor:
+    """One process that draws. It starts with the first drawing, takes some 160 MB, and ends with this one."""
+    # Not forked: threads of this process may hold locks that would never be released in the other.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=settle)
+
+
+def settle() -> None:
+    """Has the process end when its parent does, however that ends, and leave Ctrl-C to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=leave_with_parent, daemon=True).start()
+
+
+def leave_with_parent() -> None:
+    """Waits for the parent's end, then ends this process."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)
+
+
+def clean_svg(drawn: str, *, title: str, description: str) -> str:
+    """The drawing as one `<svg class="chart" role="img">` for HTML. Its marks have classes `chart-NAME`, no more.
+
+    It has a viewBox and its natural width, so CSS may scale it; only what is in ELEMENTS and ATTRIBUTES is kept.
+    """
+    # The renderer wrote it a moment ago, of texts that it escapes: there is no document type to attack with.
+    root = ElementTree.fromstring(drawn)  # noqa: S314
+    content = ElementTree.Element("g", {"aria-hidden": "true"})
+    content.extend(part for child in root for part in keep(child))
+    image = ElementTree.Element("svg", {"xmlns": SVG, "class": "chart"})
+    image.set("viewBox", root.get("viewBox", ""))
+    image.set("width", root.get("width", ""))
+    if label := join_label(title, description):
+        image.attrib |= {"role": "img", "aria-label": label}
+    else:
+        image.set("aria-hidden", "true")
+    image.append(content)
+    return ElementTree.tostring(image, encoding="unicode")
+
+
+def join_label(title: str, description: str) -> str:
+    """Both in one text, with something between them that a voice pauses at."""
+    title, description = title.strip(), description.strip()
+    between = " " if title.endswith(ENDS) else ". "
+    return between.join(part for part in (title, description) if part)
+
+
+def keep(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    """What is seen of an element: itself, its parts where it is a group that adds nothing, or none."""
+    tag = element.tag.removeprefix(f"{{{SVG}}}")
+    if tag not in ELEMENTS or element.get("display") == "none" or is_unseen(tag, element):
+        return
+    kept = ElementTree.Element(tag, dict(keep_attributes(element)))
+    kept.text = element.text if tag in {"text", "tspan"} else None
+    kept.extend(part for child in element for part in keep(child))
+    if tag != "g":
+        yield kept
+    elif not kept.attrib:
+        yield from kept
+    elif len(kept):
+        yield kept
+
+
+def is_unseen(tag: str, element: ElementTree.Element) -> bool:
+    """True of paths without a line, and of frames around groups that have neither fill nor stroke."""
+    if tag != "path":
+        return False
+    bare = "fill" not in element.keys() and "stroke" not in element.keys()  # noqa: SIM118 - not a mapping
+    return element.get("d", "") in UNSEEN or (element.get("class") == "background" and bare)
+
+
+def keep_attributes(element: ElementTree.Element) -> Iterator[tuple[str, str]]:
+    """The attributes that a chart needs, with short numbers, and its name as a class."""
+    for name, value in element.items():
+        if name == "class" and (found := NAMED.search(value)):
+            yield "class", f"chart-{found[1].replace('_', '-')}"
+        elif name in ATTRIBUTES and (name, value) not in DEFAULTS:
+            yield name, LONG_FRACTION.sub(shorten, value)
+
+
+def shorten(number: re.Match[str]) -> str:
+    """Two digits after the point, a twentieth of what a screen shows."""
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")

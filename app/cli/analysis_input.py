@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import IO
 
-from app.analysis.formats import MARK, read_array, read_csv, read_ndjson
 from app.analysis.observations import Observations
-from app.analysis.reading import FILE_BOUNDS, ObservationReader
+from app.analysis.reading import FILE_BOUNDS, MARK, ObservationReader, read_array, read_csv, read_ndjson
 from app.cli.items import InvalidItems, shorten_faults
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.lines import InvalidLines

@@ -70,11 +70,11 @@ SOURCE = [
     click.Option(["--aspects"], metavar="A,B,C", help="Refuse any aspect but these; tables keep their order."),
     click.Option(["--scores", "scores_field"], metavar="FIELD", help="Where a metric's values are (scores)."),
     click.Option(
-        ["--labels"], metavar="O=1,T=0.5,X=0", help='What the letters in the field "labels" are worth, one a rater.'
+        ["--labels"], metavar="O=1,T=0.5,X=0", help='What the letters in the field "labels" are worth, one per rater.'
     ),
     click.Option(["--label-aspect"], metavar="NAME", help="What the labels rate (label)."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print the answer of POST /v1/analyses."),
-    click.Option(["--plot"], metavar="FILE", help="Draw it: .png, .svg or .pdf; needs saiten[plot]."),
+    click.Option(["--plot"], metavar="FILE", help="Draw it: .png, .svg or .pdf."),
 ]
 
 SEED = click.Option(["--seed"], type=int, metavar="N", help="The same seed gives the same figures (0).")

@@ -144,7 +144,7 @@ def show(report: Value, *, as_json: bool) -> None:
 
 def require_plot(path: str) -> None:
     """Raises InvalidItems where nothing could be drawn there: before the work, not after it."""
-    from app.cli.plots import require_drawing
+    from app.charts.sheet import require_drawing
 
     try:
         require_drawing(path)
@@ -154,7 +154,7 @@ def require_plot(path: str) -> None:
 
 def draw(report: Any, observations: Observations | None, path: str) -> None:
     """Draws the report, and tells what the reader of the drawing should know."""
-    from app.cli.plots import plot
+    from app.charts.analyses import plot
     from app.domain.plain_text import printable
 
     try:

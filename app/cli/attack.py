@@ -16,7 +16,7 @@ from app.domain.errors import SaitenError
 from app.settings import Settings, read_settings
 
 if TYPE_CHECKING:
-    from app.analysis.attack_rules import Rules
+    from app.analysis.attacks import Rules
     from app.cli.attacking import Options, Scored
     from app.domain.attack import AttackItem
     from app.domain.attack_report import AttackReport
@@ -80,7 +80,7 @@ def command(
     taken; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
     """
     from app.adapters.telemetry import configure_logging
-    from app.analysis.attack_rules import Rules
+    from app.analysis.attacks import Rules
     from app.cli.attacking import Options, read_corpus, require_place, write_reports
 
     configure_logging("warning")
@@ -101,7 +101,7 @@ async def run(
     name: str, items: Sequence[AttackItem], url: str | None, options: Options, rules: Rules, concurrency: int
 ) -> tuple[AttackReport, list[Scored]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
-    from app.analysis.attack_rules import Setup, report_on
+    from app.analysis.attacks import Setup, report_on
     from app.cli.attacking import count_dialogues, score_attacks
     from app.cli.backend import open_backend
 

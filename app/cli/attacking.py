@@ -12,10 +12,9 @@ from typing import Any
 import click
 
 import saiten
-from app.analysis.attack_junit import write_attack_junit
-from app.analysis.attack_markdown import write_attack_markdown
-from app.analysis.attack_trials import Answer, Rated, Trial
-from app.analysis.forgeries import find_forged, list_stored
+from app.analysis.attacks import Answer, Rated, Trial, find_forged, list_stored
+from app.analysis.junit import write_attack_junit
+from app.analysis.markdown import write_attack_markdown
 from app.bundled import bundled_folder
 from app.cancellation import end_tasks
 from app.cli.backend import Backend, StoredRecord

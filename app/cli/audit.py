@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import click
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.governance.audit import SQLAuditLog
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.governance import AuditLog
+from app.adapters.sql.schema import migrate
 from app.cli.output import console, print_ndjson
 from app.domain.audit import AuditEvent
 from app.domain.plain_text import printable
-from app.governance_ports import AuditLog
 from app.settings import read_settings
 
 PAGE = 1000
@@ -38,10 +38,10 @@ async def show(project: str | None, limit: int | None, *, as_json: bool) -> None
     try:
         await migrate(engine)
         if as_json:
-            async for event in newest(SQLAuditLog(engine), project, limit):
+            async for event in newest(AuditLog(engine), project, limit):
                 print_ndjson(event.model_dump(mode="json"))
         else:
-            print_events([event async for event in newest(SQLAuditLog(engine), project, limit or 50)])
+            print_events([event async for event in newest(AuditLog(engine), project, limit or 50)])
     finally:
         await engine.dispose()
 

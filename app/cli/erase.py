@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 
 import click
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.governance.audit import SQLAuditLog
-from app.adapters.sql.governance.texts import SQLTextStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.governance import AuditLog
+from app.adapters.sql.texts import TextStore
 from app.cli.keys import check_label
 from app.cli.process import cli_actor
+from app.domain.redaction import Erased
 from app.governance.erasures import ErasureDesk
-from app.governance_ports import Erased
 from app.openers import open_cache, open_database, open_redis
 from app.settings import read_settings
 
@@ -63,10 +63,10 @@ async def erase(project: str, entries: dict[str, str]) -> Erased:
             cache = open_cache(settings, engine, open_redis(settings, stack))
             stack.push_async_callback(cache.close)
         desk = ErasureDesk(
-            texts=SQLTextStore(engine),
-            batches=SQLBatchStore(engine),
+            texts=TextStore(engine),
+            batches=BatchStore(engine),
             cache=cache,
-            audit=SQLAuditLog(engine),
+            audit=AuditLog(engine),
             now=lambda: datetime.now(UTC),
         )
         return await desk.erase(project, entries, actor=cli_actor())

@@ -11,9 +11,8 @@ from typing import Any, cast
 
 import click
 
-from app.analysis.formats import MARK
 from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader, Unfit, name_of
+from app.analysis.reading import MARK, ObservationReader, Unfit, name_of
 from app.cli.analysis_input import guess, read
 from app.cli.items import InvalidItems, read_bytes, refuse_covered, shorten_faults, split
 from app.domain.dialogue import Limits

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.analysis.gate_rules import stands_still, tell_p
+from app.analysis.gate import stands_still, tell_p
 from app.analysis.markdown import VOID, has_moved, name_measure, show_size
 from app.cli.output import DASH, LEFT, console
 from app.cli.reports import figure

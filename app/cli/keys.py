@@ -9,12 +9,13 @@ from typing import TypeVar, cast
 
 import click
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.keys import APIKeyStore
+from app.adapters.sql.schema import migrate
 from app.cli.output import console
 from app.cli.process import cli_actor
+from app.domain.api_key import APIKey, Scope
 from app.domain.errors import NotFound
-from app.ports import APIKey, Keyring, Scope
 from app.settings import read_settings
 
 DEFAULT = math.inf
@@ -84,14 +85,14 @@ def command() -> None:
     """Create, list, limit and revoke API keys (in DATABASE_URL)."""
 
 
-def with_keyring(work: Callable[[Keyring], Awaitable[Result]]) -> Result:
+def with_keyring(work: Callable[[APIKeyStore], Awaitable[Result]]) -> Result:
     """Runs `work` on the keyring of the configured database."""
 
     async def run() -> Result:
         engine = open_engine(read_settings().sqlalchemy_url)
         try:
             await migrate(engine)
-            return await work(SQLKeyring(engine, actor=cli_actor()))
+            return await work(APIKeyStore(engine, actor=cli_actor()))
         finally:
             await engine.dispose()
 
@@ -148,7 +149,7 @@ def limit(key_id: str, requests_per_minute: float | None, usd_per_day: float | N
     if requests_per_minute is None and usd_per_day is None:
         raise click.UsageError("name --requests-per-minute, --usd-per-day or both")
 
-    async def change(keyring: Keyring) -> bool:
+    async def change(keyring: APIKeyStore) -> bool:
         key = next((key for key in await keyring.list() if key.id == key_id), None)
         if key is None:
             return False

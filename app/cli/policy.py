@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 import click
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.governance.audit import SQLAuditLog
-from app.adapters.sql.governance.policies import SQLPolicyStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.governance import AuditLog, PolicyStore
+from app.adapters.sql.schema import migrate
 from app.cli.keys import check_label
 from app.cli.process import cli_actor
 from app.domain.policy import ProjectPolicy
+from app.governance.integrity import RecentPolicies
 from app.governance.policies import PolicyDesk
 from app.settings import read_settings
 
@@ -39,7 +40,8 @@ def with_desk(work: Callable[[PolicyDesk], Awaitable[Result]]) -> Result:
         engine = open_engine(read_settings().sqlalchemy_url)
         try:
             await migrate(engine)
-            desk = PolicyDesk(policies=SQLPolicyStore(engine), audit=SQLAuditLog(engine), now=lambda: datetime.now(UTC))
+            policies = RecentPolicies(PolicyStore(engine))
+            desk = PolicyDesk(policies=policies, audit=AuditLog(engine), now=lambda: datetime.now(UTC))
             return await work(desk)
         finally:
             await engine.dispose()

@@ -15,8 +15,7 @@ from app.domain.plain_text import escape_controls
 
 if TYPE_CHECKING:
     from app.cli.ratings_file import RatingFile
-    from app.domain.human_rating import Exclusion, RatingFilter
-    from app.meta_ports import RatingsKept
+    from app.domain.human_rating import Exclusion, RatingFilter, RatingsKept
     from saiten import AsyncClient
 
 URL = click.option("--url", metavar="URL", help="Use a running service (key from SAITEN_API_KEY).")
@@ -79,8 +78,7 @@ async def post_pieces(read: RatingFile, client: AsyncClient) -> RatingsKept:
     """Posts all, as much at a time as the service takes."""
     from app.cli.backend import understand
     from app.cli.ratings_file import PIECE_BYTES, Kept, cut, read_refusal
-    from app.domain.human_rating import tell_rating
-    from app.meta_ports import RatingsKept
+    from app.domain.human_rating import RatingsKept, tell_rating
     from saiten import SaitenError, ServiceRefused
 
     limits = (await client.info()).get("limits")

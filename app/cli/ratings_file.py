@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from app.analysis.formats import MARK, number_of
-from app.analysis.reading import Unfit
+from app.analysis.reading import MARK, Unfit, number_of
 from app.batches.export import FORMULA_STARTS, write_rows
 from app.cli.analysis_input import guess, refuse_foreign
 from app.cli.items import InvalidItems, read_bytes, shorten_faults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -276,3 +277,28 @@ class ItemResult(Value):
             return {**place, **self.evaluation.model_dump(mode="json")}  # which has `dialogue` too
         error = self.failure.model_dump() if self.failure else None
         return {**place, "status": "failed", "error": error}
+
+
+@dataclass(frozen=True)
+class KeyedAnswer:
+    """The answer to keep under an Idempotency-Key in the very transaction that accepts the batch."""
+
+    key: str
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class BatchFilter:
+    """Which batches to list; None and empty mean any. `metadata` entries must all match; `text` is in the id, the name
+    or a metadata value, whatever the case of its ASCII letters."""
+
+    name: str | None = None
+    text: str | None = None
+    rubric: str | None = None
+    status: BatchStatus | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+MOST_PAIRED = 10_000
+"""Batches among which pairs are looked for: a database reads them by an index in some ten milliseconds."""

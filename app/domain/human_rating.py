@@ -13,6 +13,10 @@ from app.domain.dialogue import MetadataValue
 from app.domain.faults import Location, refuse
 from app.domain.model import Finite, Id, Value
 
+MOST_EXCLUSIONS = 1000
+"""Of a project: each analysis reads them all."""
+
+
 RaterId = ItemId
 Comment = Annotated[str, Field(max_length=2000)]
 Rated = Annotated[Finite, Field(ge=-1e15, le=1e15)]
@@ -100,3 +104,19 @@ class Excluded:
     def holds(self, rating: HumanRating) -> bool:
         """Whether the rating does not count."""
         return rating.rater in self.raters or (rating.rater, rating.evaluation) in self.rated
+
+
+@dataclass(frozen=True)
+class RatingsKept:
+    """How many ratings were added, and how many took the place of an earlier one of the same rater and target."""
+
+    added: int
+    replaced: int
+
+
+@dataclass(frozen=True)
+class RatingsMark:
+    """How many ratings a project has, and the number of the newest, -1 without one."""
+
+    count: int
+    newest: int

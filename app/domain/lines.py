@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from app.domain.errors import InvalidRequest
 
 MOST_FAULTS = 20
-"""Listed at once: so many have one cause, which can be seen from them."""
+"""How many faults an answer lists, and after how many a document of a batch is not read on: so many have one cause,
+which can be seen from them."""
 
 MOST_REFUSED = 1_000
 """Faults after which nothing more is read."""

@@ -13,6 +13,10 @@ from app.domain.dialogue import Utterance
 from app.domain.model import Value
 from app.domain.rubric import Rubric
 
+ABANDONED_SECONDS = 1800.0
+"""After how long a response that a rater was given and did not rate may go to another."""
+
+
 MOST_ITEMS = 2000
 
 

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from app.domain.batch import Candidate, Failure
@@ -161,3 +162,12 @@ def redact_record(record: Record, cover: Cover) -> Record:
 def erased_candidate() -> Candidate:
     """What stands in the place of an erased candidate."""
     return Candidate(context=(Utterance(speaker="A", text=ERASED),), response=ERASED)
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an erasure removed: whole batches, candidates of other batches, and single evaluations."""
+
+    batches: int
+    candidates: int
+    evaluations: int

@@ -10,15 +10,13 @@ from pydantic_core import ErrorDetails
 
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest
+from app.domain.lines import MOST_FAULTS
 from app.domain.model import pointer
 
 Model = TypeVar("Model", bound=BaseModel)
 
 MOST_VALUES = 10_000
 """Members and elements of a document, all levels together. An item of 200 utterances and 64 responses holds 700."""
-
-MOST_FAULTS = 20
-"""Faults that are listed; the others are only counted."""
 
 MOST_UNKNOWN = 8
 MOST_NAME_CHARACTERS = 24

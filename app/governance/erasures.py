@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 
-from app.batch_ports import BatchStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.governance import AuditLog
+from app.adapters.sql.texts import TextStore
 from app.batches.erasure import settle_erasures
 from app.domain.audit import AuditEvent
 from app.domain.errors import InvalidRequest, StoreError
-from app.governance_ports import AuditLog, Erased, TextStore
+from app.domain.redaction import Erased
 from app.ports import CallCache
 
 logger = logging.getLogger("saiten.governance")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
+from app.adapters.sql.governance import PolicyStore
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import EvaluationRequest
 from app.domain.policy import ProjectPolicy
-from app.governance_ports import PolicyStore
 from app.remembering import Remembered
 
 Asked = TypeVar("Asked", EvaluationRequest, BatchOptions)
@@ -20,7 +20,7 @@ RECENT_SECONDS = 2.0
 
 
 class RecentPolicies:
-    """Fills `PolicyStore`, and remembers for `seconds` what it has read, for whoever judges by it."""
+    """The policies of a `PolicyStore`. What it has read it remembers for `seconds`, for those who judge by it."""
 
     def __init__(
         self, store: PolicyStore, *, seconds: float = RECENT_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -40,9 +40,6 @@ class RecentPolicies:
             await self._store.save_policy(project, policy, now)
         finally:
             self._known.forget(project)
-
-    async def policies(self) -> Mapping[str, ProjectPolicy]:
-        return await self._store.policies()
 
 
 def settle(asked: Asked, policy: ProjectPolicy) -> Asked:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from app.adapters.sql.governance import AuditLog
 from app.domain.audit import AuditEvent
 from app.domain.policy import ProjectPolicy
-from app.governance_ports import AuditLog, PolicyStore
+from app.governance.integrity import RecentPolicies
 
 
 class PolicyDesk:
     """Shows policies, and changes them with a line in the audit log. Methods raise the `Store…` errors."""
 
-    def __init__(self, *, policies: PolicyStore, audit: AuditLog, now: Callable[[], datetime]) -> None:
+    def __init__(self, *, policies: RecentPolicies, audit: AuditLog, now: Callable[[], datetime]) -> None:
         self._policies = policies
         self._audit = audit
         self._now = now

@@ -7,9 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
+from app.adapters.sql.governance import PolicyStore
+from app.adapters.sql.texts import TextStore
 from app.domain.errors import SaitenError, StoreError
 from app.domain.policy import ProjectPolicy
-from app.governance_ports import PolicyStore, TextStore
 
 logger = logging.getLogger("saiten.governance")
 

@@ -89,7 +89,7 @@ def _(request: WinRatesRequest, observations: Observations, rubrics: RubricSourc
 
 @compute.register
 def _(request: CompositeFitRequest, observations: Observations, rubrics: RubricSource) -> CompositeFit:
-    from app.analysis.composite_fitting import fit_composite
+    from app.analysis.fitting import fit_composite
 
     rubric = rubrics.get(request.rubric or "lfqa")
     return fit_composite(observations, find_composite(rubric, request.composite), request.target, seed=request.seed)
@@ -97,7 +97,7 @@ def _(request: CompositeFitRequest, observations: Observations, rubrics: RubricS
 
 @compute.register
 def _(request: BlendFitRequest, observations: Observations, rubrics: RubricSource) -> BlendFit:
-    from app.analysis.blend_fitting import fit_blend
+    from app.analysis.fitting import fit_blend
 
     if observations.similarity is None:
         raise InvalidRequest("no record has a similarity: the field is `similarity`, a number", pointer="/data")

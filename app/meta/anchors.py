@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
+from app.adapters.sql.ratings import RatingStore
 from app.bundled import bundled_folder, read_objects, validate_objects
 from app.concurrency import run_together
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid
@@ -15,7 +16,6 @@ from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeChec
 from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.domain.signature import differences
-from app.meta_ports import AnchorStore
 from app.pipeline import Instruments, evaluate
 
 AT_ONCE = 8
@@ -40,7 +40,7 @@ class AnchorCheck:
     the errors of judge, translator and store.
     """
 
-    def __init__(self, instruments: Instruments, store: AnchorStore, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, instruments: Instruments, store: RatingStore, *, now: Callable[[], datetime]) -> None:
         self._instruments = instruments
         self._store = store
         self._now = now

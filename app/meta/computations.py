@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar, cast
+
+from cachetools import LRUCache
 
 from app.cancellation import end_tasks
 from app.domain.errors import SaitenError
@@ -85,12 +86,11 @@ class Computations:
         of_one: int = OF_ONE,
     ) -> None:
         self._now = now
-        self._most_kept = kept
         self._most_running = at_once + waiting
         self._most_of_one = of_one
         self._turns = asyncio.Semaphore(at_once)
         self._running: dict[Place, Running] = {}
-        self._finished: OrderedDict[Place, Finished] = OrderedDict()
+        self._finished: LRUCache[Place, Finished] = LRUCache(kept)
         self._closed = False
 
     async def get(
@@ -139,7 +139,6 @@ class Computations:
         if found.has_failed() and (self._now() - found.at).total_seconds() >= ERROR_SECONDS:
             del self._finished[place]
             return None
-        self._finished.move_to_end(place)
         return found
 
     def _begin(self, place: Place, work: Callable[[], Awaitable[Result]]) -> Running:
@@ -162,8 +161,6 @@ class Computations:
         if error is not None and not isinstance(error, SaitenError):
             logger.error("a computation failed", exc_info=error)
         self._finished[place] = Finished(task, self._now())
-        while len(self._finished) > self._most_kept:
-            self._finished.popitem(last=False)
 
 
 def open_task(task: asyncio.Task[Any]) -> Any:

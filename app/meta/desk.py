@@ -8,7 +8,8 @@ from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.batch_ports import BatchStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.ratings import RatingStore
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
@@ -16,7 +17,15 @@ from app.domain.analysis_request import (
 )
 from app.domain.comparison import Comparison, GateReport, Run
 from app.domain.errors import InvalidRequest
-from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
+from app.domain.human_rating import (
+    Exclusion,
+    HumanRating,
+    RatingFilter,
+    RatingsKept,
+    RatingsMark,
+    StoredExclusion,
+    StoredRating,
+)
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reliability import State
 from app.domain.reports import CorrelationReport, Report
@@ -36,7 +45,6 @@ from app.meta.reliabilities import Reliabilities, asked_of, attach_states, key_i
 from app.meta.revalidation import Revalidation
 from app.meta.runs import assemble_run, find_batch, read_items, tabulate
 from app.meta.scales import Scales, check_ratings, scales_to_rate
-from app.meta_ports import RatingsKept, RatingsMark, RatingStore
 from app.ports import RubricSource, Telemetry
 
 if TYPE_CHECKING:
@@ -183,7 +191,7 @@ class MetaDesk:
         """The analysis of records that come as CSV or as NDJSON."""
 
         def work() -> Report:
-            from app.analysis.formats import read_csv, read_ndjson
+            from app.analysis.reading import read_csv, read_ndjson
             from app.meta.analyses import analyse
 
             form = read_csv if csv else read_ndjson

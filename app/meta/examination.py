@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from app.batch_ports import BatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.domain.comparison import Comparison, GateReport
 from app.domain.comparison_view import Changes
 from app.memory import release

@@ -9,8 +9,7 @@ from itertools import chain
 import numpy as np
 
 from app.analysis import reading
-from app.analysis.columns import check_rows
-from app.analysis.observations import NO_RATER, Floats, Integers, Observations
+from app.analysis.observations import NO_RATER, Floats, Integers, Observations, check_rows
 from app.analysis.reading import Bounds, find_excess
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import StoredRating

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from app.batch_ports import BatchStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.ratings import RatingStore
 from app.domain.batch import Batch
 from app.domain.comparison_view import SystemCell, SystemMatrix
 from app.domain.errors import InvalidRequest
@@ -17,7 +18,6 @@ from app.meta.computations import Compute
 from app.meta.ratings import CountedRatings, read_ratings
 from app.meta.records import best_of
 from app.meta.runs import find_batch, tabulate
-from app.meta_ports import RatingStore
 from app.ports import RubricSource
 
 if TYPE_CHECKING:
@@ -205,8 +205,7 @@ def lay_out(observations: Observations, alpha: float) -> Matrices:
     """By aspect each system against each other, with the tests that a hierarchy rests on."""
     import numpy as np
 
-    from app.analysis.significance import compare_systems
-    from app.analysis.statistics import refuse_wide, settled_means
+    from app.analysis.statistics import compare_systems, refuse_wide, settled_means
 
     refuse_wide(len(observations.ratings), observations.units)
     systems = observations.systems

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.adapters.sql.ratings import RatingStore
 from app.domain.human_rating import StoredRating
 from app.domain.reports import RatingsUsed
-from app.meta_ports import RatingStore
 
 RATINGS_PAGE = 1000
 

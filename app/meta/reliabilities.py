@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, 
 from datetime import datetime
 from functools import lru_cache
 
+from app.adapters.sql.ratings import RatingStore
 from app.domain.batch import ItemResult
 from app.domain.comparison import Comparison, GateReport
 from app.domain.evaluation import Evaluation
@@ -26,7 +27,6 @@ from app.domain.reliability import (
 from app.domain.reports import CorrelationReport
 from app.domain.signature import read_signature, sign
 from app.domain.summary import Summary
-from app.meta_ports import ValidationStore
 from app.remembering import Remembered
 
 FRESH_SECONDS = 10.0
@@ -68,7 +68,7 @@ class Reliabilities:
 
     def __init__(
         self,
-        store: ValidationStore,
+        store: RatingStore,
         *,
         clock: Callable[[], float] = time.monotonic,
         renew: Callable[[str], None] | None = None,

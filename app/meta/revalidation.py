@@ -10,10 +10,11 @@ from contextvars import Context
 from datetime import datetime
 from typing import Protocol
 
-from app.batch_ports import BatchFilter, BatchStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.ratings import RatingStore
 from app.cancellation import end_tasks
 from app.domain.analysis_request import CorrelationRequest
-from app.domain.batch import Batch
+from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
 from app.domain.reliability import Validation
 from app.domain.reports import CorrelationReport, Report
@@ -21,7 +22,6 @@ from app.log_context import working_on
 from app.meta.ratings import read_ratings
 from app.meta.records import signatures_of
 from app.meta.reliabilities import Reliabilities, key_in, validation_of
-from app.meta_ports import RatingStore
 
 logger = logging.getLogger("saiten.meta")
 

@@ -10,18 +10,17 @@ from typing import Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.batch_ports import BatchStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.rounds import RoundStore
 from app.batches.summaries import score_pages
 from app.domain.dialogue import DEFAULT_LIMITS, UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import Comment, HumanRating, RaterId, RatingFilter, StoredRating
+from app.domain.human_rating import Comment, HumanRating, RaterId, RatingFilter, RatingsKept, StoredRating
 from app.domain.model import pointer
 from app.domain.rating_round import OwnRating, RatingRound, RoundOptions, RoundProgress, Sheet, Task
 from app.domain.rubric import Rubric
 from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
-from app.meta_ports import RatingsKept
 from app.ports import RubricSource
-from app.round_ports import RoundStore
 
 NEVER_GIVEN = "this response was not given to this rater in this round"
 RATER: TypeAdapter[str] = TypeAdapter(RaterId)

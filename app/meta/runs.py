@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from app.batch_ports import BatchStore, Scored
+from app.adapters.sql.batches.store import BatchStore
 from app.batches.summaries import score_pages
 from app.domain.batch import Batch
 from app.domain.comparison import Run, RunItem
 from app.domain.composites import range_of
 from app.domain.errors import NotFound
 from app.domain.rubric import Rubric
+from app.domain.scores import Scored
 from app.scores import SYSTEM
 
 if TYPE_CHECKING:

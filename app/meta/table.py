@@ -6,12 +6,10 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from app.analysis.blocks import values_of
-from app.analysis.columns import Column, integers
-from app.analysis.observations import NO_DIALOGUE, Floats, Integers
-from app.batch_ports import Scored, Scores
+from app.analysis.observations import NO_DIALOGUE, Column, Floats, Integers, integers
 from app.domain.batch import Batch
 from app.domain.human_rating import StoredRating
+from app.domain.scores import Scored, Scores
 from app.scores import SYSTEM
 
 Place = tuple[str, int | None, str | None]
@@ -19,10 +17,6 @@ Place = tuple[str, int | None, str | None]
 
 Key = tuple[str | None, Place]
 """A batch, or None for any, and a place in it."""
-
-
-MOST_NAMES = 100_000
-"""Of values in a page of results: whatever their rubrics have."""
 
 
 class Shape(NamedTuple):
@@ -82,18 +76,13 @@ class AnswerTable:
             self._taken = batch.id, {}
         for result in results:
             self._add_place(batch, result)
-        maps = [name_values(result.scores) for result in results]
-        for values, result in zip(maps, results, strict=True):
+        for number, result in enumerate(results, start=row):
+            values = name_values(result.scores)
             shape = Shape(tuple(values), tuple(blended_of(result.scores)))
             self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
-        found = values_of(maps, most_names=MOST_NAMES)
-        if found is None:
-            raise ValueError("a value of a result is no number")
-        for name, column in found.columns.items():
-            self._columns.setdefault(name, Column()).put_all(row, column, len(self), found.named[name])
-        for number, result in enumerate(results, start=row):
-            if result.scores.similarity is not None:
-                self._similarity.put(number, result.scores.similarity, number + 1)
+            for name, value in values.items():
+                self._columns.setdefault(name, Column()).put(number, value, number + 1)
+            self._similarity.put(number, result.scores.similarity, number + 1)
 
     def _add_place(self, batch: Batch, result: Scored) -> None:
         entry = result.entry

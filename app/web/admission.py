@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from app.adapters.sql.keys import APIKeyStore
+from app.domain.api_key import APIKey
 from app.domain.errors import StoreError
 from app.governance.acting import ANONYMOUS
-from app.ports import APIKey, Keyring
 from app.web.problems import Refused
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
@@ -49,7 +50,7 @@ class Admitted:
 class Admission:
     """Looks keys up. `allow_anonymous` lets everybody in from anywhere while there are no keys."""
 
-    def __init__(self, keyring: Callable[[], Keyring], *, allow_anonymous: bool) -> None:
+    def __init__(self, keyring: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
         self._keyring = keyring
         self._allow_anonymous = allow_anonymous
         self._only: tuple[str, Admitted] | None = None
@@ -117,7 +118,7 @@ def is_public(host: str) -> bool:
     return "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
 
 
-async def find_key(keyring: Keyring, shown: Credential | None) -> APIKey | None:
+async def find_key(keyring: APIKeyStore, shown: Credential | None) -> APIKey | None:
     """The good key that is shown, or that a session stands for. A session's token is no key, nor the other way."""
     if shown is None:
         return None

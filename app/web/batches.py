@@ -10,9 +10,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
-from app.batch_ports import BatchFilter, KeyedAnswer
-from app.batches.spool import Spool
-from app.domain.batch import Batch, BatchStatus
+from app.batches.intake import Spool
+from app.domain.batch import Batch, BatchFilter, BatchStatus, KeyedAnswer
 from app.domain.errors import InvalidRequest
 from app.domain.model import pointer
 from app.governance.integrity import settle_for

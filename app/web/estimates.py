@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
-from app.batches.spool import Spool
+from app.batches.intake import Spool
 from app.domain.estimate import EstimateReport
 from app.governance.integrity import settle_for
 from app.web.batch_openapi import ESTIMATES_BATCH

@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import Request, Response
 
+from app.adapters.sql.evaluations import KEY_SECONDS, EvaluationStore, StoredAnswer
 from app.cancellation import cancel_for_good
 from app.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused, StoreError
-from app.ports import KEY_SECONDS, Store, StoredAnswer
 from app.web.problems import Refused
 
 LONGEST = 255
 
 
-async def once(request: Request, store: Store, make: Callable[[], Awaitable[Response]]) -> Response:
+async def once(request: Request, store: EvaluationStore, make: Callable[[], Awaitable[Response]]) -> Response:
     """`make()`'s response, or the stored one of an earlier request with this key.
 
     Only success is kept: after an error the key is free again, so that a retry with it can succeed. Raises
@@ -48,7 +48,9 @@ def key_of(request: Request) -> str | None:
 
 
 @asynccontextmanager
-async def claimed(request: Request, store: Store, key: str | None, body_digest: str) -> AsyncIterator[Response | None]:
+async def claimed(
+    request: Request, store: EvaluationStore, key: str | None, body_digest: str
+) -> AsyncIterator[Response | None]:
     """Holds the key while the block does the work and keeps its answer; an error in the block lets it go.
 
     Gives None where the work is to be done, as it is without a key; else the answer of the request that did it.
@@ -74,7 +76,7 @@ async def claimed(request: Request, store: Store, key: str | None, body_digest: 
 
 
 @asynccontextmanager
-async def renewed(store: Store, project: str, key: str) -> AsyncIterator[None]:
+async def renewed(store: EvaluationStore, project: str, key: str) -> AsyncIterator[None]:
     """Renews the claim as long as the block lasts, and not a moment longer: then it may be another's."""
     alive = asyncio.create_task(show_life(store, project, key))
     try:
@@ -84,7 +86,7 @@ async def renewed(store: Store, project: str, key: str) -> AsyncIterator[None]:
 
 
 async def show_life(
-    store: Store, project: str, key: str, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    store: EvaluationStore, project: str, key: str, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
     """Renews the claim until cancelled. A process that dies stops renewing: who sends the key again is soon served."""
     while True:

@@ -14,6 +14,7 @@ from starlette.types import Scope
 
 from app.bootstrap import Service
 from app.case import ENGLISH
+from app.domain.api_key import APIKey
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import (
     CostLimitReached,
@@ -24,10 +25,9 @@ from app.domain.errors import (
     StoreError,
 )
 from app.domain.evaluation import JudgeOptions
-from app.governance_ports import Allowance
 from app.metering import metering
 from app.pipeline import Instruments
-from app.ports import APIKey, JudgingTask, Telemetry
+from app.ports import Allowance, JudgingTask, Telemetry
 
 logger = logging.getLogger("saiten.web")
 

@@ -13,10 +13,11 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.adapters.telemetry import METHODS
+from app.domain.api_key import APIKey
 from app.domain.errors import NotFound, SaitenError
 from app.governance.acting import ANONYMOUS, acting_as
 from app.log_context import working_on
-from app.ports import APIKey, Telemetry
+from app.ports import Telemetry
 from app.web.admission import Admission, Admitted, bearer_of, cookie_of
 from app.web.audit import note_refusal
 from app.web.dashboard.errors import show_status, wants_page

@@ -16,7 +16,7 @@ from starlette.routing import Match
 
 from app.domain import errors
 from app.domain.errors import InvalidRequest, SaitenError, UpstreamError
-from app.domain.lines import InvalidLines
+from app.domain.lines import MOST_FAULTS, InvalidLines
 from app.domain.model import pointer
 from app.domain.validation import InvalidDocument
 
@@ -67,7 +67,6 @@ STATUSES: Mapping[type[SaitenError], int] = {
 """A test walks all classes that can be raised, and fails where one has no status but the last."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-MOST_FAULTS = 20
 MOST_CHARACTERS = 200
 RETRY_SECONDS = 10.0
 """What `Retry-After` says on a 503 whose cause named no time."""

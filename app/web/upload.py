@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from app.batches.desk import BatchDesk
-from app.batches.intake import Intake
-from app.batches.spool import Spool
+from app.batches.intake import Intake, Spool
+from app.batches.service import BatchService
 from app.domain.dialogue import Limits
 from app.domain.strict_json import StrictJSONError
 from app.web.bodies import Bodies
@@ -79,7 +78,7 @@ class Upload:
             self._waited_seconds += clock() - started
 
 
-async def receive_batch(request: Request, desk: BatchDesk, spool: Spool) -> Intake:
+async def receive_batch(request: Request, desk: BatchService, spool: Spool) -> Intake:
     """The batch in the body, whole and valid. Raises Refused and InvalidDocument."""
     upload = Upload(request)
     try:

@@ -1,22 +1,20 @@
-"""One suite for what batches charge to their keys: the fake store, and SQL on each database."""
+"""What batches charge to their keys, on each database."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.governance.spending import SQLSpending
-from app.adapters.sql.keys import SQLKeyring
-from app.batch_ports import COLLECT, FINISH, BatchStore, Job
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.governance import SpendingStore
+from app.adapters.sql.keys import APIKeyStore
 from app.domain.evaluation import RelevanceOptions
-from app.governance_ports import Spending
+from app.domain.work import COLLECT, FINISH, Job
 from tests.support.batches import LEASE, C, HandClock, claim, finish, finish_all, make_batch, run_chunk
-from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.waiting import LIMIT_SECONDS
 
 DAY_SECONDS = 86_400.0
@@ -30,34 +28,23 @@ class Bench:
     results a day."""
 
     store: BatchStore
-    spending: Spending
+    spending: SpendingStore
     limit: Callable[[float], Awaitable[None]]
     clock: HandClock
     key_id: str
 
 
 @pytest.fixture
-async def bench(backend: str | None) -> AsyncIterator[Bench]:
+async def bench(engine: AsyncEngine) -> Bench:
     clock, default = HandClock(), C * CENT
-    if backend is None:
-        fake = FakeBatchStore(window=4, usd_per_day=default, clock=clock)
-
-        async def set_limit(usd: float) -> None:
-            fake.key_limits["key_1"] = usd
-
-        yield Bench(fake, fake.spending, set_limit, clock, "key_1")
-        return
-    engine = open_engine(backend)
-    await migrate(engine)
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     key, _ = await keyring.create("ci", "team", "write")
 
     async def change_limit(usd: float) -> None:
         await keyring.limit(key.id, requests_per_minute=None, usd_per_day=usd)
 
-    store = SQLBatchStore(engine, window=4, usd_per_day=default, clock=clock)
-    yield Bench(store, SQLSpending(engine), change_limit, clock, key.id)
-    await engine.dispose()
+    store = BatchStore(engine, window=4, usd_per_day=default, clock=clock)
+    return Bench(store, SpendingStore(engine), change_limit, clock, key.id)
 
 
 async def pause_of(bench: Bench, batch_id: str = "ba_1") -> tuple[str, str | None]:

@@ -13,7 +13,8 @@ from app.adapters.memory_cache import MemoryCallCache, NoCallCache
 from app.adapters.near_cache import NearCallCache
 from app.adapters.redis.cache import RedisCallCache
 from app.adapters.sql.cache import SQLCallCache
-from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.schema import migrate
 from app.domain.errors import StoreUnavailable
 from app.ports import CallCache, Turn
 from tests.support.dict_cache import DictCache

@@ -10,7 +10,8 @@ import pytest
 
 from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.adapters.saq_queue import SAQJobQueue
-from app.batch_ports import FINISH, Handler, Job, JobQueue
+from app.batches.queue import Handler, JobQueue
+from app.domain.work import FINISH, Job
 from tests.support.waiting import LIMIT_SECONDS
 
 JOBS = [Job("ba_1", 0), Job("ba_2", 0), Job("ba_1", 1), Job("ba_1", FINISH)]

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from app.adapters.redis.request_limits import RedisRequestLimiter
 from app.adapters.request_windows import MemoryRequestLimiter
-from app.governance_ports import RequestLimiter
+from app.ports import RequestLimiter
 from tests.support.fake_request_limiter import FakeRequestLimiter
 
 

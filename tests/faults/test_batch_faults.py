@@ -174,7 +174,9 @@ def test_a_database_that_goes_and_comes_back_loses_nothing(tmp_path: Path, redis
             assert made.client.get("/readyz").status_code == 503
             server.start()
             seconds = wait_until(
-                lambda: made.client.get("/readyz").status_code == 200 and made.finished(batch_id) > 30, 30, "recovered"
+                lambda: made.client.get("/readyz").status_code == 200 and made.finished(batch_id) > 30,
+                LIMIT_SECONDS,
+                "recovered",
             )
             print(f"\ndatabase gone: at work again after {seconds:.1f} s")
             made.wait_for(batch_id, seconds=LIMIT_SECONDS)

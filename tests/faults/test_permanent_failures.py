@@ -113,10 +113,12 @@ def test_what_killed_workers_had_called_is_counted(workers: Site) -> None:
         workers.kill_worker()
         workers.start_workers(1)
     usage = workers.wait_for(batch_id, seconds=120)["usage"]
-    paid = workers.judge.stats()["ok"]
+    stats = workers.judge.stats()
+    paid, asked = stats["ok"], stats["requests"]
     print(f"\ncounted {usage['judge_calls']} calls, {usage['estimated_calls']} of them estimated; paid {paid}")
-    # Calls that were in flight at a kill may be billed though nobody was there to read their answer.
-    assert paid <= usage["judge_calls"] <= paid + kills * IN_FLIGHT
+    # A call whose answer was not read may be billed all the same: one that was in flight at a kill, or, on a busy
+    # machine, one that took longer than its timeout.
+    assert paid <= usage["judge_calls"] <= asked + kills * IN_FLIGHT
 
 
 @pytest.mark.parametrize("how", ["cancel", "delete"])

@@ -9,7 +9,6 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from app.adapters.sql import governance_tables, provider_tables, round_tables  # noqa: F401
 from app.adapters.sql.engine import open_engine, read
 from app.adapters.sql.tables import metadata
 from tests.support.command import saiten, served

@@ -20,11 +20,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import close_engine, migrate, open_engine, read, write
+from app.adapters.sql.engine import OPTIONS, DatabaseFile, close_engine, open_engine, read, write
+from app.adapters.sql.evaluations import ABANDONED, EvaluationStore
 from app.adapters.sql.failures import translate_error
-from app.adapters.sql.file import DatabaseFile
-from app.adapters.sql.severed import OPTIONS
-from app.adapters.sql.store import ABANDONED, SQLStore
+from app.adapters.sql.schema import migrate
 from app.adapters.sql.tables import idempotency_keys
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
 from tests.support.command import ROOT
@@ -62,7 +61,7 @@ async def run(engine: AsyncEngine, statement: str) -> None:
 
 
 async def test_a_deleted_file_is_noticed_by_every_operation_and_not_made_anew(sqlite: AsyncEngine, path: Path) -> None:
-    store = SQLStore(sqlite)
+    store = EvaluationStore(sqlite)
     await store.save("team", make_record())
     path.unlink()
     for call in (store.ping(), store.save("team", make_record("ev_2")), store.find("team", "ev_1")):
@@ -72,7 +71,7 @@ async def test_a_deleted_file_is_noticed_by_every_operation_and_not_made_anew(sq
 
 
 async def test_a_replaced_file_is_noticed_and_the_old_one_put_back_is_good(sqlite: AsyncEngine, path: Path) -> None:
-    store, kept = SQLStore(sqlite), path.with_name("kept.db")
+    store, kept = EvaluationStore(sqlite), path.with_name("kept.db")
     await store.save("team", make_record())
     path.rename(kept)
     path.write_bytes(b"")
@@ -84,7 +83,7 @@ async def test_a_replaced_file_is_noticed_and_the_old_one_put_back_is_good(sqlit
 
 
 async def test_dropped_tables_are_noticed(engine: AsyncEngine) -> None:
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     await store.ping()
     async with write(engine) as connection:
         await connection.execute(text("DROP TABLE evaluations"))
@@ -99,7 +98,7 @@ async def test_dropped_tables_are_noticed(engine: AsyncEngine) -> None:
 async def test_a_full_database_says_so_and_stays_intact(sqlite_url: str, path: Path) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     await store.save("team", make_record())
     await engine.dispose()
     on_connect(engine, "max_page_count=1")  # SQLite takes it as "no page more than there are"
@@ -117,14 +116,14 @@ async def test_a_full_database_says_so_and_stays_intact(sqlite_url: str, path: P
 LIMITED = """
 import asyncio, resource, sys
 from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.evaluations import EvaluationStore
 from app.domain.errors import StoreFull
 from tests.support.records import make_record
 
 async def main():
     engine = open_engine(sys.argv[1])
     await migrate(engine)
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * 1024, 1024 * 1024))
     kept = 0
     try:
@@ -168,13 +167,13 @@ async def test_a_file_that_is_no_database_is_refused_with_advice(sqlite_url: str
 async def test_a_damaged_file_is_refused_with_advice(sqlite_url: str, path: Path) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    await SQLStore(engine).save("team", make_record())
+    await EvaluationStore(engine).save("team", make_record())
     await engine.dispose()
     with path.open("r+b") as file:  # all pages but the first, which holds the schema
         file.seek(4096)
         file.write(b"\xff" * (path.stat().st_size - 4096))
     with pytest.raises(StoreUnavailable, match=r"damaged.*restore a backup"):
-        await SQLStore(engine).find("team", "ev_1")
+        await EvaluationStore(engine).find("team", "ev_1")
     await engine.dispose()
 
 
@@ -186,9 +185,9 @@ async def test_a_file_that_another_process_locks_says_so(sqlite_url: str, path: 
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable, match="locked by another process"):
-        await SQLStore(engine).save("team", make_record())
+        await EvaluationStore(engine).save("team", make_record())
     other.close()
-    await SQLStore(engine).save("team", make_record())
+    await EvaluationStore(engine).save("team", make_record())
     await engine.dispose()
 
 
@@ -205,7 +204,7 @@ async def test_a_writer_that_is_cancelled_lets_the_next_one_write() -> None:
 
 
 async def test_savers_that_are_cancelled_leave_no_transaction_open(engine: AsyncEngine) -> None:
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     for pause_milliseconds in range(12):
         saving = [
             asyncio.create_task(store.save("team", make_record(f"ev_{pause_milliseconds}_{n}"))) for n in range(8)
@@ -216,7 +215,7 @@ async def test_savers_that_are_cancelled_leave_no_transaction_open(engine: Async
         await asyncio.gather(*saving, return_exceptions=True)
     await asyncio.gather(*(store.save("team", make_record(f"ev_{number}")) for number in range(32)))
     other = open_engine(engine.url.render_as_string(hide_password=False))
-    await SQLStore(other).save("team", make_record("ev_other"))
+    await EvaluationStore(other).save("team", make_record("ev_other"))
     await other.dispose()
     assert await store.find("team", "ev_31") is not None
 
@@ -227,7 +226,7 @@ async def test_savers_that_are_cancelled_leave_no_transaction_open(engine: Async
 async def test_an_unreachable_postgres() -> None:
     engine = open_engine("postgresql+asyncpg://nobody@127.0.0.1:1/none")
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
-        await SQLStore(engine).ping()
+        await EvaluationStore(engine).ping()
     await engine.dispose()
 
 
@@ -258,7 +257,7 @@ async def test_connections_that_the_server_ended_are_made_anew(postgres_url: str
     await migrate(engine)
     held: list[Any] = []
     event.listen(engine.sync_engine, "checkin", lambda connection, _: held.append(connection.driver_connection))
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     await asyncio.gather(*(store.ping() for _ in range(4)))
     other = open_engine(postgres_url)
     async with write(other) as connection:
@@ -373,7 +372,7 @@ def test_trouble_with_a_file_on_a_full_disk_is_want_of_space(code: int) -> None:
 
 
 async def test_the_key_of_a_process_that_died_is_free_after_its_time(engine: AsyncEngine) -> None:
-    store, table = SQLStore(engine), idempotency_keys
+    store, table = EvaluationStore(engine), idempotency_keys
     await store.claim_key("team", "k", "digest")
     for age, free in ((ABANDONED - timedelta(seconds=10), False), (ABANDONED + timedelta(seconds=10), True)):
         async with write(engine) as connection:
@@ -382,7 +381,7 @@ async def test_the_key_of_a_process_that_died_is_free_after_its_time(engine: Asy
 
 
 async def test_the_key_of_a_request_that_shows_signs_of_life_is_kept(engine: AsyncEngine) -> None:
-    store, table = SQLStore(engine), idempotency_keys
+    store, table = EvaluationStore(engine), idempotency_keys
     await store.claim_key("team", "k", "digest")
     async with write(engine) as connection:
         await connection.execute(update(table).values(created_at=datetime.now(UTC) - 2 * ABANDONED))
@@ -396,11 +395,11 @@ async def test_a_claim_that_never_comes_through_ends(sqlite: AsyncEngine) -> Non
             "CREATE TRIGGER refuse BEFORE INSERT ON idempotency_keys BEGIN SELECT RAISE(IGNORE); END"
         )
     with pytest.raises(StoreUnavailable, match="Idempotency-Key"):
-        await SQLStore(sqlite).claim_key("team", "k", "digest")
+        await EvaluationStore(sqlite).claim_key("team", "k", "digest")
 
 
 async def test_an_error_shows_no_value(engine: AsyncEngine) -> None:
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     await store.save("team", make_record())
     with pytest.raises(StoreError) as caught:
         await store.save("team", make_record())

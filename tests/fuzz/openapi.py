@@ -10,8 +10,9 @@ from typing import Any
 import schemathesis
 from schemathesis.engine import events, from_schema
 
+from tests.support.waiting import LIMIT_SECONDS
+
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
-SECONDS = 30.0
 
 
 @dataclass
@@ -53,7 +54,7 @@ def configure(base_url: str, *, examples: int, seed: int, phases: Sequence[str],
             "base-url": base_url,
             "workers": workers,
             "continue-on-failure": True,
-            "request-timeout": SECONDS,
+            "request-timeout": LIMIT_SECONDS,
             # Events of a paused batch never end.
             "max-stream-events": 1,
             "generation": {"max-examples": examples, "deterministic": True, "no-shrink": True, "database": "none"},
@@ -70,7 +71,7 @@ def run(base_url: str, *, examples: int, seed: int = 1, phases: Sequence[str] = 
     """Asks the service at `base_url` so many times an operation and phase, and checks each answer."""
     register_texts()
     config = configure(base_url, examples=examples, seed=seed, phases=phases, workers=workers)
-    schema = schemathesis.openapi.from_url(f"{base_url}/openapi.json", config=config)
+    schema = schemathesis.openapi.from_url(f"{base_url}/openapi.json", config=config, timeout=LIMIT_SECONDS)
     schema.validate()
     tally = Tally()
     for event in from_schema(schema).execute():

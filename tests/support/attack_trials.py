@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.analysis.attack_trials import Answer, Rated, Trial
+from app.analysis.attacks import Answer, Rated, Trial
 from app.domain.attack import AttackItem
 
 SCALE = (1, 5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import SQLKeyring
-from app.ports import Scope
+from app.adapters.sql.keys import APIKeyStore
+from app.domain.api_key import Scope
 
 Header = dict[str, str]
 
@@ -14,7 +14,7 @@ Header = dict[str, str]
 async def make_keys(folder: Path, *wanted: tuple[str, Scope]) -> list[Header]:
     """An `Authorization` header for each (project, scope), of a service whose database lies in `folder`."""
     engine = open_engine(f"sqlite+aiosqlite:///{folder / 'saiten.db'}")
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     headers = []
     for project, scope in wanted:
         _, text = await keyring.create("k", project, scope)

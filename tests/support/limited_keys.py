@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.governance.spending import SQLSpending
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.governance import SpendingStore
+from app.adapters.sql.keys import APIKeyStore
 
 Header = dict[str, str]
 
@@ -29,17 +29,17 @@ async def database(place: Path | str) -> AsyncIterator[AsyncEngine]:
 async def make_limited_key(place: Path | str, **limits: Any) -> tuple[str, Header]:
     """The id of a writing key, and its header."""
     async with database(place) as engine:
-        made, text = await SQLKeyring(engine).create("ci", "team", "write", **limits)
+        made, text = await APIKeyStore(engine).create("ci", "team", "write", **limits)
     return made.id, {"Authorization": f"Bearer {text}"}
 
 
 async def limit_key(place: Path | str, key_id: str, usd_per_day: float | None) -> None:
     """Changes what the key may cost."""
     async with database(place) as engine:
-        await SQLKeyring(engine).limit(key_id, requests_per_minute=None, usd_per_day=usd_per_day)
+        await APIKeyStore(engine).limit(key_id, requests_per_minute=None, usd_per_day=usd_per_day)
 
 
 async def spend(place: Path | str, key_id: str, cost_usd: float) -> None:
     """Lets the key have cost so much today."""
     async with database(place) as engine:
-        await SQLSpending(engine).charge(key_id, cost_usd, datetime.now(UTC))
+        await SpendingStore(engine).charge(key_id, cost_usd, datetime.now(UTC))

@@ -12,20 +12,20 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.openai.provider_batch import OpenAIProviderBatches
 from app.adapters.openai_judge import OpenAIJudge
-from app.adapters.sql.provider_store import SQLProviderStore
-from app.batch_ports import Job
+from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.provider_plan import PartLimits
 from app.batches.provider_run import ProviderRun
 from app.call_cache import CachedCalls
 from app.domain.batch import BatchOptions, Candidate, request_of
 from app.domain.evaluation import Record
+from app.domain.work import Job
 from app.pipeline import Instruments, evaluate
 from app.relevance import Relevance
+from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_provider_batch import FakeProviderBatch
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
 from tests.support.held_batches import HeldBatches
@@ -122,7 +122,7 @@ class ProviderBench:
 
     fake: FakeProviderBatch
     store: HeldBatches
-    course: SQLProviderStore
+    course: ProviderBatchStore
     provider: OpenAIProviderBatches
     judge: OpenAIJudge
     cache: DictCache
@@ -213,7 +213,7 @@ async def open_bench(
             rubrics=FakeRubrics([joint_rubric(), independent_rubric()]),
             judge=judge,
             translator=translator,
-            relevance=Relevance(None, FakeStore(), calls),
+            relevance=Relevance(None, unused_store(), calls),
             telemetry=FakeTelemetry(),
             speech=FakeSpeech(),
             now=clock,
@@ -223,7 +223,7 @@ async def open_bench(
         yield ProviderBench(
             fake=fake,
             store=HeldBatches(engine),
-            course=SQLProviderStore(engine, clock=clock),
+            course=ProviderBatchStore(engine, clock=clock),
             provider=provider,
             judge=judge,
             cache=cache,

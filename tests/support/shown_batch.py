@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from app.adapters.rubric_files import RubricFiles, default_folder
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.batch_ports import CHUNK_SIZE, Finished, Job
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.schema import migrate
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import (
@@ -23,6 +23,7 @@ from app.domain.evaluation import (
     Warned,
 )
 from app.domain.rubric import Aspect, Rubric
+from app.domain.work import CHUNK_SIZE, Finished, Job
 from tests.support.batches import LEASE, START
 from tests.support.records import make_record
 
@@ -142,7 +143,7 @@ async def keep_shown(
     one at `FAILED` has failed with the code `failure`."""
     rubric, engine = load_rubric(), open_engine(url)
     await migrate(engine)
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
     shown = [make_shown(position, rubric) for position in range(count)]
     entries = [Entry(position=position, item=f"item-{position}", candidate=None) for position in range(count)]
     candidates = [(entry, make_candidate(entry.position, **shown[entry.position][1])) for entry in entries]

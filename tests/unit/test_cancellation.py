@@ -9,8 +9,8 @@ import pytest
 
 from app import cancellation
 from app.adapters.saq_queue import SAQJobQueue
-from app.batch_ports import Job
 from app.cancellation import cancel_for_good, end_once, end_tasks
+from app.domain.work import Job
 
 
 @pytest.fixture(autouse=True)

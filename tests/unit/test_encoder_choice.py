@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from tests.support.command import saiten
 from tests.support.gate_files import write_lines
 from tests.support.posted import make_item
 
-pytest.importorskip("bert_score", reason="the bertscore extra is not installed")
+# Looked for and not imported: that would load PyTorch in every process that collects the tests.
+pytestmark = pytest.mark.skipif(find_spec("bert_score") is None, reason="the bertscore extra is not installed")
 
 
 async def now(_: float) -> None:

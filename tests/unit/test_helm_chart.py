@@ -19,8 +19,9 @@ import click
 import pytest
 import yaml
 
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.keys import APIKeyStore
+from app.adapters.sql.schema import migrate
 from app.cli import serve, worker
 from app.settings import Settings, read_settings, variable_of
 from tests.support.waiting import LIMIT_SECONDS
@@ -538,7 +539,7 @@ def test_the_migration_makes_a_schema_that_needs_no_other(database_url):
     async def ask() -> bool:
         engine = open_engine(database_url)
         try:
-            return await SQLKeyring(engine).any()
+            return await APIKeyStore(engine).any()
         finally:
             await engine.dispose()
 
@@ -561,7 +562,7 @@ def test_await_key_waits_until_there_is_one(sqlite_url):
         engine = open_engine(sqlite_url)
         try:
             await migrate(engine)
-            await SQLKeyring(engine).create("first", "default", "admin")
+            await APIKeyStore(engine).create("first", "default", "admin")
         finally:
             await engine.dispose()
 

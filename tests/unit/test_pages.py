@@ -10,7 +10,7 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry
 
-from app.adapters.sql.batches.budget import EXHAUSTED
+from app.adapters.sql.batches.leases import EXHAUSTED
 from app.adapters.telemetry import PrometheusTelemetry
 from app.batches.attempt import PAUSING
 from app.batches.chunk import DEAD_LETTER, REFUSED

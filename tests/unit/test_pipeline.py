@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from app.batches.summary import summarize_tally
+from app.adapters.sql.evaluations import EvaluationStore
+from app.batches.summaries import summarize_tally
 from app.call_cache import CachedCalls
 from app.domain.batch import Batch, BatchUsage, Counts
 from app.domain.errors import (
@@ -26,12 +28,12 @@ from app.ports import JudgingTask, RubricSource
 from app.relevance import Relevance
 from app.scores import scores_of
 from app.tally import add_scores
+from tests.support.databases import open_sqlite, unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
 from tests.support.records import make_request
@@ -51,12 +53,12 @@ class Bench:
         self.telemetry = FakeTelemetry()
         self.speech = changes.get("speech") or FakeSpeech()
         rubrics: RubricSource = changes.get("rubrics") or FakeRubrics([RUBRIC])
-        calls = CachedCalls(DictCache(), self.telemetry)
+        self._calls = CachedCalls(DictCache(), self.telemetry)
         self.instruments = Instruments(
             rubrics=rubrics,
             judge=self.judge,
             translator=self.translator,
-            relevance=Relevance(self.encoder, FakeStore(), calls),
+            relevance=Relevance(self.encoder, unused_store(), self._calls),
             telemetry=self.telemetry,
             speech=self.speech,
             now=lambda: NOW,
@@ -64,7 +66,10 @@ class Bench:
         )
 
     async def run(self, **changes: Any) -> Any:
-        return await evaluate(make_request(rubric=RUBRIC.id, **changes), self.instruments)
+        async with open_sqlite() as engine:
+            relevance = Relevance(self.encoder, EvaluationStore(engine), self._calls)
+            instruments = replace(self.instruments, relevance=relevance)
+            return await evaluate(make_request(rubric=RUBRIC.id, **changes), instruments)
 
 
 def middle(task: JudgingTask, aspect: Any, sample: int) -> int | Unrated:

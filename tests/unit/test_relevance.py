@@ -7,17 +7,34 @@ import statistics
 from collections.abc import Sequence
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql.engine import read
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.tables import similarity_baselines
 from app.calibration import load_calibration
 from app.call_cache import CachedCalls
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
 from app.ports import EncoderUnavailable, Similarity
 from app.relevance import Relevance
+from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.records import make_request
+
+
+@pytest.fixture
+def store(sqlite_engine: AsyncEngine) -> EvaluationStore:
+    return EvaluationStore(sqlite_engine)
+
+
+async def baselines(engine: AsyncEngine) -> list[float]:
+    """All that are kept."""
+    async with read(engine) as connection:
+        return [*(await connection.execute(select(similarity_baselines.c.value))).scalars()]
+
 
 DIALOGUE = make_request().turn
 DEFAULT = RelevanceOptions()
@@ -25,12 +42,12 @@ DEFAULT = RelevanceOptions()
 
 def make(
     encoder: FakeEncoder | None,
-    store: FakeStore | None = None,
+    store: EvaluationStore,
     telemetry: FakeTelemetry | None = None,
     timeout_seconds: float = 30.0,
 ) -> Relevance:
     calls = CachedCalls(DictCache(), FakeTelemetry())
-    return Relevance(encoder, store or FakeStore(), calls, telemetry=telemetry, timeout_seconds=timeout_seconds)
+    return Relevance(encoder, store, calls, telemetry=telemetry, timeout_seconds=timeout_seconds)
 
 
 def texts_of(language: str) -> list[tuple[str, str]]:
@@ -39,76 +56,75 @@ def texts_of(language: str) -> list[tuple[str, str]]:
     return calibration.texts
 
 
-async def test_b_is_of_the_last_utterance_and_the_response() -> None:
-    found = await make(FakeEncoder()).measure("ja", DIALOGUE, DEFAULT)
+async def test_b_is_of_the_last_utterance_and_the_response(store: EvaluationStore) -> None:
+    found = await make(FakeEncoder(), store).measure("ja", DIALOGUE, DEFAULT)
     assert found.score == compare_bigrams("おはよう", "おはよう、よく眠れた？")
     assert found.weight == 10
     assert found.encoder == "fake-ja_L0_no-idf_version=0"
     assert found.unavailable is None
 
 
-async def test_the_baseline_is_the_mean_over_the_calibration_set() -> None:
-    found = await make(FakeEncoder()).measure("ja", DIALOGUE, DEFAULT)
+async def test_the_baseline_is_the_mean_over_the_calibration_set(store: EvaluationStore) -> None:
+    found = await make(FakeEncoder(), store).measure("ja", DIALOGUE, DEFAULT)
     assert found.baseline == pytest.approx(statistics.fmean(compare_bigrams(*pair) for pair in texts_of("ja")))
     assert found.baseline_source == "calibration"
 
 
-async def test_the_baseline_is_computed_once_and_kept() -> None:
-    encoder, store = FakeEncoder(), FakeStore()
+async def test_the_baseline_is_computed_once_and_kept(store: EvaluationStore, sqlite_engine: AsyncEngine) -> None:
+    encoder = FakeEncoder()
     relevance = make(encoder, store)
     await asyncio.gather(*(relevance.measure("ja", DIALOGUE, DEFAULT) for _ in range(5)))
     assert sum(len(pairs) > 1 for _, pairs in encoder.compared) == 1
     later = FakeEncoder()
     again = await make(later, store).measure("ja", DIALOGUE, DEFAULT)
     assert [len(pairs) for _, pairs in later.compared] == [1]
-    assert again.baseline == next(iter(store.baselines.values()))
+    assert again.baseline == (await baselines(sqlite_engine))[0]
 
 
-async def test_each_language_and_encoder_has_its_own() -> None:
-    store = FakeStore()
+async def test_each_language_and_encoder_has_its_own(store: EvaluationStore, sqlite_engine: AsyncEngine) -> None:
     for name in ("one", "two"):
         for language in ("ja", "ko", "en"):
             await make(FakeEncoder(name=name), store).measure(language, DIALOGUE, DEFAULT)
-    assert len(store.baselines) == 6
+    assert len(await baselines(sqlite_engine)) == 6
 
 
-async def test_a_number_needs_no_calibration_set() -> None:
+async def test_a_number_needs_no_calibration_set(store: EvaluationStore) -> None:
     encoder = FakeEncoder()
-    found = await make(encoder).measure("fr", DIALOGUE, RelevanceOptions(baseline=0.5, weight=2))
+    found = await make(encoder, store).measure("fr", DIALOGUE, RelevanceOptions(baseline=0.5, weight=2))
     assert (found.baseline, found.baseline_source, found.weight) == (0.5, "number", 2)
     assert [len(pairs) for _, pairs in encoder.compared] == [1]
 
 
-async def test_a_language_without_calibration_set_says_so() -> None:
-    found = await make(FakeEncoder()).measure("fr", DIALOGUE, DEFAULT)
+async def test_a_language_without_calibration_set_says_so(store: EvaluationStore) -> None:
+    found = await make(FakeEncoder(), store).measure("fr", DIALOGUE, DEFAULT)
     assert found.score is None
     assert "give relevance.baseline as a number" in str(found.unavailable)
 
 
-async def test_trouble_is_a_reason_not_an_error_and_passes() -> None:
+async def test_trouble_is_a_reason_not_an_error_and_passes(store: EvaluationStore) -> None:
     encoder = FakeEncoder(unavailable="no weights")
-    relevance = make(encoder)
+    relevance = make(encoder, store)
     found = await relevance.measure("ja", DIALOGUE, DEFAULT)
     assert (found.score, found.encoder, found.unavailable) == (None, None, "no weights")
     encoder.unavailable = None
     assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
 
 
-async def test_what_cannot_be_had_is_counted_and_an_encoder_that_is_off_is_not() -> None:
+async def test_what_cannot_be_had_is_counted_and_an_encoder_that_is_off_is_not(store: EvaluationStore) -> None:
     told = FakeTelemetry()
     encoder = FakeEncoder(unavailable="no weights")
-    relevance = make(encoder, telemetry=told)
+    relevance = make(encoder, store, telemetry=told)
     await relevance.measure("ja", DIALOGUE, DEFAULT)
     await relevance.measure("ja", DIALOGUE, DEFAULT)
     assert told.told == [("encoder_failed",)] * 2
     encoder.unavailable = None
     await relevance.measure("ja", DIALOGUE, DEFAULT)
-    await make(None, telemetry=told).measure("ja", DIALOGUE, DEFAULT)
+    await make(None, store, telemetry=told).measure("ja", DIALOGUE, DEFAULT)
     assert told.told == [("encoder_failed",)] * 2
 
 
-async def test_no_encoder_at_all() -> None:
-    assert "SAITEN_ENCODER=off" in str((await make(None).measure("ja", DIALOGUE, DEFAULT)).unavailable)
+async def test_no_encoder_at_all(store: EvaluationStore) -> None:
+    assert "SAITEN_ENCODER=off" in str((await make(None, store).measure("ja", DIALOGUE, DEFAULT)).unavailable)
 
 
 class SlowBaseline(FakeEncoder):
@@ -124,11 +140,11 @@ class SlowBaseline(FakeEncoder):
         return await super().compare(language, pairs)
 
 
-async def test_a_request_that_gives_up_leaves_the_baseline_to_the_next() -> None:
+async def test_a_request_that_gives_up_leaves_the_baseline_to_the_next(store: EvaluationStore) -> None:
     encoder = SlowBaseline()
-    relevance = make(encoder, timeout_seconds=0.05)
+    relevance = make(encoder, store, timeout_seconds=0.4)
     first = await relevance.measure("ja", DIALOGUE, DEFAULT)
-    assert first.unavailable == "the encoder gave no answer within 0.05 s"
+    assert first.unavailable == "the encoder gave no answer within 0.4 s"
     encoder.go.set()
     await asyncio.sleep(0)
     assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
@@ -145,24 +161,24 @@ class FailsOnce(FakeEncoder):
         return await super().compare(language, pairs)
 
 
-async def test_a_failed_baseline_is_tried_again() -> None:
-    relevance = make(FailsOnce())
+async def test_a_failed_baseline_is_tried_again(store: EvaluationStore) -> None:
+    relevance = make(FailsOnce(), store)
     assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).unavailable == "out of memory"
     assert (await relevance.measure("ja", DIALOGUE, DEFAULT)).score is not None
 
 
-async def test_the_same_pair_is_encoded_once() -> None:
+async def test_the_same_pair_is_encoded_once(store: EvaluationStore) -> None:
     encoder = FakeEncoder()
-    relevance = make(encoder)
+    relevance = make(encoder, store)
     options = RelevanceOptions(baseline=0.5)
     first = await relevance.measure("ja", DIALOGUE, options)
     assert await relevance.measure("ja", DIALOGUE, options) == first
     assert len(encoder.compared) == 1
 
 
-async def test_a_poisoned_entry_is_measured_again() -> None:
+async def test_a_poisoned_entry_is_measured_again(store: EvaluationStore) -> None:
     cache, encoder = DictCache(), FakeEncoder()
-    relevance = Relevance(encoder, FakeStore(), CachedCalls(cache, FakeTelemetry()))
+    relevance = Relevance(encoder, store, CachedCalls(cache, FakeTelemetry()))
     options = RelevanceOptions(baseline=0.5)
     first = await relevance.measure("ja", DIALOGUE, options)
     for poison in (b"", b"[1]", b'["a", false, 0]', b"[0.9, false", b"{}", b"\xff"):
@@ -172,9 +188,9 @@ async def test_a_poisoned_entry_is_measured_again() -> None:
     assert len(encoder.compared) == 7
 
 
-async def test_closing_ends_what_computes() -> None:
+async def test_closing_ends_what_computes(store: EvaluationStore) -> None:
     encoder = SlowBaseline()
-    relevance = make(encoder, timeout_seconds=0.01)
+    relevance = make(encoder, store, timeout_seconds=0.2)
     await relevance.measure("ja", DIALOGUE, DEFAULT)
     await relevance.close()
     assert encoder.closed
@@ -205,7 +221,7 @@ NUMBER = RelevanceOptions(baseline=0.5)
 async def make_slow() -> tuple[StuckEncoder, Relevance]:
     """An encoder that has let one request wait in vain, and a time limit that nobody reaches by chance from then on."""
     encoder = StuckEncoder()
-    relevance = make(encoder, timeout_seconds=0.01)
+    relevance = make(encoder, unused_store(), timeout_seconds=0.2)
     assert "no answer within" in str((await relevance.measure("ja", DIALOGUE, NUMBER)).unavailable)
     relevance._timeout_seconds = 60
     encoder.asked.clear()
@@ -265,8 +281,8 @@ async def test_when_the_one_that_waits_goes_away_another_takes_its_place() -> No
     assert (await following).score is not None
 
 
-async def test_one_that_is_too_slow_is_counted() -> None:
+async def test_one_that_is_too_slow_is_counted(store: EvaluationStore) -> None:
     told = FakeTelemetry()
-    relevance = make(StuckEncoder(), telemetry=told, timeout_seconds=0.01)
+    relevance = make(StuckEncoder(), store, telemetry=told, timeout_seconds=0.2)
     assert (await relevance.measure("ja", DIALOGUE, NUMBER)).score is None
     assert told.told == [("encoder_failed",)]

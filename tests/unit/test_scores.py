@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.batch_ports import Scores
 from app.domain.batch import Failure
 from app.domain.evaluation import AspectResult, PathResult, Paths, Unrated, Warned
+from app.domain.scores import Scores
 from app.scores import failed_scores, pack, scores_of, unpack
 from tests.support.records import make_record
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.batch_ports import Scores
+from app.domain.scores import Scores
 from app.domain.tally import Moments, Tally
 from app.tally import add_scores, pack, tally_scores, unpack
 

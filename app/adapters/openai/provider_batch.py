@@ -12,7 +12,8 @@ from app.adapters.openai.first_use import FirstUse
 from app.adapters.openai.parameters import bound_reply, concede
 from app.adapters.openai.provider_batch_lines import write_line
 from app.domain.errors import SettingsInvalid
-from app.provider_ports import DeferredCall, Part, ProviderAnswer, ProviderBatch
+from app.domain.provider_batch import Part
+from app.provider_ports import DeferredCall, ProviderAnswer, ProviderBatch
 
 if TYPE_CHECKING:
     from app.adapters.openai.provider_client import ProviderClient

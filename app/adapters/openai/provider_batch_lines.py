@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from app.adapters.openai.parameters import find_refused, name_dropped
 from app.adapters.openai.reply import FILTER_CODES, Reply, member, read_completion, text_member
-from app.provider_ports import DeferredCall, Part, ProviderAnswer
+from app.domain.provider_batch import Part
+from app.provider_ports import DeferredCall, ProviderAnswer
 
 CHAT_PATH: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 FILTERED = {"content": None, "finish_reason": "content_filter"}

@@ -16,7 +16,8 @@ from openai.types import Batch
 from app.adapters.openai.errors import quote_words, translate_error
 from app.adapters.openai.provider_batch_lines import CHAT_PATH, read_line, split_lines
 from app.adapters.openai.transfer import BoundedClient
-from app.provider_ports import Part, ProviderAnswer, ProviderBatch
+from app.domain.provider_batch import Part
+from app.provider_ports import ProviderAnswer, ProviderBatch
 
 logger = logging.getLogger("saiten.judge")
 

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from app.adapters.redis.outage import RedisOutage
 from app.adapters.request_windows import MemoryRequestLimiter, take_from
-from app.governance_ports import Allowance
+from app.ports import Allowance
 
 logger = logging.getLogger("saiten.limits")
 

@@ -1,23 +1,39 @@
-"""`ResultBrowser` in SQL: positions are found in narrow rows, and only a page's results are read."""
+"""Sorted and filtered pages of a batch's results: positions are found in narrow rows, and only a page is read whole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
-from sqlalchemy import Select, func, select, true
+from sqlalchemy import Column, ColumnElement, Float, Select, false, func, null, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from app.adapters.sql.batches.figures import BLENDED, VALUES, read_measures
-from app.adapters.sql.batches.part import RECEIVING
-from app.adapters.sql.batches.results import PLACE, read_entry
-from app.adapters.sql.batches.texts import read_candidate
-from app.adapters.sql.browsing_conditions import Conditions, order_of, sort_key
-from app.adapters.sql.browsing_levels import cut_runs, list_runs
+from app.adapters.sql.batches.rows import (
+    BLENDED,
+    PLACE,
+    RECEIVING,
+    VALUES,
+    enclose,
+    lower_ascii,
+    read_candidate,
+    read_entry,
+    read_measures,
+)
 from app.adapters.sql.engine import read
-from app.adapters.sql.tables import batch_chunks, batch_items, batches, can_hold, evaluations, result_figures
-from app.browse_ports import Browsed, BrowsedPage, ResultQuery
+from app.adapters.sql.tables import (
+    batch_chunks,
+    batch_items,
+    batch_texts,
+    batches,
+    can_hold,
+    evaluations,
+    result_figures,
+)
+from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
+from app.domain.tally import AspectTally, Tally
 from app.scores import unpack
 from app.tally import unpack as unpack_tally
 
@@ -28,7 +44,7 @@ SORTED = 10_000
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
-figure, chunk = result_figures.c, batch_chunks.c
+figure, text, chunk = result_figures.c, batch_texts.c, batch_chunks.c
 
 
 @dataclass(frozen=True)
@@ -43,15 +59,20 @@ class Browsable:
     tally: str | None
 
 
-class SQLResultBrowser:
-    """Browses on any engine that `app.adapters.sql.engine` opens. `most_sorted` results the database sorts for a page;
-    of more, it is found without, where the batch's figures allow."""
+class ResultBrowser:
+    """Looks at the results of one batch of the project. Methods answer with nothing where the project has no such
+    batch. Raises the `Store…` errors of `app.domain.errors`.
+
+    The database sorts up to `most_sorted` results for a page. A page of more results is found without sorting, where
+    the batch's figures allow.
+    """
 
     def __init__(self, engine: AsyncEngine, *, most_sorted: int = SORTED) -> None:
         self._engine = engine
         self._most_sorted = most_sorted
 
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
+        """The results from number `offset` of those that fit, in order."""
         asked = (query.unrated, query.warning, query.status, query.system, query.text)
         if not can_hold(project, batch_id, *(text for text in asked if text is not None)):
             return NOTHING
@@ -88,6 +109,7 @@ class SQLResultBrowser:
         return (batch.total, found) if len(found) == len(numbers) else None
 
     async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
+        """The results at these positions, in their order; those that have none are left out."""
         if not can_hold(project, batch_id) or not positions:
             return []
         async with read(self._engine) as connection:
@@ -96,6 +118,7 @@ class SQLResultBrowser:
         return [read_browsed(rows[place]) for place in positions if place in rows]
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
+        """What the batch's results can be sorted by; none before there is a result."""
         if not can_hold(project, batch_id):
             return ()
         async with read(self._engine) as connection:
@@ -106,6 +129,8 @@ class SQLResultBrowser:
     async def count_patterns(
         self, project: str, batch_id: str, measures: Sequence[str], *, most: int
     ) -> Sequence[tuple[tuple[float | None, ...], int]] | None:
+        """How many results have each combination of values of these measures; None where there are more than `most`
+        combinations."""
         if not can_hold(project, batch_id):
             return []
         async with read(self._engine) as connection:
@@ -218,3 +243,125 @@ async def read_rows(connection: AsyncConnection, batch_id: str, positions: Seque
 def read_browsed(row: Any) -> Browsed:
     """The result of a row."""
     return Browsed(read_entry(row), row.id, unpack(row.scores), read_candidate(row.request))
+
+
+class Conditions:
+    """What the results of a batch must fulfil. `columns` are those of its measures, `dialect` the database's name."""
+
+    def __init__(self, columns: Mapping[str, str], dialect: str) -> None:
+        self._columns = columns
+        self._find = func.strpos if dialect == "postgresql" else func.instr
+
+    def list(self, batch_id: str, query: ResultQuery) -> list[ColumnElement[bool]]:
+        """All that the query asks; nothing where it wants every result."""
+        wanted = [self._has_value(name, value) for name, value in query.values.items()]
+        if query.unrated is not None:
+            is_any = query.unrated == ANY_ASPECT
+            wanted.append(figure.unrated != enclose(()) if is_any else self._names(figure.unrated, query.unrated))
+        if query.warning is not None:
+            wanted.append(self._names(figure.warnings, query.warning))
+        exact = ((figure.status, query.status), (figure.system, query.system))
+        wanted += [column == value for column, value in exact if value is not None]
+        if query.text:
+            wanted.append(figure.position.in_(self._holding(batch_id, query.text)))
+        return wanted
+
+    def _has_value(self, measure: str, value: float) -> ColumnElement[bool]:
+        column = self._columns.get(measure)
+        return false() if column is None else figure[column] == value
+
+    def _names(self, column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+        return self._contains(column, enclose((name,)))
+
+    def _holding(self, batch_id: str, needle: str) -> Any:
+        """The positions whose texts hold the needle."""
+        fits = self._contains(text.text, lower_ascii(needle))
+        return select(text.position).where(text.batch_id == batch_id, fits)
+
+    def _contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        # Not LIKE, which is slower, knows wildcards, and on SQLite another case.
+        found: ColumnElement[bool] = self._find(column, part) > 0
+        return found
+
+
+def sort_key(columns: Mapping[str, str], query: ResultQuery) -> ColumnElement[Any]:
+    """What the results are sorted by: null for those without a value, and for all where there is nothing to sort by."""
+    column = columns.get(query.sort or "")
+    if column is None:
+        return null().cast(Float(precision=53))
+    return figure[column] if query.target is None else func.abs(figure[column] - query.target)
+
+
+def order_of(
+    found: ReadOnlyColumnCollection[str, Any], query: ResultQuery, *, backwards: bool = False
+) -> list[ColumnElement[Any]]:
+    """The order of rows with `key` and `position`, or exactly its reverse. Without a measure it is the batch's own."""
+    key, position = found["key"], found["position"]
+    if query.sort is None:
+        return [position.desc() if query.descending != backwards else position.asc()]
+    by_key = key.desc() if query.descending != backwards else key.asc()
+    if backwards:
+        return [key.is_(None).desc(), by_key, position.desc()]
+    return [key.is_(None), by_key, position.asc()]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Results that no order tells apart but the batch's own: those with one of the values, or those without any."""
+
+    values: tuple[float, ...]
+    count: int
+
+    def fits(self, column: Column[float]) -> ColumnElement[bool]:
+        """Finds them in the measure's column."""
+        return column.in_(self.values) if self.values else column.is_(None)
+
+
+def list_runs(tally: Tally, query: ResultQuery) -> list[Run] | None:
+    """All results as the query sorts them; None where the figures do not tell. The values are the aspect's ratings,
+    which they are only where each was made of one sample."""
+    known = tally.aspects.get(query.sort or "")
+    if known is None or not is_told(known):
+        return None
+    by_key: dict[float, list[int]] = {}
+    for level in sorted(level for level, count in known.levels.items() if count):
+        by_key.setdefault(level if query.target is None else abs(level - query.target), []).append(level)
+    ordered = sorted(by_key.items(), reverse=query.descending)
+    runs = [Run(tuple(map(float, levels)), sum(known.levels[level] for level in levels)) for _, levels in ordered]
+    return [*runs, Run((), tally.results - known.means.n)]
+
+
+def is_told(known: AspectTally) -> bool:
+    """Whether every mean is a rating: as many, with the same mean and the same squared deviations."""
+    n = known.levels.total()
+    if n != known.means.n or not n:
+        return False
+    mean = sum(level * count for level, count in known.levels.items()) / n
+    squares = sum(count * (level - mean) ** 2 for level, count in known.levels.items())
+    return isclose(mean, known.means.mean, abs_tol=1e-9) and isclose(squares, known.means.squares, abs_tol=1e-6 * n)
+
+
+async def cut_runs(
+    connection: AsyncConnection, batch_id: str, column: Column[float], runs: Sequence[Run], numbers: range
+) -> list[int]:
+    """The positions of the results with these numbers in all runs together."""
+    found: list[int] = []
+    begin = 0
+    for run in runs:
+        inside = range(max(numbers.start - begin, 0), min(numbers.stop - begin, run.count))
+        if inside:
+            found += await cut_run(connection, batch_id, column, run, inside)
+        begin += run.count
+    return found
+
+
+async def cut_run(
+    connection: AsyncConnection, batch_id: str, column: Column[float], run: Run, numbers: range
+) -> list[int]:
+    """Those of one run, counted from its nearer end."""
+    backwards = numbers.start > run.count // 2
+    skipped = run.count - numbers.stop if backwards else numbers.start
+    query = select(figure.position).where(figure.batch_id == batch_id, run.fits(column))
+    ordered = query.order_by(figure.position.desc() if backwards else figure.position)
+    found = (await connection.execute(ordered.offset(skipped).limit(len(numbers)))).scalars().all()
+    return [*reversed(found)] if backwards else [*found]

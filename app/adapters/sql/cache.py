@@ -6,11 +6,10 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import Insert, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import finish, read, scrub, write
+from app.adapters.sql.engine import finish, insert_or_replace, read, scrub, write
 from app.adapters.sql.tables import call_cache, can_hold
 from app.coalescing import Coalescer
 from app.domain.errors import StoreError
@@ -108,7 +107,7 @@ class SQLCallCache:
 
     async def _replace(self, rows: list[dict[str, object]]) -> None:
         async with write(self._engine) as connection:
-            await connection.execute(insert_or_replace(connection), rows)
+            await connection.execute(insert_or_replace(connection, call_cache), rows)
         self._writes += len(rows)
         if self._writes >= PRUNED_EVERY:
             self._writes = 0
@@ -124,11 +123,3 @@ def pad(keys: Sequence[str]) -> list[str]:
     """The keys, the last one repeated up to a power of two: a handful of statements, which databases have prepared."""
     length = 1 << (len(keys) - 1).bit_length()
     return [*keys, *[keys[-1]] * (length - len(keys))]
-
-
-def insert_or_replace(connection: AsyncConnection) -> Insert:
-    """An insert that takes an entry's place: what stands there was refused by its reader (poisoned or truncated)."""
-    into = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(call_cache)
-    fresh = {"value": into.excluded.value, "created_at": into.excluded.created_at}
-    replacing: Insert = into.on_conflict_do_update(index_elements=["key"], set_=fresh)
-    return replacing

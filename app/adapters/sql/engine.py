@@ -1,36 +1,36 @@
-"""One engine a process: SQLite in WAL mode or PostgreSQL, with the schema brought up to date before first use."""
+"""One engine per process: SQLite in WAL mode or PostgreSQL, and the reads and transactions that go through it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
-from collections.abc import AsyncIterator, Iterator
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, AsyncAdaptedQueuePool, event, make_url, text
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy import URL, AsyncAdaptedQueuePool, Column, Insert, Table, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random
 
-from app.adapters.sql.creation import create_schema, is_current, is_empty
-from app.adapters.sql.failures import translate_error
-from app.adapters.sql.file import PATIENCE_SECONDS, DatabaseFile
+from app.adapters.sql.failures import LOCKED, translate_error
 from app.adapters.sql.hops import hop_once
-from app.adapters.sql.pinging import ask_the_idle
-from app.adapters.sql.severed import notice_severed
 from app.adapters.sql.stopping import stop_once
 from app.coalescing import Coalescer
-from app.domain.errors import SettingsInvalid
+from app.domain.errors import SettingsInvalid, StoreUnavailable
 
 logger = logging.getLogger("saiten.store")
 
-MIGRATION_LOCK = 7_236_147_315_001
-"""Any number that no other program on the database uses: two replicas that start at once must not both migrate."""
+Item = TypeVar("Item")
+
+PATIENCE_SECONDS = 15
+"""How long a writer waits for another, in this process or in a different one."""
 
 FILE = "saiten_file"
 """The engine's option that holds its DatabaseFile."""
@@ -155,63 +155,6 @@ def file_of(engine: AsyncEngine) -> DatabaseFile | None:
     return found
 
 
-async def migrate(engine: AsyncEngine) -> None:
-    """Brings the schema to the newest revision, one process at a time; raises StoreUnavailable where that cannot be
-    done, and SettingsInvalid where a newer version of Saiten made the database."""
-    file = file_of(engine)
-    if file is not None:
-        async with read(engine) as connection:
-            await _enter_wal(connection)
-    async with migrating(engine) as connection:
-        await connection.run_sync(_bring_up)
-    if file is not None:
-        file.remember()
-
-
-@asynccontextmanager
-async def migrating(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A `write` in which no other process changes the schema."""
-    async with write(engine) as connection:
-        if file_of(engine) is None:
-            await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-        else:
-            # Python's driver opens no transaction before CREATE TABLE, so without this nothing would be locked.
-            await connection.exec_driver_sql(LOCK)
-        yield connection
-
-
-def _bring_up(connection: Connection) -> None:
-    """Looks first: nothing is to be done at most starts, and Alembic takes as long to load as a schema to make."""
-    if is_current(connection):
-        return
-    if is_empty(connection):
-        create_schema(connection)
-        return
-    from app.adapters.sql.schema import upgrade
-
-    upgrade(connection)
-
-
-async def _enter_wal(connection: AsyncConnection) -> None:
-    """WAL lets readers go on while one writes, and is a property of the file.
-
-    The switch needs the file alone, and SQLite does not wait for that: it says `locked` at once.
-    """
-    async for attempt in AsyncRetrying(
-        retry=retry_if_exception(_is_locked),
-        stop=stop_after_delay(PATIENCE_SECONDS),
-        wait=wait_random(0.01, 0.1),
-        reraise=True,
-    ):
-        with attempt:
-            await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-
-
-def _is_locked(error: BaseException) -> bool:
-    code = getattr(error.orig, "sqlite_errorcode", 0) if isinstance(error, DBAPIError) else 0
-    return code & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-
-
 @contextmanager
 def translating(file: DatabaseFile | None) -> Iterator[None]:
     """Looks for the file first, then lets database trouble leave as a `Store…` error."""
@@ -266,3 +209,154 @@ async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     with translating(file_of(engine)):
         async with view.connect() as connection:
             yield connection
+
+
+def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:
+    """An insert of the row, or of those given at execution, that does nothing where the primary key is taken.
+
+    Both databases have it; SQLAlchemy has no name common to both.
+    """
+    into = insert_into(connection, table)
+    return (into if row is None else into.values(row)).on_conflict_do_nothing()
+
+
+def insert_or_add(connection: AsyncConnection, table: Table, column: Column[Any]) -> Insert:
+    """An insert that adds the column's value to that of the row with the same primary key, where there is one."""
+    into = insert_into(connection, table)
+    return into.on_conflict_do_update(
+        index_elements=[*table.primary_key], set_={column.name: column + into.excluded[column.name]}
+    )
+
+
+def insert_into(connection: AsyncConnection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """The database's own insert, which knows conflicts."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def insert_or_replace(connection: AsyncConnection, table: Table) -> Insert:
+    """An insert of the rows given at execution, each of which takes the place of the one with its primary key."""
+    into = insert_into(connection, table)
+    rest = {column.name: into.excluded[column.name] for column in table.columns if not column.primary_key}
+    return into.on_conflict_do_update(index_elements=[*table.primary_key], set_=rest)
+
+
+def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The rows in order, at most `size` at a time."""
+    left = iter(rows)
+    while some := list(islice(left, size)):
+        yield some
+
+
+class DatabaseFile:
+    """The file behind an engine; a database in memory has none, and `path` stays None.
+
+    SQLite goes on reading and writing a file that was deleted under it, and everything written there is lost. The file
+    is therefore remembered once its tables are made, and looked for before each transaction.
+    """
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self._identity: tuple[int, int] | None = None
+        self._writing = asyncio.Lock()
+
+    def remember(self) -> None:
+        """Takes the file that lies there now for the right one."""
+        self._identity = self._identify()
+
+    def check(self) -> None:
+        """Raises StoreUnavailable where the file is gone, or another lies in its place."""
+        if self._identity is not None and self._identify() != self._identity:
+            raise StoreUnavailable("the database file is gone or was replaced; put it back, then restart Saiten")
+
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path) if self.path else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """One at a time, in the order of asking: SQLite itself lets writers poll, and the unlucky one starve.
+
+        Raises StoreUnavailable where those before it take too long.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._writing.acquire()
+        except TimeoutError:
+            raise StoreUnavailable(LOCKED) from None
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+
+GONE_SECONDS = 10
+"""After so long without an acknowledgement a connection is given up: work is to go on within 30 s."""
+
+PROBE_SECONDS = 3
+"""Between two questions to a machine of which nothing is heard."""
+
+OPTIONS = {
+    "TCP_USER_TIMEOUT": GONE_SECONDS * 1000,
+    "TCP_KEEPIDLE": PROBE_SECONDS,
+    "TCP_KEEPINTVL": PROBE_SECONDS,
+    "TCP_KEEPCNT": GONE_SECONDS // PROBE_SECONDS,
+}
+"""As far as the operating system has them."""
+
+
+def notice_severed(connection: Any, _record: Any) -> None:
+    """SQLAlchemy's `connect` listener for asyncpg: notices when the machine of a PostgreSQL server is gone without a
+    word, as on a loss of power or network, or a failover. asyncpg has no setting for this.
+
+    TCP by itself goes on sending for a quarter of an hour, at ever longer intervals, and a connection that only waits
+    for an answer waits for ever. A server that hangs or works on a long statement is not affected: its machine still
+    acknowledges.
+    """
+    transport = getattr(connection.driver_connection, "_transport", None)
+    found = None if transport is None else transport.get_extra_info("socket")
+    if found is None or found.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in OPTIONS.items():
+        if hasattr(socket, name):
+            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+TRUSTED_SECONDS = 1.0
+"""A connection that answered so recently is not asked. A server that stops closes its connections, which is seen
+without asking as soon as the event loop has read it; what goes without a word, as where a firewall forgets it, takes
+minutes."""
+
+USED_AT = "saiten_used_at"
+
+
+def ask_the_idle(engine: AsyncEngine) -> None:
+    """Lets the pool of an asyncpg engine replace connections that the server ended, or that no longer answer.
+
+    SQLAlchemy's `pool_pre_ping` asks whenever a connection is taken from the pool. With asyncpg that is three round
+    trips, where most reads are one. So only a connection that was idle is asked.
+    """
+    refused = (engine.dialect.loaded_dbapi.Error, OSError)
+
+    def note(_connection: Any, record: Any) -> None:
+        record.info[USED_AT] = time.monotonic()
+
+    def ask(connection: Any, record: Any, _fairy: Any) -> None:
+        used_at = record.info.get(USED_AT)
+        if used_at is None:
+            return  # made a moment ago
+        if connection.driver_connection.is_closed():
+            # This one alone: the server may end those that are idle, and every other one shows it by itself.
+            raise DisconnectionError
+        if time.monotonic() - used_at < TRUSTED_SECONDS:
+            return
+        try:
+            connection.ping()
+        except refused as error:
+            raise InvalidatePoolError from error
+
+    event.listen(engine.sync_engine, "checkin", note)
+    event.listen(engine.sync_engine, "checkout", ask)

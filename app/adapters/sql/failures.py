@@ -1,4 +1,4 @@
-"""What a database's error means to whoever runs Saiten: full, out of reach, or broken.
+"""What a database's error means to the operator of Saiten: full, out of reach, or broken.
 
 SQLite is told by its result code (https://sqlite.org/rescode.html), PostgreSQL by its SQLSTATE
 (https://www.postgresql.org/docs/current/errcodes-appendix.html): words change with version and language, codes do not.

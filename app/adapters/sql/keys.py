@@ -14,11 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.adapters.sql.cache import pad
 from app.adapters.sql.engine import change, read, write
-from app.adapters.sql.governance.audit import keep_event, tell_events
+from app.adapters.sql.governance import keep_event, tell_events
 from app.adapters.sql.tables import api_keys, can_hold, sessions
 from app.coalescing import Coalescer
+from app.domain.api_key import APIKey, Scope
 from app.domain.audit import AuditEvent
-from app.ports import APIKey, Scope
 
 PREFIX = "saiten_"
 
@@ -41,9 +41,11 @@ def hash_key(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-class SQLKeyring:
-    """`Keyring` in SQL. Every request looks, so a revocation holds at once on every replica. Those that come together
-    look together, in one statement that begins after the last of them has asked.
+class APIKeyStore:
+    """API keys and dashboard sessions. Raises the `Store…` errors of `app.domain.errors`.
+
+    Every request looks its key up, so a revocation holds at once on every replica. Requests that come together share
+    one statement, which begins after the last of them has asked.
 
     `actor` is who makes, limits and revokes keys: that goes to the audit log in the same transaction.
     """
@@ -69,6 +71,7 @@ class SQLKeyring:
         requests_per_minute: int | None = None,
         usd_per_day: float | None = None,
     ) -> tuple[APIKey, str]:
+        """Makes a key and returns it with its text, which is not kept and cannot be shown again."""
         key = PREFIX + secrets.token_urlsafe(32)
         limits = (requests_per_minute, usd_per_day)
         made = APIKey("key_" + secrets.token_hex(6), name, project, scope, datetime.now(UTC), None, *limits)
@@ -94,11 +97,13 @@ class SQLKeyring:
             return [APIKey(*row) for row in (await connection.execute(query)).all()]
 
     async def revoke(self, key_id: str) -> bool:
+        """Whether there was such a key and it was good until now."""
         if not can_hold(key_id):
             return False
         return await self._change(key_id, "key.revoked", revoked_at=datetime.now(UTC))
 
     async def limit(self, key_id: str, *, requests_per_minute: int | None, usd_per_day: float | None) -> bool:
+        """Sets both limits of the key, None for the service's own; whether there is such a key and it is good."""
         if not can_hold(key_id):
             return False
         limits = {"requests_per_minute": requests_per_minute, "usd_per_day": usd_per_day}
@@ -116,7 +121,7 @@ class SQLKeyring:
         return row is not None
 
     async def _note(self, connection: AsyncConnection, action: str, key: APIKey) -> AuditEvent | None:
-        """The event within the transaction; None where nobody is named who acts."""
+        """The event within the transaction; None where no actor is named."""
         if self._actor is None:
             return None
         limits = {"requests_per_minute": key.requests_per_minute, "usd_per_day": key.usd_per_day}
@@ -135,6 +140,8 @@ class SQLKeyring:
         return await self._lookups(hash_key(key)) if can_hold(key) else None
 
     async def open_session(self, key: str, *, seconds: float) -> str | None:
+        """A random token that stands for the key for so long, which is not kept and cannot be shown again; None where
+        the key is not good."""
         found = await self.find(key)
         if found is None:
             return None
@@ -149,15 +156,18 @@ class SQLKeyring:
         return token
 
     async def find_session(self, token: str) -> APIKey | None:
+        """The key of a session that is neither closed nor expired, while the key is good."""
         return await self._sessions(hash_key(token)) if can_hold(token) else None
 
     async def close_session(self, token: str) -> None:
+        """From now on the token stands for nothing, on every replica."""
         if not can_hold(token):
             return
         async with write(self._engine) as connection:
             await connection.execute(delete(sessions).where(sessions.c.hash == hash_key(token)))
 
     async def any(self) -> bool:
+        """Whether a key was ever made: only without one may anonymous callers be answered."""
         # Rows are never removed, so there is nothing to look for any more once there was one.
         return self._closed or await self._looks(None)
 

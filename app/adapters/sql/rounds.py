@@ -1,4 +1,4 @@
-"""Rounds of human ratings in SQL."""
+"""Rounds of human ratings: which responses are drawn, which rater was given which, and how far each round is."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, case, func, insert, literal, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.part import RECEIVING, ROWS
-from app.adapters.sql.batches.texts import STORED
+from app.adapters.sql.batches.rows import RECEIVING, ROWS, STORED
 from app.adapters.sql.engine import change, read, write
-from app.adapters.sql.round_tables import rating_rounds, round_items, round_tasks
-from app.adapters.sql.tables import Instant, batches, can_hold
+from app.adapters.sql.tables import Instant, batches, can_hold, rating_rounds, round_items, round_tasks
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.model import digest
-from app.domain.rating_round import RatingRound, RoundOptions, RoundProgress, Task, own_order
-from app.round_ports import ABANDONED_SECONDS
+from app.domain.rating_round import ABANDONED_SECONDS, RatingRound, RoundOptions, RoundProgress, Task, own_order
 
 rounds, item, task = rating_rounds.c, round_items.c, round_tasks.c
 
 
-class SQLRoundStore:
-    """`RoundStore` on any engine that `app.adapters.sql.engine` opens."""
+class RoundStore:
+    """Rounds of human ratings by project. Raises the `Store…` errors of `app.domain.errors`.
+
+    A round goes with its batch when that is erased. Methods answer with None, or nothing, where the project has no such
+    round.
+    """
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def open_round(self, project: str, opened: RatingRound, positions: Sequence[int]) -> None:
+        """Keeps the round with the responses' positions, in the shuffled order of the round. Raises NotFound where the
+        project has no such batch."""
         if not can_hold(project, opened.id, opened.batch):
             raise NotFound("there is no such batch in this project")
         mine = (batches.c.id == opened.batch) & (batches.c.project == project) & (batches.c.status != RECEIVING)
@@ -61,6 +64,7 @@ class SQLRoundStore:
     async def list_rounds(
         self, project: str, batch_id: str | None = None, *, limit: int = 200
     ) -> builtins.list[RatingRound]:
+        """Newest first; of one batch, or of all."""
         if not can_hold(project, batch_id or ""):
             return []
         query = select(rating_rounds).where(rounds.project == project)
@@ -71,6 +75,7 @@ class SQLRoundStore:
             return [read_round(row) for row in await connection.execute(newest)]
 
     async def close_round(self, project: str, round_id: str, now: datetime) -> RatingRound | None:
+        """The round as it is then; one that was closed stays closed since when it was."""
         if not can_hold(project, round_id):
             return None
         closed = (
@@ -83,12 +88,21 @@ class SQLRoundStore:
         return None if found is None else read_round(found)
 
     async def take(self, project: str, round_id: str, rater: str, now: datetime) -> Task | None:
+        """The response that the rater is to rate next: the one that was given and is not done, else a new one. None
+        where the rater has had all that may be had, or the round is closed.
+
+        No response is given to more than `raters_per_item` raters at a time, whatever asks at once; one that was given
+        `ABANDONED_SECONDS` ago and not rated counts no more. To ask again is to be given it again, unless others have
+        filled the place meanwhile: it may still be rated then. The responses that most others rated come first, so that
+        they become complete; among equals each rater has an order of their own (`own_order`). Raises InvalidRequest
+        where the rater's name cannot be kept.
+        """
         if not can_hold(rater):
             raise InvalidRequest("the rater's name holds NUL or half of a surrogate pair, which cannot be kept")
         if not can_hold(project, round_id):
             return None
         async with change(self._engine) as connection:
-            # Whoever takes from the round waits here for whoever does already.
+            # Those who take from the round wait here for each other.
             locked = select(rating_rounds).where(*named(project, round_id)).with_for_update()
             row = (await connection.execute(locked)).first()
             if row is None or row.closed_at is not None:
@@ -96,6 +110,7 @@ class SQLRoundStore:
             return await Taking(connection, read_round(row), rater, now).take()
 
     async def tasks(self, project: str, round_id: str, rater: str) -> builtins.list[Task]:
+        """Everything the rater was given, in order."""
         if not can_hold(project, round_id, rater):
             return []
         found = await self.find_round(project, round_id)
@@ -106,6 +121,7 @@ class SQLRoundStore:
             return [read_task(row, found.most_per_rater) for row in await connection.execute(query)]
 
     async def finish(self, project: str, round_id: str, rater: str, position: int, now: datetime) -> bool:
+        """The rater rated this response, in a closed round too: False where it was not given to the rater."""
         if not can_hold(project, round_id, rater):
             return False
         owned = select(rounds.id).where(*named(project, round_id))
@@ -114,6 +130,7 @@ class SQLRoundStore:
             return bool((await connection.execute(update(round_tasks).where(*given).values(done_at=now))).rowcount)
 
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
+        """By round; those that the project has not are left out."""
         ids = [one for one in dict.fromkeys(round_ids) if can_hold(project, one)]
         if not ids:
             return {}
@@ -205,7 +222,7 @@ async def count_rated(connection: AsyncConnection, ids: Sequence[str]) -> dict[s
     """By round, how many responses were rated how often: (ratings, responses)."""
     each = (
         select(task.round_id, func.count().label("ratings"))
-        # Of those that are still drawn: an erased response counts for nobody.
+        # Of those that are still drawn: an erased response does not count.
         .join(round_items, (item.round_id == task.round_id) & (item.position == task.position))
         .where(task.round_id.in_(ids), task.done_at.is_not(None))
         .group_by(task.round_id, task.position)

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Dialect,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -21,11 +22,12 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    UniqueConstraint,
     false,
     text,
 )
 
-from app.browse_ports import MOST_MEASURES
+from app.domain.browsing import MOST_MEASURES
 
 UNHOLDABLE = re.compile("[\\0\\ud800-\\udfff]")
 
@@ -85,7 +87,7 @@ evaluations = Table(
     Index(None, "batch_id", "position", unique=True),  # one result a candidate
 )
 
-# `status` is also `receiving`, which nobody sees. `cost_usd` is null where the cost of a result is not known, and
+# `status` is also `receiving`, which is not shown. `cost_usd` is null where the cost of a result is not known, and
 # `dearest_usd` what the dearest result cost. `resumed_at` is when the batch last started, with `finished_before`
 # results. `tally` is what all results amount to, packed, and null where that is not known; `measures` are the names of
 # the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.
@@ -332,3 +334,167 @@ anchor_ratings = Table(
 def can_hold(*texts: str) -> bool:
     """Whether a column can hold the texts. What it cannot is in no row: PostgreSQL refuses NUL, both a surrogate."""
     return not any(UNHOLDABLE.search(text) for text in texts)
+
+
+# What a key's requests and batches cost, by day (UTC, 2026-01-31). No reference to `api_keys`: what was spent stays.
+key_spending = Table(
+    "key_spending",
+    metadata,
+    Column("api_key", String(64), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("cost_usd", Float(precision=53), nullable=False),
+)
+
+# A project without a row has the default policy. `salt` keys the digests that take the place of texts. Single
+# evaluations that were made before `redacted_to` have no texts any more; batches have a column of their own for that.
+project_policies = Table(
+    "project_policies",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("integrity", String(16), nullable=False),
+    Column("texts", String(8), nullable=False),
+    Column("after_days", Float(precision=53), nullable=False),
+    Column("salt", String(64), nullable=False),
+    Column("redacted_to", Instant, nullable=True),
+    Column("updated_at", Instant, nullable=False),
+)
+
+# `detail` is a JSON object of Saiten's own words and numbers. Rows are only ever added.
+audit_events = Table(
+    "audit_events",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("target", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Index(None, "project", "number"),
+    sqlite_autoincrement=True,
+)
+
+
+# `lease_until` and `owner` are null where no step is under way. No step is to begin before `next_step_at`.
+provider_runs = Table(
+    "provider_runs",
+    metadata,
+    batch_id(primary_key=True),
+    Column("started_at", Instant, nullable=False),
+    Column("owner", String(128), nullable=True),
+    Column("lease_until", Instant, nullable=True),
+    Column("next_step_at", Instant, nullable=False),
+)
+
+# As `app.provider_ports.Part` has it; `conceded` and `parameters` are JSON. Goes with the run, so that a step which
+# still runs when its batch is forgotten finds that it writes to nothing.
+provider_parts = Table(
+    "provider_parts",
+    metadata,
+    Column("batch_id", String(64), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("state", String(16), nullable=False),
+    Column("after", Integer, nullable=False),
+    Column("last", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("requests", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("cost_usd", Float(precision=53), nullable=True),
+    Column("conceded", Text, nullable=False),
+    Column("parameters", Text, nullable=False),
+    Column("alone", Boolean, nullable=False),
+    Column("file_id", String(255), nullable=True),
+    Column("provider_batch_id", String(255), nullable=True),
+    Column("output_file_id", String(255), nullable=True),
+    Column("error_file_id", String(255), nullable=True),
+    ForeignKeyConstraint(["batch_id"], ["provider_runs.batch_id"], ondelete="CASCADE"),
+)
+
+# One row a question, from when it is planned; `reply` is null until it is answered. `part` is null where the reply came
+# out of the call cache and nothing was asked.
+provider_replies = Table(
+    "provider_replies",
+    metadata,
+    batch_id(primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("part", Integer, nullable=True),
+    Column("reply", LargeBinary, nullable=True),
+)
+
+# What the call cache holds on this batch's account before any result does: translations. An erasure needs the keys.
+# `characters` were billed for them, and stand in no result's usage yet.
+provider_calls = Table(
+    "provider_calls",
+    metadata,
+    batch_id(primary_key=True),
+    Column("key", String(128), primary_key=True),
+    Column("characters", Integer, nullable=False),
+)
+
+# Outlives the batch. `kind` and `target` are those of `app.provider_ports.Leftover`.
+provider_leftovers = Table(
+    "provider_leftovers",
+    metadata,
+    Column("kind", String(8), primary_key=True),
+    Column("target", String(255), primary_key=True),
+    Column("since", Instant, nullable=False),
+    Column("tried_at", Instant, nullable=True),
+    Index(None, "tried_at"),
+)
+
+
+def round_id() -> Column[str]:
+    """The round that a row belongs to and goes with."""
+    return Column("round_id", String(64), ForeignKey("rating_rounds.id", ondelete="CASCADE"), primary_key=True)
+
+
+# `options` are RoundOptions as JSON.
+rating_rounds = Table(
+    "rating_rounds",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("project", String(64), nullable=False),
+    Column("batch_id", String(64), ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
+    Column("options", Text, nullable=False),
+    Column("drawn", Integer, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("closed_at", Instant, nullable=True),
+    Index(None, "project", "created_at", "id"),
+    Index(None, "batch_id"),
+)
+
+# `number` is the response's place in the round's shuffled order, `position` that in the batch.
+round_items = Table(
+    "round_items",
+    metadata,
+    round_id(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("position", Integer, nullable=False),
+)
+
+# What a rater was given. `key` is the digest of the rater's name, whose length only the operator bounds; `number`
+# counts the rater's responses; `done_at` is null until this one is rated.
+round_tasks = Table(
+    "round_tasks",
+    metadata,
+    round_id(),
+    Column("key", String(64), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("rater", Text, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("taken_at", Instant, nullable=False),
+    Column("done_at", Instant, nullable=True),
+    UniqueConstraint("round_id", "position", "key"),
+)
+
+# Whose ratings do not count: a rater's, or a round's, with which the row goes. `key` is the digest of both.
+rating_exclusions = Table(
+    "rating_exclusions",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("rater", Text, nullable=True),
+    Column("round_id", String(64), ForeignKey("rating_rounds.id", ondelete="CASCADE"), nullable=True),
+    Column("created_at", Instant, nullable=False),
+    Index(None, "round_id"),
+)

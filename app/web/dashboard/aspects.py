@@ -6,9 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.batch_ports import BatchFilter
 from app.bootstrap import Service
-from app.domain.batch import Batch
+from app.domain.batch import Batch, BatchFilter
 from app.domain.reports import AgreementReport
 from app.domain.rubric import Rubric
 from app.meta.computations import Pending

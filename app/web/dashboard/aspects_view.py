@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.charts.agreement import AgreementLabels, build_agreement
 from app.charts.dependencies import DependencyLabels, build_dependencies
+from app.charts.intervals import IntervalLabels, build_correlation
 from app.domain.comparison_view import Outcome, SystemMatrix
 from app.domain.reports import CorrelationReport, HierarchyReport
 from app.meta.overview import Absence, Matrices
@@ -102,17 +102,18 @@ def chart_dependencies(report: HierarchyReport, names: Mapping[str, str], speech
 def chart_agreement(report: CorrelationReport, names: Mapping[str, str], speech: Speech) -> dict[str, object]:
     """The judge against people, with what people reach among themselves."""
     _ = speech.say
-    return build_agreement(
+    n = _("n =")
+    return build_correlation(
         report,
-        AgreementLabels(
+        IntervalLabels(
             title=_("The judge against people"),
             description=_("Correlation by aspect with its interval, and what a rater reaches against the others"),
-            judge=_("judge, 95 %% interval"),
-            human=_("a rater against the others"),
+            value=_("judge, 95 %% interval"),
+            reference=_("a rater against the others"),
             axis=_("Spearman's ρ with the raters' mean"),
-            items=_("n ="),
             nothing=_("There is no aspect to draw."),
         ),
+        describe=lambda found: f" · {n} {found.n:,}",
         names=names,
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.browse_ports import Browsed, ResultBrowser
+from app.adapters.sql.browsing import ResultBrowser
+from app.domain.browsing import Browsed
 from app.domain.comparison_view import Changes, ItemChange, ItemSide, Unit
 from app.domain.dialogue import Utterance
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from app.batch_ports import BatchFilter
 from app.bootstrap import Service
-from app.domain.batch import Batch
+from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import SaitenError, SignatureMismatch
 from app.domain.rubric import Rubric
 from app.domain.summary import Spread, Summary

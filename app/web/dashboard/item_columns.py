@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.batch_ports import Scores
 from app.domain.composites import range_of
 from app.domain.rubric import Aspect, Level, Rubric
+from app.domain.scores import Scores
 
 BLENDED = ".blended"
 SHADES = 5

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.browse_ports import Browsed, ResultBrowser, ResultQuery
+from app.adapters.sql.browsing import ResultBrowser
+from app.domain.browsing import Browsed, ResultQuery
 from app.web.dashboard.item_query import Listing
 from app.web.dashboard.texts import query
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.datastructures import QueryParams
 
-from app.browse_ports import ANY_ASPECT, ResultQuery
+from app.domain.browsing import ANY_ASPECT, ResultQuery
 from app.domain.rubric import Rubric
 from app.web.dashboard.item_columns import BLENDED
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
+from app.adapters.sql.browsing import ResultBrowser
 from app.bootstrap import Service
-from app.browse_ports import Browsed, BrowsedPage, ResultBrowser
 from app.domain.batch import Batch
+from app.domain.browsing import Browsed, BrowsedPage
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Level, Rubric
 from app.web.dashboard.item_columns import Cell, Column, cell_of, list_columns

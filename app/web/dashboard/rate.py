@@ -8,9 +8,8 @@ from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
 
-from app.batch_ports import BatchFilter
 from app.bootstrap import Service
-from app.domain.batch import Batch
+from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.rating_round import RatingRound, RoundOptions, RoundProgress
 from app.domain.validation import InvalidDocument

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.batch_ports import BatchFilter
 from app.bootstrap import Service
 from app.charts.histogram import HistogramLabels, Level, build_histogram
 from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
-from app.domain.batch import Batch
+from app.domain.batch import Batch, BatchFilter
 from app.domain.signature import read_comparable
 from app.domain.summary import Summary
 from app.web.dashboard.painting import paint

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.bootstrap import Service
-from app.browse_ports import MOST_MEASURES
 from app.domain.batch import Batch
+from app.domain.browsing import MOST_MEASURES
 from app.domain.reports import Correlations
 from app.meta.computations import Pending
 from app.web.dashboard.texts import mark
@@ -73,7 +73,7 @@ async def correlate(service: Service, project: str, batch: Batch, names: Sequenc
 
 def correlate_there(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
     """The matrices; numpy is loaded here."""
-    from app.analysis.patterns import correlate_patterns
+    from app.analysis.correlation import correlate_patterns
 
     return correlate_patterns(names, patterns)
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from app.batch_ports import BatchFilter
-from app.batches.desk import BatchDesk
+from app.batches.service import BatchService
 from app.bootstrap import Service
-from app.domain.batch import Batch
+from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Rubric
 from app.domain.signature import read_signature
@@ -104,7 +103,7 @@ def find_rubric(service: Service, name: str) -> Rubric | None:
         return None
 
 
-async def find_predecessors(desk: BatchDesk, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
+async def find_predecessors(desk: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
     """By id the completed run before each of these (newest first): of the same name, system and version of the
     rubric."""
     lines: dict[Line, list[Batch]] = {}
@@ -125,7 +124,7 @@ async def find_predecessors(desk: BatchDesk, project: str, batches: Sequence[Bat
     return found
 
 
-async def list_before(desk: BatchDesk, project: str, batch: Batch, limit: int) -> list[Batch]:
+async def list_before(desk: BatchService, project: str, batch: Batch, limit: int) -> list[Batch]:
     """Completed runs of the batch's line that were made before it, newest first."""
     line, system = line_of(batch), system_of(batch)
     wanted = BatchFilter(

@@ -9,9 +9,8 @@ from typing import get_args
 
 from fastapi import APIRouter, Request, Response
 
-from app.batch_ports import BatchFilter
 from app.bootstrap import Service
-from app.domain.batch import Batch, BatchStatus
+from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest
 from app.domain.rubric import Rubric
 from app.domain.summary import Summary

@@ -4,8 +4,9 @@ import asyncio
 import signal
 import sys
 
-from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.engine import open_engine
 from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.schema import migrate
 from app.settings import read_settings
 
 

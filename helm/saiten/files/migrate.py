@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 
-from app.adapters.sql.engine import migrate, open_engine
+from app.adapters.sql.engine import open_engine
+from app.adapters.sql.schema import migrate
 from app.domain.errors import SaitenError
 from app.settings import read_settings
 

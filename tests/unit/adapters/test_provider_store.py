@@ -10,11 +10,10 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.engine import read
-from app.adapters.sql.provider_rows import list_remains
-from app.adapters.sql.provider_store import SQLProviderStore
-from app.adapters.sql.provider_tables import provider_leftovers, provider_parts, provider_replies, provider_runs
+from app.adapters.sql.provider_batches import ProviderBatchStore, list_remains
+from app.adapters.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from app.domain.batch import BatchOptions
-from app.provider_ports import KeptReply, Leftover, Part, PartState
+from app.domain.provider_batch import KeptReply, Leftover, Part, PartState
 from tests.support.held_batches import HeldBatches
 from tests.support.provider_bench import Clock
 
@@ -27,8 +26,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(engine: AsyncEngine, clock: Clock) -> SQLProviderStore:
-    return SQLProviderStore(engine, clock=clock)
+def store(engine: AsyncEngine, clock: Clock) -> ProviderBatchStore:
+    return ProviderBatchStore(engine, clock=clock)
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def held(engine: AsyncEngine) -> HeldBatches:
 
 
 @pytest.fixture
-async def batch(held: HeldBatches, store: SQLProviderStore) -> str:
+async def batch(held: HeldBatches, store: ProviderBatchStore) -> str:
     """A batch that `me` holds."""
     batch_id = await held.add(BatchOptions(mode="provider-batch"), [])
     assert await store.lease(batch_id, "me", 60) is not None
@@ -57,18 +56,18 @@ async def sizes(engine: AsyncEngine) -> list[int]:
 # Leases
 
 
-async def test_one_holds_the_lease(batch: str, store: SQLProviderStore) -> None:
+async def test_one_holds_the_lease(batch: str, store: ProviderBatchStore) -> None:
     assert await store.lease(batch, "you", 60) is None
     assert await store.lease(batch, "me", 60) is None
 
 
-async def test_of_many_that_ask_at_once_one_gets_it(held: HeldBatches, store: SQLProviderStore) -> None:
+async def test_of_many_that_ask_at_once_one_gets_it(held: HeldBatches, store: ProviderBatchStore) -> None:
     batch_id = await held.add(BatchOptions(mode="provider-batch"), [])
     told = await asyncio.gather(*(store.lease(batch_id, f"owner{number}", 60) for number in range(12)))
     assert len([one for one in told if one is not None]) == 1
 
 
-async def test_a_lease_runs_out(batch: str, store: SQLProviderStore, clock: Clock) -> None:
+async def test_a_lease_runs_out(batch: str, store: ProviderBatchStore, clock: Clock) -> None:
     begun_at = clock()
     clock.advance(61)
     assert await store.lease(batch, "you", 60) == begun_at
@@ -79,7 +78,7 @@ async def test_a_lease_runs_out(batch: str, store: SQLProviderStore, clock: Cloc
     assert await store.planned(batch, ["k"]) == {}
 
 
-async def test_a_renewed_lease_lasts(batch: str, store: SQLProviderStore, clock: Clock) -> None:
+async def test_a_renewed_lease_lasts(batch: str, store: ProviderBatchStore, clock: Clock) -> None:
     for _ in range(4):
         clock.advance(40)
         assert await store.renew(batch, "me", 60)
@@ -87,7 +86,7 @@ async def test_a_renewed_lease_lasts(batch: str, store: SQLProviderStore, clock:
 
 
 async def test_a_released_lease_is_free_once_its_time_has_come(
-    batch: str, store: SQLProviderStore, clock: Clock
+    batch: str, store: ProviderBatchStore, clock: Clock
 ) -> None:
     await store.release(batch, "me", 30)
     clock.advance(29)
@@ -96,14 +95,14 @@ async def test_a_released_lease_is_free_once_its_time_has_come(
     assert await store.lease(batch, "you", 60) is not None
 
 
-async def test_a_lease_that_was_taken_over_is_not_released(batch: str, store: SQLProviderStore, clock: Clock) -> None:
+async def test_a_lease_that_was_taken_over_is_not_released(batch: str, store: ProviderBatchStore, clock: Clock) -> None:
     clock.advance(61)
     await store.lease(batch, "you", 60)
     await store.release(batch, "me", 0)
     assert await store.lease(batch, "me", 60) is None
 
 
-async def test_there_is_no_lease_of_what_there_is_not(store: SQLProviderStore, engine: AsyncEngine) -> None:
+async def test_there_is_no_lease_of_what_there_is_not(store: ProviderBatchStore, engine: AsyncEngine) -> None:
     assert await store.lease("nothing", "me", 60) is None
     assert not await store.renew("nothing", "me", 60)
     assert not await store.plan("me", make_part("nothing"), [], {}, {})
@@ -114,7 +113,7 @@ async def test_there_is_no_lease_of_what_there_is_not(store: SQLProviderStore, e
 # Parts
 
 
-async def test_a_part_comes_back_as_it_was_kept(batch: str, store: SQLProviderStore) -> None:
+async def test_a_part_comes_back_as_it_was_kept(batch: str, store: ProviderBatchStore) -> None:
     plain = make_part(batch, 1)
     full = make_part(
         batch,
@@ -139,7 +138,7 @@ async def test_a_part_comes_back_as_it_was_kept(batch: str, store: SQLProviderSt
     assert await store.parts(batch) == [replace(full, state="done"), plain]
 
 
-async def test_keys_are_planned_with_their_part(batch: str, store: SQLProviderStore) -> None:
+async def test_keys_are_planned_with_their_part(batch: str, store: ProviderBatchStore) -> None:
     many = [f"{number:064x}" for number in range(2_500)]
     assert await store.plan("me", make_part(batch, 0), many, {"cached": b"reply"}, {})
     assert await store.plan("me", make_part(batch, 1), ["other"], {}, {})
@@ -149,7 +148,7 @@ async def test_keys_are_planned_with_their_part(batch: str, store: SQLProviderSt
     assert await store.find_reply(batch, many[0]) is None
 
 
-async def test_a_plan_is_kept_whole_or_not_at_all(batch: str, store: SQLProviderStore, engine: AsyncEngine) -> None:
+async def test_a_plan_is_kept_whole_or_not_at_all(batch: str, store: ProviderBatchStore, engine: AsyncEngine) -> None:
     assert await store.plan("me", make_part(batch, 0), ["a"], {}, {})
     with pytest.raises(Exception, match="refused a statement"):
         await store.plan("me", make_part(batch, 0, requests=7), ["b", "a"], {}, {})
@@ -160,7 +159,7 @@ async def test_a_plan_is_kept_whole_or_not_at_all(batch: str, store: SQLProvider
 # Replies
 
 
-async def test_the_first_reply_stays_and_what_was_not_asked_is_left_out(batch: str, store: SQLProviderStore) -> None:
+async def test_the_first_reply_stays_and_what_was_not_asked_is_left_out(batch: str, store: ProviderBatchStore) -> None:
     await store.plan("me", make_part(batch), ["a", "b"], {"c": b"cached"}, {})
     await store.keep(batch, {"a": b"one", "c": b"other", "x": b"stranger"})
     await store.keep(batch, {"a": b"two"})
@@ -172,7 +171,7 @@ async def test_the_first_reply_stays_and_what_was_not_asked_is_left_out(batch: s
     assert await store.planned(batch, ["a", "b", "c"]) == {"a": None, "b": 0, "c": None}
 
 
-async def test_replies_are_their_batches_own(held: HeldBatches, batch: str, store: SQLProviderStore) -> None:
+async def test_replies_are_their_batches_own(held: HeldBatches, batch: str, store: ProviderBatchStore) -> None:
     other = await held.add(BatchOptions(mode="provider-batch"), [])
     await store.lease(other, "me", 60)
     for one in (batch, other):
@@ -185,7 +184,7 @@ async def test_replies_are_their_batches_own(held: HeldBatches, batch: str, stor
 
 
 async def test_calls_made_for_a_plan_are_noted_once_and_stay_as_long_as_the_batch(
-    batch: str, held: HeldBatches, store: SQLProviderStore
+    batch: str, held: HeldBatches, store: ProviderBatchStore
 ) -> None:
     await store.plan("me", make_part(batch), [], {}, {"t1": 3, "t2": 0})
     await store.plan("me", make_part(batch), [], {}, {"t2": 4, "t3": 5, "t1": 1})
@@ -201,7 +200,7 @@ async def test_calls_made_for_a_plan_are_noted_once_and_stay_as_long_as_the_batc
 
 
 async def test_what_belongs_to_a_batch_goes_with_it(
-    batch: str, held: HeldBatches, store: SQLProviderStore, engine: AsyncEngine
+    batch: str, held: HeldBatches, store: ProviderBatchStore, engine: AsyncEngine
 ) -> None:
     await store.plan("me", make_part(batch), ["a"], {"b": b"reply"}, {})
     assert await sizes(engine) == [1, 1, 2, 0]
@@ -227,7 +226,7 @@ async def test_what_belongs_to_a_batch_goes_with_it(
     ],
 )
 async def test_what_stands_at_the_provider_is_left_over(
-    batch: str, store: SQLProviderStore, engine: AsyncEngine, state: PartState, remains: list[Leftover]
+    batch: str, store: ProviderBatchStore, engine: AsyncEngine, state: PartState, remains: list[Leftover]
 ) -> None:
     ids = {
         "uploaded": {"file_id": "f1"},
@@ -245,14 +244,14 @@ async def test_what_stands_at_the_provider_is_left_over(
     assert not await store.save("me", part)
 
 
-async def test_forgetting_twice_is_forgetting_once(batch: str, store: SQLProviderStore) -> None:
+async def test_forgetting_twice_is_forgetting_once(batch: str, store: ProviderBatchStore) -> None:
     await store.save("me", make_part(batch, 0, "submitted", provider_batch_id="b1"))
     await asyncio.gather(store.forget(batch), store.forget(batch), store.forget("nothing"))
     assert await store.leftovers(10, 60) == [Leftover("batch", "b1")]
 
 
 async def test_finished_batches_are_over_until_they_are_forgotten(
-    batch: str, held: HeldBatches, store: SQLProviderStore
+    batch: str, held: HeldBatches, store: ProviderBatchStore
 ) -> None:
     others = [await held.add(BatchOptions(mode="provider-batch"), []) for _ in range(3)]
     for other in others:
@@ -268,7 +267,7 @@ async def test_finished_batches_are_over_until_they_are_forgotten(
 # Leftovers
 
 
-async def test_leftovers_are_kept_once_and_settled(batch: str, store: SQLProviderStore) -> None:
+async def test_leftovers_are_kept_once_and_settled(batch: str, store: ProviderBatchStore) -> None:
     left = [Leftover("file", "f1"), Leftover("file", "f2")]
     await store.save("me", make_part(batch), left)
     await store.save("me", make_part(batch), left)
@@ -279,7 +278,7 @@ async def test_leftovers_are_kept_once_and_settled(batch: str, store: SQLProvide
 
 
 async def test_a_leftover_that_stays_rests_and_comes_after_the_others(
-    batch: str, store: SQLProviderStore, clock: Clock
+    batch: str, store: ProviderBatchStore, clock: Clock
 ) -> None:
     await store.save("me", make_part(batch), [Leftover("file", "f1")])
     await store.settle(Leftover("file", "f1"), removed=False)
@@ -289,7 +288,7 @@ async def test_a_leftover_that_stays_rests_and_comes_after_the_others(
     assert await store.leftovers(10, 60) == [Leftover("file", "f2"), Leftover("file", "f1")]
 
 
-async def test_a_batch_that_a_part_claims_is_no_leftover(batch: str, store: SQLProviderStore, clock: Clock) -> None:
+async def test_a_batch_that_a_part_claims_is_no_leftover(batch: str, store: ProviderBatchStore, clock: Clock) -> None:
     await store.leave([Leftover("batch", "b1"), Leftover("batch", "b2")])
     assert await store.leftovers(10, 60) == []
     clock.advance(61)
@@ -299,7 +298,7 @@ async def test_a_batch_that_a_part_claims_is_no_leftover(batch: str, store: SQLP
 
 
 async def test_an_erasure_and_a_plan_at_once_do_not_block_each_other(
-    held: HeldBatches, store: SQLProviderStore, engine: AsyncEngine
+    held: HeldBatches, store: ProviderBatchStore, engine: AsyncEngine
 ) -> None:
     for _ in range(10):
         batch_id = await held.add(BatchOptions(mode="provider-batch"), [])

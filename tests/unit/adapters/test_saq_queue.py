@@ -14,7 +14,8 @@ import pytest
 import redis.asyncio
 
 from app.adapters.saq_queue import Outage, SAQJobQueue
-from app.batch_ports import Job, QueueUnavailable
+from app.batches.queue import QueueUnavailable
+from app.domain.work import Job
 from tests.contract.test_job_queue_port import JOBS, Recorder, working
 from tests.support.services import free_port, redis_on
 

@@ -12,13 +12,15 @@ from sqlalchemy import event, func, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine, read
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.batches.erasure import Erasure
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.engine import open_engine, read
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.schema import migrate
 from app.adapters.sql.tables import evaluations, metadata
-from app.batch_ports import BatchFilter, Finished, Job
-from app.domain.batch import BatchOptions, Candidate, Entry, request_of
+from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import UNBOUNDED
+from app.domain.work import Finished, Job
 from tests.support.batches import LEASE, START, C, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
 from tests.support.records import BODY, make_record
 
@@ -26,39 +28,39 @@ MARKER = "消えるべき文"
 
 
 async def test_a_result_is_found_as_a_whole_record(engine: AsyncEngine) -> None:
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
     await make_batch(store, count=3, path="both")
     work = await claim(store, 0)
     result = finish(work, 1)
     await store.commit("w1", [result, fail(work, 2)], [])
-    found = await SQLStore(engine).find("team", "ev_ba_1_1")
+    found = await EvaluationStore(engine).find("team", "ev_ba_1_1")
     assert found is not None
     assert result.record is not None
     assert (found.evaluation, found.trace) == (result.record.evaluation, result.record.trace)
     assert found.request == request_of(work.options, work.todo[1][1])
-    assert await SQLStore(engine).find("rivals", "ev_ba_1_1") is None
+    assert await EvaluationStore(engine).find("rivals", "ev_ba_1_1") is None
 
 
 async def test_a_failure_is_no_record(engine: AsyncEngine) -> None:
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
     await make_batch(store, count=1)
     await store.commit("w1", [fail(await claim(store, 0), 0)], [])
     async with read(engine) as connection:
         failed = (await connection.execute(select(evaluations.c.id, evaluations.c.status))).one()
     assert failed.status == "failed"
-    assert await SQLStore(engine).find("team", failed.id) is None
+    assert await EvaluationStore(engine).find("team", failed.id) is None
 
 
 async def test_what_a_raised_limit_let_in_is_read_back_after_it_is_lowered(engine: AsyncEngine) -> None:
     long = {**BODY, "response": "あ" * 9000}
     request = type(make_record().request).model_validate(long, context={"limits": UNBOUNDED})
     record = make_record().model_copy(update={"request": request})
-    await SQLStore(engine).save("team", record)
-    assert await SQLStore(engine).find("team", "ev_1") == record
+    await EvaluationStore(engine).save("team", record)
+    assert await EvaluationStore(engine).find("team", "ev_1") == record
 
 
 async def test_candidates_and_options_beyond_the_limits_are_read_back(engine: AsyncEngine) -> None:
-    store, beyond = SQLBatchStore(engine), {"limits": UNBOUNDED}
+    store, beyond = BatchStore(engine), {"limits": UNBOUNDED}
     options = BatchOptions.model_validate(
         {"name": "長" * 500, "rubric": "ja-dialogue@1", "judge": {"samples": 40}}, context=beyond
     )
@@ -71,13 +73,13 @@ async def test_candidates_and_options_beyond_the_limits_are_read_back(engine: As
     assert (work.options, work.todo[0][1]) == (options, candidate)
     record = make_record("ev_1").model_copy(update={"request": request_of(options, candidate)})
     await store.commit("w1", [Finished(work.job, work.todo[0][0], record)], [work.job])
-    found = await SQLStore(engine).find("team", "ev_1")
+    found = await EvaluationStore(engine).find("team", "ev_1")
     assert found is not None
     assert found.request == record.request
 
 
 async def test_the_database_itself_takes_one_result_a_candidate(engine: AsyncEngine) -> None:
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
     await make_batch(store, count=1)
     await run_chunk(store, 0)
     async with engine.connect() as connection:
@@ -87,7 +89,7 @@ async def test_the_database_itself_takes_one_result_a_candidate(engine: AsyncEng
 
 
 async def test_an_erasure_leaves_no_row_in_any_table(engine: AsyncEngine) -> None:
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
     await make_batch(store, metadata={"a": "b"})
     await run_chunk(store, 0)
     assert await store.erase("team", "ba_1")
@@ -107,7 +109,7 @@ def traces(folder: Path) -> list[str]:
 async def test_an_erasure_leaves_no_trace_in_the_file_nor_in_its_log(sqlite_url: str, tmp_path: Path) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    store = SQLBatchStore(engine, clock=HandClock())
+    store = BatchStore(engine, clock=HandClock())
     candidate = Candidate.model_validate({"context": [{"speaker": "A", "text": MARKER}], "response": MARKER})
     for name in ("ba_1", "ba_2"):  # the second stays, so that pages are shared
         text = candidate if name == "ba_1" else candidate.model_copy(update={"context": (), "response": "残る"})
@@ -128,18 +130,18 @@ async def test_traces_of_an_erasure_that_was_cut_short_go_with_the_next_sweep(
 ) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
 
-    async def die() -> None:
+    async def die(_: Erasure) -> None:
         raise ConnectionAbortedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "tidy", die)
+        patch.setattr(Erasure, "tidy", die)
         await make_batch(store, name=MARKER)
         with pytest.raises(ConnectionAbortedError):
             await store.erase("team", "ba_1")
     assert traces(tmp_path) != []
-    await SQLBatchStore(engine).sweep(4, 60)
+    await BatchStore(engine).sweep(4, 60)
     assert traces(tmp_path) == []
     await engine.dispose()
 
@@ -148,7 +150,7 @@ async def test_the_log_tells_what_becomes_of_a_batch_once(
     engine: AsyncEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="saiten.batches")
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
     await make_batch(store, count=1)
     for _ in range(2):
         await store.pause("ba_1", "judge-unauthorized", f"the judge said {MARKER}")
@@ -173,7 +175,7 @@ async def test_the_log_tells_what_becomes_of_a_batch_once(
 async def test_batches_of_one_name_are_found_by_an_index(engine: AsyncEngine) -> None:
     """However many others there are. SQLite says which index it takes, whatever a table holds."""
     long, like = "長" * 100, "長" * 99 + "い"
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
     for number, name in enumerate((long, like, "長", None)):
         await make_batch(store, f"ba_{number}", count=1, name=name)
     said: list[tuple[str, Any]] = []
@@ -193,7 +195,7 @@ async def test_batches_of_one_name_are_found_by_an_index(engine: AsyncEngine) ->
 async def test_a_commit_looks_for_results_between_numbers(engine: AsyncEngine) -> None:
     """Joined with the chunks' own bounds PostgreSQL takes them for a ninth of the batch, and reads all of it: seconds a
     commit at a million results."""
-    store = SQLBatchStore(engine)
+    store = BatchStore(engine)
     await make_batch(store)
     works = [await claim(store, number) for number in range(2)]
     said: list[str] = []

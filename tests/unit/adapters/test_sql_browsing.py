@@ -9,12 +9,11 @@ import pytest
 from sqlalchemy import event, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.browsing import SQLResultBrowser
-from app.adapters.sql.browsing_levels import Run, list_runs
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.browsing import ResultBrowser, Run, list_runs
 from app.adapters.sql.engine import write
 from app.adapters.sql.tables import batches
-from app.browse_ports import BrowsedPage, ResultQuery
+from app.domain.browsing import BrowsedPage, ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
 from app.domain.tally import AspectTally, Tally
 from tests.support.batches import C, claim, fail, finish, make_batch
@@ -34,7 +33,7 @@ def rated(level: int | None) -> dict[str, AspectResult]:
     return {"clarity": result}
 
 
-async def fill(store: SQLBatchStore, chunks: int = 3) -> None:
+async def fill(store: BatchStore, chunks: int = 3) -> None:
     """Ratings from 1 to 5, some missing, some candidates without an evaluation."""
     drawn = random.Random(7)
     await make_batch(store, count=COUNT)
@@ -62,8 +61,8 @@ class Heard:
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
 async def test_pages_are_those_that_sorting_would_give(engine: AsyncEngine, query: ResultQuery) -> None:
-    await fill(SQLBatchStore(engine))
-    sorting, looking = SQLResultBrowser(engine), SQLResultBrowser(engine, most_sorted=0)
+    await fill(BatchStore(engine))
+    sorting, looking = ResultBrowser(engine), ResultBrowser(engine, most_sorted=0)
     for offset in (0, 13, COUNT // 2, COUNT - 7, COUNT, COUNT + 9):
         wanted = await sorting.browse("team", "ba_1", query, offset=offset, limit=17)
         heard = Heard(engine)
@@ -73,7 +72,7 @@ async def test_pages_are_those_that_sorting_would_give(engine: AsyncEngine, quer
 
 async def test_a_batch_with_gaps_is_read_in_its_order(engine: AsyncEngine) -> None:
     """The number of a result is not its position where others before it have none yet."""
-    store, looking = SQLBatchStore(engine), SQLResultBrowser(engine, most_sorted=0)
+    store, looking = BatchStore(engine), ResultBrowser(engine, most_sorted=0)
     await make_batch(store, count=2 * C)
     await claim(store, 0)
     work = await claim(store, 1)
@@ -83,7 +82,7 @@ async def test_a_batch_with_gaps_is_read_in_its_order(engine: AsyncEngine) -> No
 
 
 async def test_the_beginning_of_a_batch_that_is_worked_on_has_no_gaps(engine: AsyncEngine) -> None:
-    store, looking = SQLBatchStore(engine), SQLResultBrowser(engine, most_sorted=0)
+    store, looking = BatchStore(engine), ResultBrowser(engine, most_sorted=0)
     await fill(store, chunks=2)
     heard = Heard(engine)
     page = await looking.browse("team", "ba_1", ResultQuery(), offset=C - 3, limit=5)
@@ -97,8 +96,8 @@ async def test_the_beginning_of_a_batch_that_is_worked_on_has_no_gaps(engine: As
 
 async def test_figures_that_do_not_tell_are_not_relied_on(engine: AsyncEngine) -> None:
     """Means of several samples are no ratings, and an erasure leaves no figures."""
-    await fill(SQLBatchStore(engine))
-    sorting, looking = SQLResultBrowser(engine), SQLResultBrowser(engine, most_sorted=0)
+    await fill(BatchStore(engine))
+    sorting, looking = ResultBrowser(engine), ResultBrowser(engine, most_sorted=0)
     async with write(engine) as connection:
         await connection.execute(update(batches).values(tally=None))
     query = ResultQuery(sort="clarity")

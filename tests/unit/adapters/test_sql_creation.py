@@ -7,9 +7,18 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.creation import create_schema, is_current, is_empty, newest_revision
-from app.adapters.sql.engine import migrate, migrating, open_engine, read
-from app.adapters.sql.schema import downgrade, known_revisions, upgrade
+from app.adapters.sql.engine import open_engine, read
+from app.adapters.sql.schema import (
+    create_schema,
+    downgrade,
+    is_current,
+    is_empty,
+    known_revisions,
+    migrate,
+    migrating,
+    newest_revision,
+    upgrade,
+)
 from tests.support.schema_catalog import Catalog, normalise, read_catalog
 
 

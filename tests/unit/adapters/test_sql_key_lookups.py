@@ -7,7 +7,7 @@ import asyncio
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.keys import APIKeyStore
 
 
 def watch_statements(engine: AsyncEngine) -> list[str]:
@@ -18,7 +18,7 @@ def watch_statements(engine: AsyncEngine) -> list[str]:
 
 
 async def test_what_is_asked_together_is_one_statement(engine: AsyncEngine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     made = [await keyring.create(f"k{number}", f"team-{number}", "write") for number in range(3)]
     statements = watch_statements(engine)
     asked = [key for _, key in made] * 4 + ["saiten_none"]
@@ -29,30 +29,30 @@ async def test_what_is_asked_together_is_one_statement(engine: AsyncEngine) -> N
 
 async def test_a_look_up_begins_after_it_was_asked_for(engine: AsyncEngine) -> None:
     """Nothing is remembered: the look-up that follows a revocation, alone or with others, finds no key."""
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     made, key = await keyring.create("ci", "team", "write")
     assert await asyncio.gather(*(keyring.find(key) for _ in range(3))) == [made] * 3
-    await SQLKeyring(engine).revoke(made.id)  # another process
+    await APIKeyStore(engine).revoke(made.id)  # another process
     assert await asyncio.gather(*(keyring.find(key) for _ in range(3))) == [None] * 3
 
 
 async def test_a_look_up_under_way_is_not_for_who_asks_later(engine: AsyncEngine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     made, key = await keyring.create("ci", "team", "write")
     early = asyncio.create_task(keyring.find(key))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    await SQLKeyring(engine).revoke(made.id)
+    await APIKeyStore(engine).revoke(made.id)
     assert await keyring.find(key) is None
     assert await early in {made, None}
 
 
 async def test_once_there_was_a_key_nobody_looks_again_whether_there_is_one(engine: AsyncEngine) -> None:
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     statements = watch_statements(engine)
     assert await asyncio.gather(*(keyring.any() for _ in range(5))) == [False] * 5
     assert statements == ["SELECT"]
-    other = SQLKeyring(engine)  # another process
+    other = APIKeyStore(engine)  # another process
     made, _ = await other.create("ci", "team", "write")
     assert await keyring.any()
     await other.revoke(made.id)

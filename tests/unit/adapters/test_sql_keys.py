@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.engine import write
-from app.adapters.sql.governance.audit import SQLAuditLog
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.governance import AuditLog
+from app.adapters.sql.keys import APIKeyStore
 from app.domain.errors import StoreError
 
 
 async def test_every_change_of_a_key_is_noted_once(engine: AsyncEngine) -> None:
-    keyring, log = SQLKeyring(engine, actor="cli:ops"), SQLAuditLog(engine)
+    keyring, log = APIKeyStore(engine, actor="cli:ops"), AuditLog(engine)
     made, key = await keyring.create("ci", "team", "write", requests_per_minute=60)
     assert await keyring.limit(made.id, requests_per_minute=None, usd_per_day=2.5)
     assert await keyring.revoke(made.id)
@@ -29,13 +29,13 @@ async def test_every_change_of_a_key_is_noted_once(engine: AsyncEngine) -> None:
 
 
 async def test_without_an_actor_nothing_is_noted(engine: AsyncEngine) -> None:
-    made, _ = await SQLKeyring(engine).create("ci", "team", "write")
-    assert await SQLKeyring(engine).revoke(made.id)
-    assert await SQLAuditLog(engine).events(None, before=None, limit=10) == []
+    made, _ = await APIKeyStore(engine).create("ci", "team", "write")
+    assert await APIKeyStore(engine).revoke(made.id)
+    assert await AuditLog(engine).events(None, before=None, limit=10) == []
 
 
 async def test_what_cannot_be_noted_is_not_done(engine: AsyncEngine) -> None:
-    keyring = SQLKeyring(engine, actor="cli:ops")
+    keyring = APIKeyStore(engine, actor="cli:ops")
     made, key = await keyring.create("ci", "team", "write")
     async with write(engine) as connection:
         await connection.exec_driver_sql("ALTER TABLE audit_events RENAME TO audit_events_away")

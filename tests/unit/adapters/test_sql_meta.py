@@ -13,9 +13,10 @@ import pytest
 from sqlalchemy import delete, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine, read, write
-from app.adapters.sql.meta.store import SQLMetaStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.engine import open_engine, read, write
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.schema import migrate
 from app.adapters.sql.tables import batches, human_ratings
 from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import NotFound, StoreUnavailable
@@ -32,9 +33,9 @@ def make_rating(**changes: Any) -> HumanRating:
     return HumanRating.model_validate(given, context={"limits": UNBOUNDED})
 
 
-async def rate(engine: AsyncEngine) -> SQLMetaStore:
+async def rate(engine: AsyncEngine) -> RatingStore:
     """A batch with ratings that hold the marker, between others that stay."""
-    batches, meta = SQLBatchStore(engine), SQLMetaStore(engine)
+    batches, meta = BatchStore(engine), RatingStore(engine)
     await make_batch(batches, count=5)
     await run_chunk(batches, 0)
     await meta.keep("team", [make_rating(item=f"before {number}") for number in range(50)], START)
@@ -55,7 +56,7 @@ async def test_ratings_of_an_erased_batch_leave_no_trace(sqlite_url: str, tmp_pa
     await migrate(engine)
     meta = await rate(engine)
     assert traces(tmp_path) != []
-    await SQLBatchStore(engine).erase("team", "ba_1")
+    await BatchStore(engine).erase("team", "ba_1")
     assert traces(tmp_path) == []
     assert len(await meta.list("team", RatingFilter(), **ALL)) == 100
     await engine.dispose()
@@ -93,7 +94,7 @@ async def test_a_removal_that_cannot_be_cleaned_up_is_told(
 
 async def test_erased_ratings_are_in_no_row(engine: AsyncEngine) -> None:
     await rate(engine)
-    await SQLBatchStore(engine).erase("team", "ba_1")
+    await BatchStore(engine).erase("team", "ba_1")
     async with read(engine) as connection:
         query = select(func.count()).select_from(human_ratings).where(human_ratings.c.batch_id.is_not(None))
         assert (await connection.execute(query)).scalar_one() == 0
@@ -140,7 +141,7 @@ async def test_a_removal_waits_for_an_erasure_and_leaves_it_the_ratings(postgres
 
 
 async def test_what_a_raised_limit_let_in_is_kept_replaced_and_read_back(engine: AsyncEngine) -> None:
-    meta, long = SQLMetaStore(engine), "".join(chr(0x4E00 + number) for number in range(20_000))
+    meta, long = RatingStore(engine), "".join(chr(0x4E00 + number) for number in range(20_000))
     rating = make_rating(item=long, system=long, rater=long)
     for _ in range(2):
         await meta.keep("team", [rating], START)
@@ -172,7 +173,7 @@ async def test_reading_goes_by_an_index(sqlite_url: str, batch_id: str) -> None:
 
 
 async def test_a_missing_table_leaves_as_an_error_of_the_store(engine: AsyncEngine) -> None:
-    meta = SQLMetaStore(engine)
+    meta = RatingStore(engine)
     async with write(engine) as connection:
         for name in ("human_ratings", "validations", "anchor_ratings"):
             await connection.execute(text(f"DROP TABLE {name}"))

@@ -17,15 +17,13 @@ from sqlalchemy import inspect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 # They add their tables to `metadata`.
-from app.adapters.sql import governance_tables, provider_tables, round_tables  # noqa: F401
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.browsing import SQLResultBrowser
-from app.adapters.sql.creation import newest_revision
-from app.adapters.sql.engine import migrate, migrating, open_engine, read, write
-from app.adapters.sql.schema import alembic_config, upgrade
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.browsing import ResultBrowser
+from app.adapters.sql.engine import open_engine, read, write
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.schema import alembic_config, migrate, migrating, newest_revision, upgrade
 from app.adapters.sql.tables import metadata
-from app.browse_ports import ResultQuery
+from app.domain.browsing import ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
 from tests.support.batches import C, claim, fail, finish, make_batch, run_chunk
 from tests.support.records import make_record
@@ -72,10 +70,10 @@ async def test_up_down_up(engine) -> None:
 
 
 async def test_going_back_before_batches_and_forth_keeps_single_evaluations(engine) -> None:
-    store, record = SQLStore(engine), make_record("ev_single")
+    store, record = EvaluationStore(engine), make_record("ev_single")
     await store.save("team", record)
-    await make_batch(SQLBatchStore(engine), count=3)
-    await run_chunk(SQLBatchStore(engine), 0)
+    await make_batch(BatchStore(engine), count=3)
+    await run_chunk(BatchStore(engine), 0)
     async with write(engine) as connection:
         await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0001"))
     async with read(engine) as connection:
@@ -117,7 +115,7 @@ def start(barrier, urls: list[str]) -> None:
         engine = open_engine(url)
         try:
             await migrate(engine)
-            await SQLStore(engine).ping()
+            await EvaluationStore(engine).ping()
         finally:
             await engine.dispose()
 
@@ -138,7 +136,7 @@ def test_processes_that_start_at_once_on_a_fresh_file_all_come_up(tmp_path: Path
 async def test_engines_that_start_at_once_on_a_fresh_file_all_come_up(sqlite_url: str) -> None:
     engines = [open_engine(sqlite_url) for _ in range(8)]
     await asyncio.gather(*(migrate(engine) for engine in engines))
-    await asyncio.gather(*(SQLStore(engine).ping() for engine in engines))
+    await asyncio.gather(*(EvaluationStore(engine).ping() for engine in engines))
     for engine in engines:
         async with read(engine) as connection:
             assert (await connection.exec_driver_sql("SELECT count(*) FROM alembic_version")).scalar_one() == 1
@@ -156,7 +154,7 @@ async def test_a_file_is_in_wal_mode(sqlite_url: str) -> None:
 async def test_a_database_in_memory_is_one_database() -> None:
     engine = open_engine("sqlite+aiosqlite://")
     await migrate(engine)
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     await asyncio.gather(*(store.ping() for _ in range(8)))
     await store.save_baseline("bert_L9", "ja", "c1", 0.5)
     assert await asyncio.gather(*(store.find_baseline("bert_L9", "ja", "c1") for _ in range(8))) == [0.5] * 8
@@ -176,12 +174,12 @@ async def test_a_file_that_another_writes_when_it_is_first_opened_is_waited_for(
     other.execute("COMMIT")
     other.close()
     await migrating
-    await SQLStore(engine).ping()
+    await EvaluationStore(engine).ping()
     await engine.dispose()
 
 
 async def test_batches_of_before_are_browsed_and_summed_up_as_those_of_today(engine) -> None:
-    store, browser = SQLBatchStore(engine), SQLResultBrowser(engine)
+    store, browser = BatchStore(engine), ResultBrowser(engine)
     await make_batch(store, count=2 * C)
     await run_chunk(store, 0)
     work = await claim(store, 1)

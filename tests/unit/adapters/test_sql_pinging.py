@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql import pinging
+from app.adapters.sql import engine as connections
 from app.adapters.sql.engine import close_engine, open_engine, read, write
 from app.domain.errors import StoreUnavailable
 
@@ -55,14 +55,14 @@ async def test_one_that_was_idle_is_asked(
 ) -> None:
     first = await backend(engine)
     assert asked == []  # it was made for this
-    monkeypatch.setattr(pinging, "TRUSTED_SECONDS", 0.0)
+    monkeypatch.setattr(connections, "TRUSTED_SECONDS", 0.0)
     assert await backend(engine) == first
     assert len(asked) == 1
 
 
 async def test_one_that_no_longer_answers_is_made_anew(engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await backend(engine)
-    monkeypatch.setattr(pinging, "TRUSTED_SECONDS", 0.0)
+    monkeypatch.setattr(connections, "TRUSTED_SECONDS", 0.0)
     plain, broken = AsyncAdapt_asyncpg_connection.ping, [ConnectionResetError("gone")]
 
     def ping(connection: AsyncAdapt_asyncpg_connection) -> None:

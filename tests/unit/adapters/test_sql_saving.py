@@ -10,8 +10,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.saving import MOST_ROWS, Row, Saving
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.evaluations import MOST_ROWS, EvaluationStore, Row
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
 from tests.support.records import make_record
 
@@ -24,23 +23,23 @@ def watch_commits(engine: AsyncEngine) -> list[object]:
 
 
 async def test_those_that_come_together_are_one_transaction(engine: AsyncEngine) -> None:
-    store, commits = SQLStore(engine), watch_commits(engine)
+    store, commits = EvaluationStore(engine), watch_commits(engine)
     await asyncio.gather(*(store.save("team", make_record(f"ev_{number}")) for number in range(20)))
     assert len(commits) == 1
     other = open_engine(engine.url.render_as_string(hide_password=False))
-    found = [await SQLStore(other).find("team", f"ev_{number}") for number in range(20)]
+    found = [await EvaluationStore(other).find("team", f"ev_{number}") for number in range(20)]
     assert found == [make_record(f"ev_{number}") for number in range(20)]
     await other.dispose()
 
 
 async def test_no_transaction_is_larger_than_allowed(engine: AsyncEngine) -> None:
-    store, commits = SQLStore(engine), watch_commits(engine)
+    store, commits = EvaluationStore(engine), watch_commits(engine)
     await asyncio.gather(*(store.save("team", make_record(f"ev_{number}")) for number in range(MOST_ROWS + 1)))
     assert len(commits) == 2
 
 
 async def test_one_that_the_database_refuses_takes_no_other_with_it(engine: AsyncEngine) -> None:
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     await store.save("team", make_record("ev_taken"))
     wanted = ["ev_1", "ev_taken", "ev_2"]
     results = await asyncio.gather(*(store.save("team", make_record(name)) for name in wanted), return_exceptions=True)
@@ -50,7 +49,7 @@ async def test_one_that_the_database_refuses_takes_no_other_with_it(engine: Asyn
 
 
 async def test_one_that_cannot_be_encoded_takes_no_other_with_it(engine: AsyncEngine) -> None:
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     results = await asyncio.gather(
         store.save("team", make_record("ev_1")),
         store.save("\ud800", make_record("ev_2")),
@@ -63,7 +62,7 @@ async def test_one_that_cannot_be_encoded_takes_no_other_with_it(engine: AsyncEn
     assert await store.find("team", "ev_3") is not None
 
 
-class Broken(Saving):
+class Broken(EvaluationStore):
     """Keeps the rows that it was to write; fails where `fails` says so."""
 
     def __init__(self, fails: dict[str, Exception]) -> None:
@@ -79,8 +78,8 @@ class Broken(Saving):
                 raise self.fails[name]
 
 
-async def save_all(saving: Saving, *names: str) -> list[BaseException | None]:
-    return await asyncio.gather(*(saving.save({"id": name}) for name in names), return_exceptions=True)
+async def save_all(saving: EvaluationStore, *names: str) -> list[BaseException | None]:
+    return await asyncio.gather(*(saving.save("team", make_record(name)) for name in names), return_exceptions=True)
 
 
 async def test_a_database_that_is_away_is_asked_once_for_all() -> None:
@@ -112,7 +111,7 @@ async def test_where_it_goes_away_meanwhile_the_rest_is_told() -> None:
 
 @pytest.mark.parametrize("callers", [1, 8])
 async def test_whoever_is_cancelled_takes_no_other_along(engine: AsyncEngine, callers: int) -> None:
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     saves = [asyncio.create_task(store.save("team", make_record(f"ev_{number}"))) for number in range(callers + 1)]
     await asyncio.sleep(0)
     saves[0].cancel()
@@ -122,7 +121,7 @@ async def test_whoever_is_cancelled_takes_no_other_along(engine: AsyncEngine, ca
 
 
 async def test_closing_waits_for_what_nobody_waits_for_any_more(engine: AsyncEngine) -> None:
-    store = SQLStore(engine)
+    store = EvaluationStore(engine)
     saving = asyncio.create_task(store.save("team", make_record()))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import migrate, write
-from app.adapters.sql.keys import SQLKeyring
-from app.adapters.sql.schema import downgrade, find_revision, known_revisions, revisions_above
+from app.adapters.sql.engine import write
+from app.adapters.sql.keys import APIKeyStore
+from app.adapters.sql.schema import downgrade, find_revision, known_revisions, migrate, revisions_above
 from app.domain.errors import InvalidRequest, SettingsInvalid
 
 NEWEST = known_revisions()[-1].number
@@ -31,14 +31,14 @@ async def test_a_database_that_is_up_to_date_has_the_newest_revision(engine: Asy
 
 
 async def test_the_way_back_names_what_is_lost_and_leaves_the_rest(engine: AsyncEngine) -> None:
-    made, key = await SQLKeyring(engine).create("ci", "team", "write")
+    made, key = await APIKeyStore(engine).create("ci", "team", "write")
     above = [revision for revision in known_revisions() if revision.number > "0005"]
     assert await revisions_above(engine, "0005") == above[::-1]
     await downgrade(engine, "0005")
     assert await find_revision(engine) == "0005"
     await migrate(engine)
     assert await find_revision(engine) == NEWEST
-    assert await SQLKeyring(engine).find(key) == made
+    assert await APIKeyStore(engine).find(key) == made
 
 
 @pytest.mark.parametrize("number", ["base", "0000", "0007", NEWER, "-1", "head", ""])
@@ -54,4 +54,4 @@ async def test_a_database_of_a_newer_version_is_left_as_it_is(engine: AsyncEngin
         with pytest.raises(SettingsInvalid, match=f"newer version of Saiten .revision {NEWER}; this one knows"):
             await attempt
     assert await find_revision(engine) == NEWER
-    assert await SQLKeyring(engine).list() == []
+    assert await APIKeyStore(engine).list() == []

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from sqlalchemy import event
 
-from app.adapters.sql.engine import DRAIN_SECONDS, migrate, open_engine, write
-from app.adapters.sql.governance.spending import SQLSpending
+from app.adapters.sql.engine import DRAIN_SECONDS, open_engine, write
+from app.adapters.sql.governance import SpendingStore
+from app.adapters.sql.schema import migrate
 from tests.support.batches import START
 
 
@@ -18,7 +19,7 @@ async def test_charges_that_come_together_share_a_transaction(sqlite_url: str) -
     await migrate(engine)
     commits: list[object] = []
     event.listen(engine.sync_engine, "commit", commits.append)
-    spending = SQLSpending(engine)
+    spending = SpendingStore(engine)
     await asyncio.gather(*(spending.charge("key_1", 0.125, START) for _ in range(40)))
     assert await spending.spent_usd("key_1", START) == 5.0
     assert len(commits) == 1
@@ -28,7 +29,7 @@ async def test_charges_that_come_together_share_a_transaction(sqlite_url: str) -
 async def test_at_the_end_a_file_that_another_process_holds_is_waited_for(sqlite_url: str, tmp_path: Path) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    spending = SQLSpending(engine)
+    spending = SpendingStore(engine)
     other = sqlite3.connect(tmp_path / "saiten.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     charging = asyncio.create_task(spending.charge("key_1", 0.5, START))
@@ -46,7 +47,7 @@ async def test_at_the_end_a_file_that_another_process_holds_is_waited_for(sqlite
 async def test_what_nobody_waits_for_any_more_is_charged_before_the_end(sqlite_url: str) -> None:
     engine = open_engine(sqlite_url)
     await migrate(engine)
-    spending = SQLSpending(engine)
+    spending = SpendingStore(engine)
     async with write(engine):  # meanwhile nobody else writes
         caller = asyncio.create_task(spending.charge("key_1", 0.5, START))
         await asyncio.sleep(0.01)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.adapters.sql.engine import migrate, open_engine, read
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.engine import open_engine, read
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.schema import migrate
 from tests.support.waiting import LIMIT_SECONDS
 
 SLOW = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 200000) SELECT max(i) FROM r"
@@ -47,5 +48,5 @@ async def test_two_cancellations_leave_nothing_that_never_ends(sqlite_url: str, 
     # It answers to the event loop, so it must be heard before that ends.
     await asyncio.to_thread(threads[0].join, 30)
     assert not threads[0].is_alive()
-    await SQLStore(engine).ping()
+    await EvaluationStore(engine).ping()
     await engine.dispose()

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
-from app.adapters.sql.governance.audit import tell_events
+from app.adapters.sql.governance import tell_events
 from app.adapters.telemetry import FIELDS, OWN, PrometheusTelemetry, Series, configure_logging, write_traceback
 from app.domain.audit import AuditEvent
 from app.domain.comparison import GateVerdict

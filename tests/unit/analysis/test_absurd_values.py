@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.analysis.agreement import measure_agreement
+from app.analysis.agreement import add_others, compare_raters, measure_agreement, named_ratings
 from app.analysis.correlation import correlate
-from app.analysis.raters import add_others, compare_raters, named_ratings
 from tests.support.observed import observe, observe_columns, observe_table
 
 ABSURD = [1e13, -1e15]

@@ -13,8 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from app.analysis.agreement import measure_agreement
-from app.analysis.formats import read_ndjson
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_ndjson
 from tests.support.observed import observe, observe_columns, observe_table
 
 COLUMNS = st.integers(0, 12).flatmap(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from app.analysis.attack_junit import write_attack_junit
-from app.analysis.attack_markdown import write_attack_markdown
-from app.analysis.attack_rules import Rules, Setup, report_on
+from app.analysis.attacks import Rules, Setup, report_on
+from app.analysis.junit import write_attack_junit
+from app.analysis.markdown import write_attack_markdown
 from app.domain.attack_report import AttackReport
 from tests.support.attack_trials import make_trial, rated
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.analysis.attack_rules import Rules, Setup, report_on
-from app.analysis.attack_trials import Answer, Trial
+from app.analysis.attacks import Answer, Rules, Setup, Trial, report_on
 from app.domain.attack_report import AttackReport, Forgery
 from tests.support.attack_trials import make_trial, rated
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.analysis.attack_trials import Answer, Rated
-from app.analysis.attacks import group, lift_aspects
+from app.analysis.attacks import Answer, Rated, group, lift_aspects
 from tests.support.attack_trials import make_trial, rated
 
 UNRATED = Answer("unrated", code="judge-reply-invalid")

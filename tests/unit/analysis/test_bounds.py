@@ -8,14 +8,13 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from app.analysis import blend_fitting, formats, reading, significance, statistics
+from app.analysis import fitting, reading, statistics
 from app.analysis.agreement import measure_agreement
-from app.analysis.blend_fitting import fit_blend, thin
 from app.analysis.correlation import TOO_MANY, correlate_aspect
-from app.analysis.formats import read_csv, read_ndjson
+from app.analysis.fitting import fit_blend, thin
 from app.analysis.hierarchy import find_hierarchy
 from app.analysis.hints import MOST_NAME, hint
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_csv, read_ndjson
 from app.analysis.win_rates import rate_wins
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
@@ -60,9 +59,9 @@ def test_no_more_pairs_of_aspects_than_a_minute_is_enough_for(analyse, monkeypat
 def test_products_of_sparse_counts_are_those_of_dense_ones(monkeypatch):
     values = np.random.default_rng(0).integers(0, 9, 200).astype(float)
     system = np.random.default_rng(1).integers(0, 5, 200)
-    dense = significance.count_wins(values, system, 5)
-    monkeypatch.setattr(significance, "SPARSE_ABOVE", 1)
-    for expected, found in zip(dense, significance.count_wins(values, system, 5), strict=True):
+    dense = statistics.count_wins(values, system, 5)
+    monkeypatch.setattr(statistics, "SPARSE_ABOVE", 1)
+    for expected, found in zip(dense, statistics.count_wins(values, system, 5), strict=True):
         assert np.array_equal(found, expected)
 
 
@@ -134,7 +133,7 @@ def test_reading_stops_where_so_much_does_not_fit():
 
 @pytest.mark.parametrize("form", [read_ndjson, read_csv])
 def test_a_line_is_one_record_and_no_file(form, monkeypatch):
-    monkeypatch.setattr(formats, "MOST_LINE", 40)
+    monkeypatch.setattr(reading, "MOST_LINE", 40)
     good = {read_ndjson: b'{"item":"1","ratings":{"a":1}}\n', read_csv: b"item,a\n1,2\n"}[form]
     assert form(BytesIO(good), ObservationReader()).n == 1
     with pytest.raises(InvalidLines, match="has more than 1,048,576 bytes"):
@@ -177,20 +176,20 @@ class TestBlend:
         return observe_columns({"a": c + 5 * b + noise}, {"a": c}, b)
 
     def test_of_very_many_items_whole_contexts_are_drawn_and_a_note_says_so(self, monkeypatch):
-        monkeypatch.setattr(blend_fitting, "MOST_ITEMS", 40)
+        monkeypatch.setattr(fitting, "MOST_ITEMS", 40)
         found = fit_blend(self.observed(), "a", folds=2, seed=1)
         assert (found.n, found.left_out) == (40, 0)
         assert found.notes[0].startswith("fitted on 40 of 60 items, in whole clusters drawn by the seed")
         assert found == fit_blend(self.observed(), "a", folds=2, seed=1)
 
     def test_contexts_stay_whole(self, monkeypatch):
-        monkeypatch.setattr(blend_fitting, "MOST_ITEMS", 30)
+        monkeypatch.setattr(fitting, "MOST_ITEMS", 30)
         context = np.repeat(np.arange(10), 7)
         kept = thin(np.arange(70), context, 0)
         assert np.bincount(context[kept], minlength=10).tolist().count(7) == 4
         assert len(kept) == 28
 
     def test_one_context_with_more_answers_than_are_taken_is_refused(self, monkeypatch):
-        monkeypatch.setattr(blend_fitting, "MOST_ITEMS", 5)
+        monkeypatch.setattr(fitting, "MOST_ITEMS", 5)
         with pytest.raises(InvalidRequest, match="one item or dialogue has 7 answers; at most 5"):
             thin(np.arange(7), np.zeros(7, dtype=np.int64), 0)

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.analysis.blend_fitting import fit_blend
-from app.analysis.composite_fitting import fit_composite, hold_out
 from app.analysis.correlation import correlate
-from app.analysis.formats import read_array, read_csv, read_ndjson
+from app.analysis.fitting import fit_blend, fit_composite, hold_out
 from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_array, read_csv, read_ndjson
 from app.analysis.win_rates import rate_wins
 from tests.support.observed import observe
 from tests.unit.analysis.test_composite_fitting import MATE, answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.analysis.comparability import check_signatures, find_differences
+from app.analysis.comparison import check_signatures, find_differences
 from app.analysis.gate import judge_gate
 from app.domain.errors import SignatureMismatch
 from app.domain.signature import read_signature, sign

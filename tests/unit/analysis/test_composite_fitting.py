@@ -10,7 +10,7 @@ import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.analysis.composite_fitting import fit_composite
+from app.analysis.fitting import fit_composite
 from app.domain.errors import UnknownAspect
 from app.domain.rubric import LinearComposite
 from tests.support.observed import observe_columns

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import linregress
 
-from app.analysis.decorrelation import Standing, count_changes, decorrelate
-from app.analysis.significance import compare_systems
+from app.analysis.hierarchy import Standing, count_changes, decorrelate
+from app.analysis.statistics import compare_systems
 from app.domain.reports import Decorrelation
 
 METHODS: tuple[Decorrelation, ...] = ("principal-axis", "residual")

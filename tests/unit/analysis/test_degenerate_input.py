@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from app.analysis.agreement import measure_agreement
-from app.analysis.blend_fitting import fit_blend
-from app.analysis.composite_fitting import fit_composite
 from app.analysis.correlation import correlate
+from app.analysis.fitting import fit_blend, fit_composite
 from app.analysis.hierarchy import find_hierarchy
 from app.analysis.win_rates import rate_wins
 from app.domain.errors import UnknownAspect

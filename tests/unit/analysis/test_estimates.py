@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from app.analysis import estimates
-from app.analysis.estimates import Clustered, add_up, describe_clusters, estimate_mean
+from app.analysis import resampling
+from app.analysis.resampling import Clustered, add_up, describe_clusters, estimate_mean
 
 SCALE = (1.0, 5.0)
 
@@ -65,7 +65,7 @@ def test_unequal_clusters_have_the_error_and_freedom_of_bell_and_mccaffrey():
 @pytest.mark.parametrize(("count", "n"), [(0, 20), (1, 15), (9, 10), (50, 100)])
 def test_wilson_is_that_of_statsmodels(count, n):
     expected = proportion_confint(count, n, 0.05, method="wilson")
-    assert estimates.find_wilson(count / n, n, 1.959963985) == pytest.approx(expected)
+    assert resampling.find_wilson(count / n, n, 1.959963985) == pytest.approx(expected)
 
 
 def test_a_difference_of_shares_is_newcombes():
@@ -73,7 +73,7 @@ def test_a_difference_of_shares_is_newcombes():
     def side(share: float, n: int) -> Clustered:
         return Clustered(share, float(np.sqrt(share * (1 - share) / n)), n - 1.0, np.zeros(n))
 
-    found = estimates.combine((side(56 / 70, 70), side(48 / 80, 80)), (0.0, 1.0), (1.959964, 1.959964), 0.0)
+    found = resampling.combine((side(56 / 70, 70), side(48 / 80, 80)), (0.0, 1.0), (1.959964, 1.959964), 0.0)
     assert found == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
 
@@ -81,23 +81,23 @@ def test_without_a_scale_differences_are_students_and_welchs():
     generator = np.random.default_rng(4)
     before, after, ones = generator.normal(size=12), generator.normal(size=12), np.ones(12)
     moved = after - before
-    paired = estimates.estimate_paired(np.maximum(moved, 0), np.maximum(-moved, 0), ones, width=None)
+    paired = resampling.estimate_paired(np.maximum(moved, 0), np.maximum(-moved, 0), ones, width=None)
     expected = stats.ttest_rel(after, before).confidence_interval(0.95)
     assert paired.interval == pytest.approx((expected.low, expected.high))
     sides = describe_clusters(before, ones), describe_clusters(after[:7], np.ones(7))
-    unpaired = estimates.estimate_unpaired(*sides, bounds=None)
+    unpaired = resampling.estimate_unpaired(*sides, bounds=None)
     expected = stats.ttest_ind(after[:7], before, equal_var=False).confidence_interval(0.95)
     assert unpaired.interval == pytest.approx((expected.low, expected.high))
 
 
 def test_what_shows_no_spread_has_no_interval_and_a_reason():
-    assert estimate_mean(np.zeros(2), np.zeros(2), bounds=SCALE) == estimates.Estimate(
+    assert estimate_mean(np.zeros(2), np.zeros(2), bounds=SCALE) == resampling.Estimate(
         None, None, 0, "there are no values"
     )
     one = estimate_mean(np.array([9.0]), np.array([3.0]), bounds=SCALE)
-    assert (one.mean, one.interval, one.reason) == (3.0, None, estimates.ONE_CLUSTER)
+    assert (one.mean, one.interval, one.reason) == (3.0, None, resampling.ONE_CLUSTER)
     alike = estimate_mean(np.array([0.3, 0.1 + 0.2]), np.array([3.0, 3.0]), bounds=(0.0, 1.0))
-    assert (alike.interval, alike.reason) == (None, estimates.NO_SPREAD)
+    assert (alike.interval, alike.reason) == (None, resampling.NO_SPREAD)
 
 
 @settings(deadline=None)
@@ -110,7 +110,7 @@ def test_no_interval_leaves_its_scale(clusters, alpha):
     found = estimate_mean(sums, counts, bounds=SCALE, alpha=alpha)
     moved = sums - 3 * counts
     rises, falls = np.maximum(moved, 0), np.maximum(-moved, 0)
-    paired = estimates.estimate_paired(rises, falls, counts, width=4.0, alpha=alpha)
+    paired = resampling.estimate_paired(rises, falls, counts, width=4.0, alpha=alpha)
     for mean, interval, low, high in (
         (found.mean, found.interval, *SCALE),
         (paired.mean, paired.interval, -4.0, 4.0),

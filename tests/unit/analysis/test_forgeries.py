@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from app.analysis.forgeries import find_forged
+from app.analysis.attacks import find_forged
 from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.verdict_parts import SCREEN
 from tests.support.records import make_record

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.analysis.formats import JSONLines, read_array, read_csv, read_ndjson
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_array, read_csv, read_ndjson
 from app.domain.lines import InvalidLines
 from app.domain.strict_json import StrictJSONError
 
@@ -99,10 +98,7 @@ def test_a_broken_line_is_told_with_its_number_and_the_reason(line, what):
 
 
 def test_lines_may_come_one_by_one():
-    reader = ObservationReader()
-    feed = JSONLines(reader)
-    feed.add(b'{"item": 1, "ratings": {"a": 1}}\n')
-    assert reader.finish().n == 1
+    assert read_ndjson(iter([b'{"item": 1, "ratings": {"a": 1}}\n']), ObservationReader()).n == 1
 
 
 def test_an_array_numbers_its_elements():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.analysis import permutations
+from app.analysis import resampling
 from benchmarks import verdicts
 from benchmarks.gate import ALL_DROP, AT_THEIR_MEAN, OVERALL, SHARES, Scenario, cut, draw, lower, simulate
 from benchmarks.verdicts import World
 
-RUNS = 100
+RUNS = 40
 FLIPS = 1_000
 """Of each test, for speed; verdicts hardly depend on it."""
 CERTAINTY = 0.999
@@ -19,7 +19,7 @@ CERTAINTY = 0.999
 
 @pytest.fixture(autouse=True)
 def draw_few_flips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permutations, "FLIPS", FLIPS)
+    monkeypatch.setattr(resampling, "FLIPS", FLIPS)
 
 
 def most(rate: float) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.analysis.agreement import correlate_aspects
-from app.analysis.patterns import Pattern, correlate_patterns
+from app.analysis.correlation import Pattern, correlate_patterns
 from app.analysis.statistics import settle
 from app.domain.reports import Correlations
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.analysis import permutations
-from app.analysis.permutations import FLIPS, find_least_p, flip_signs, split_anew
+from app.analysis import resampling
+from app.analysis.resampling import FLIPS, find_least_p, flip_signs, split_anew
 
 SUMS = st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4)), min_size=1, max_size=8)
 
@@ -124,9 +124,9 @@ def test_the_smallest_p_is_that_of_all_on_one_side():
     assert find_least_p(FLIPS, 5) == flip_signs(np.ones(5), np.ones(5), draw()) == 2 / 32
     assert find_least_p(FLIPS, 4, 4) == 2 / 70
     assert find_least_p(FLIPS, 10**6) == find_least_p(FLIPS, 10**6, 10**6) == 1 / 10_001
-    assert permutations.count_flips(0.05) == FLIPS
-    assert permutations.count_flips(0.0005) == 40_000
-    assert permutations.count_flips(1e-9) == permutations.MOST_FLIPS
+    assert resampling.count_flips(0.05) == FLIPS
+    assert resampling.count_flips(0.0005) == 40_000
+    assert resampling.count_flips(1e-9) == resampling.MOST_FLIPS
 
 
 def test_equal_means_with_skewed_changes_are_seldom_called_different():

@@ -7,11 +7,9 @@ import pytest
 from scipy.stats import rankdata
 
 from app.analysis import observations, statistics
-from app.analysis.columns import agree_within, are_different
-from app.analysis.observations import number_keys
-from app.analysis.raters import Rated, compare_raters
-from app.analysis.significance import are_far_apart, join_ties
-from app.analysis.statistics import rank, rank_within
+from app.analysis.agreement import Rated, compare_raters
+from app.analysis.observations import agree_within, are_different, number_keys
+from app.analysis.statistics import are_far_apart, join_ties, rank, rank_within
 
 SEEDS = range(20)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from app.analysis.significance import compare_systems, count_wins, cumulate_u, join_ties
+from app.analysis.statistics import compare_systems, count_wins, cumulate_u, join_ties
 from app.domain.errors import InvalidRequest
 
 LIKERT = st.sampled_from([1.0, 2.0, 3.0, nan])

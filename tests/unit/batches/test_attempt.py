@@ -13,16 +13,15 @@ from typing import Any
 import pytest
 
 from app.adapters.telemetry import JSONFormatter
-from app.batch_ports import Finished, Work
-from app.batches.attempt import PAUSING, WAITING, Pause, attempt
-from app.batches.ledger import Hold
-from app.batches.retries import MOST_STRIKES, Trial
+from app.batches.attempt import MOST_STRIKES, PAUSING, WAITING, Pause, Trial, attempt
+from app.batches.commits import LeasedChunk
 from app.call_cache import note_key
 from app.domain import errors
 from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
 from app.domain.evaluation import Unrated, Usage
+from app.domain.work import Finished, Work
 from app.ports import Judgement, JudgingTask
-from tests.support.floor import Bench, HeldJudge, turns
+from tests.support.worker_bench import Bench, HeldJudge, MakeBench, turns
 
 RESPONSE = "返事 0"
 
@@ -45,11 +44,11 @@ OTHERS = [kind for kind in RAISED if not issubclass(kind, PAUSING + WAITING)]
 
 async def begin(bench: Bench, **options: Any) -> asyncio.Task[Finished]:
     await bench.post(1, **options)
-    work, hold = await bench.lease()
-    return asyncio.create_task(start(bench, work, hold))
+    work, leased = await bench.lease()
+    return asyncio.create_task(start(bench, work, leased))
 
 
-async def start(bench: Bench, work: Work, hold: Hold) -> Finished:
+async def start(bench: Bench, work: Work, leased: LeasedChunk) -> Finished:
     """The attempt at the chunk's only candidate, which is the first of its batch: there is nobody to ask about."""
     [(entry, candidate)] = work.todo
 
@@ -60,9 +59,9 @@ async def start(bench: Bench, work: Work, hold: Hold) -> Finished:
     async def rest(_: Trial) -> AsyncIterator[None]:
         yield
 
-    retries = bench.floor.retries
+    retries = bench.context.retries
     finished = await attempt(
-        work, entry, candidate, bench.instruments, hold=hold, retries=retries, probe=probe, resting=rest
+        work, entry, candidate, bench.instruments, leased=leased, retries=retries, probe=probe, resting=rest
     )
     assert finished is not None
     return finished
@@ -98,13 +97,13 @@ async def test_what_passes_by_itself_is_waited_for(bench: Bench, kind: type[Sait
     assert (await work).record is not None
 
 
-async def test_who_fails_while_others_fare_well_fails_in_the_end() -> None:
+async def test_who_fails_while_others_fare_well_fails_in_the_end(make_bench: MakeBench) -> None:
     class TakesOthers(HeldJudge):
         async def judge(self, task: JudgingTask) -> Judgement:
-            bench.floor.retries.served(Usage(judge_calls=1))
+            bench.context.retries.served(Usage(judge_calls=1))
             return await super().judge(task)
 
-    bench = Bench(TakesOthers())
+    bench = await make_bench(judge=TakesOthers())
     bench.judge.errors[RESPONSE] = errors.JudgeUnavailable("it hangs", said="の本文")
     work = await begin(bench)
     await bench.time.move(30)
@@ -163,7 +162,7 @@ async def test_a_defect_costs_the_candidate_and_is_logged_without_texts(bench: B
     entry = json.loads(line)
     assert (entry["batch_id"], entry["position"], entry["code"]) == ("ba_1", 0, "internal-error")
     assert "ValueError" in entry["traceback"]
-    assert "floor.py" in entry["traceback"]
+    assert "worker_bench.py" in entry["traceback"]
     assert "返事" not in line
     assert "本文" not in line
 
@@ -191,18 +190,18 @@ class NotingJudge(HeldJudge):
 
 
 @pytest.mark.parametrize("end", ["record", "failure", "pause", "cancel"])
-async def test_what_its_calls_touched_is_known_however_it_ends(end: str) -> None:
-    bench = Bench(NotingJudge(hold=end == "cancel"))
+async def test_what_its_calls_touched_is_known_however_it_ends(end: str, make_bench: MakeBench) -> None:
+    bench = await make_bench(judge=NotingJudge(hold=end == "cancel"))
     await bench.post(1)
-    work, hold = await bench.lease()
+    work, leased = await bench.lease()
     kinds = {"failure": errors.JudgeRefusedRequest, "pause": errors.JudgeUnauthorized}
     if end in kinds:
         bench.judge.errors[RESPONSE] = make_error(kinds[end])
-    task = asyncio.create_task(start(bench, work, hold))
+    task = asyncio.create_task(start(bench, work, leased))
     await turns()
     task.cancel()
     [outcome] = await asyncio.gather(task, return_exceptions=True)
-    assert hold.touched == {f"key of {RESPONSE}"}
+    assert leased.touched == {f"key of {RESPONSE}"}
     if isinstance(outcome, Finished):
         assert outcome.calls == (f"key of {RESPONSE}",)
     else:

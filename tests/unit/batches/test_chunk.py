@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.batch_ports import Job, Work
-from app.batches.chunk import DEAD_LETTER, MOST_TRIES
-from app.batches.doubts import MOST_REFUSED
-from app.batches.ledger import Hold
-from app.batches.retries import MOST_STRIKES
+from app.batches.attempt import MOST_REFUSED, MOST_STRIKES
+from app.batches.chunk import DEAD_LETTER, MOST_TRIES, BudgetReservation
+from app.batches.commits import LeasedChunk
 from app.domain.errors import (
     JudgeQuotaExhausted,
     JudgeRefusedRequest,
@@ -21,12 +19,13 @@ from app.domain.errors import (
     StoreUnavailable,
 )
 from app.domain.evaluation import Unrated
+from app.domain.work import Job, Work
 from app.flow.control import open_local_flow
 from app.flow.errand import announce_call
 from app.flow.state import Bounds
 from app.ports import Judgement, JudgingTask
 from tests.support.batches import LEASE, claim
-from tests.support.floor import OWNER, Bench, HeldJudge, turns
+from tests.support.worker_bench import OWNER, Bench, HeldJudge, turns
 
 
 def names(*positions: int) -> list[str]:
@@ -40,7 +39,7 @@ def hold_judge(bench: Bench) -> HeldJudge:
 
 async def free_places(bench: Bench) -> int:
     """How many may be begun before one has to wait."""
-    places, taken = bench.floor.places, 0
+    places, taken = bench.context.places, 0
     while not places.locked():
         await places.acquire()
         taken += 1
@@ -49,10 +48,10 @@ async def free_places(bench: Bench) -> int:
     return taken
 
 
-async def begin(bench: Bench, count: int = 12, **options: Any) -> tuple[asyncio.Task[None], Hold]:
+async def begin(bench: Bench, count: int = 12, **options: Any) -> tuple[asyncio.Task[None], LeasedChunk]:
     await bench.post(count, **options)
-    work, hold = await bench.lease()
-    return bench.begin(work, hold), hold
+    work, leased = await bench.lease()
+    return bench.begin(work, leased), leased
 
 
 async def test_as_many_side_by_side_as_there_are_places(bench: Bench) -> None:
@@ -67,8 +66,8 @@ async def test_as_many_side_by_side_as_there_are_places(bench: Bench) -> None:
     judge.let_all_go()
     await run
     assert bench.store.statuses() == dict.fromkeys(range(12), "scored")
-    assert bench.store.batches["ba_1"].status == "completed"
-    assert not bench.floor.places.locked()
+    assert bench.store.look().status == "completed"
+    assert not bench.context.places.locked()
 
 
 async def test_others_are_asked_while_results_wait_for_their_commit(
@@ -83,14 +82,14 @@ async def test_others_are_asked_while_results_wait_for_their_commit(
 
     monkeypatch.setattr(bench.store, "commit", commit)
     judge = hold_judge(bench)
-    run, hold = await begin(bench, 30)
+    run, leased = await begin(bench, 30)
     await turns()
     for asked in (range(8), range(8, 16)):
         assert judge.held == names(*asked)
         judge.let_go(*names(*asked))
         await turns()
     assert judge.held == []
-    assert len(hold.tasks) == 16
+    assert len(leased.tasks) == 16
     assert bench.store.statuses() == {}
     judge.holds = False
     stored.set()
@@ -114,19 +113,19 @@ async def test_unrated_responses_are_results_and_fail_nothing(bench: Bench) -> N
     counted = [told[1:] for told in bench.telemetry.told if told[0] == "batch_item"]
     assert counted == [("failed", "judge-reply-invalid")] * 3
     assert bench.store.statuses() == {0: "failed", 1: "failed", 2: "failed"}
-    assert bench.store.batches["ba_1"].status == "completed"
+    assert bench.store.look().status == "completed"
 
 
 async def test_a_spent_quota_pauses_the_batch_and_nobody_is_asked_any_more(bench: Bench) -> None:
     judge = hold_judge(bench)
     judge.errors["返事 0"] = JudgeQuotaExhausted("the quota is used up")
-    run, hold = await begin(bench, 40)
+    run, leased = await begin(bench, 40)
     await turns()
     judge.let_go("返事 0")
     await turns()
-    kept = bench.store.batches["ba_1"]
+    kept = bench.store.look()
     assert (kept.status, kept.pause) == ("paused", ("judge-quota-exhausted", "the quota is used up"))
-    assert hold.stopped
+    assert leased.stopped
     # The place that came free is nobody's.
     assert judge.held == names(*range(1, 8))
     judge.let_all_go()
@@ -135,7 +134,7 @@ async def test_a_spent_quota_pauses_the_batch_and_nobody_is_asked_any_more(bench
     assert judge.judged[0] == "返事 0"
     assert sorted(judge.judged) == names(*range(8))
     assert bench.store.statuses() == dict.fromkeys(range(1, 8), "scored")
-    assert kept.chunks[0].state == "waiting"
+    assert bench.store.look().chunks[0].state == "waiting"
 
 
 async def test_a_candidate_that_comes_late_does_not_undo_a_resume(bench: Bench) -> None:
@@ -145,12 +144,12 @@ async def test_a_candidate_that_comes_late_does_not_undo_a_resume(bench: Bench) 
     await turns()
     judge.let_go("返事 0")
     await turns()
-    assert bench.store.batches["ba_1"].status == "paused"
+    assert bench.store.look().status == "paused"
     await bench.store.resume("team", "ba_1")
     judge.let_all_go()
     await run
     # The second one goes back with the chunk.
-    assert bench.store.batches["ba_1"].status != "paused"
+    assert bench.store.look().status != "paused"
     assert set(bench.store.statuses()) == set(range(2, 8))
 
 
@@ -158,11 +157,11 @@ async def test_a_pause_stops_the_other_chunks_of_the_batch_too(bench: Bench) -> 
     judge = hold_judge(bench)
     judge.errors["返事 0"] = JudgeQuotaExhausted("the quota is used up")
     run, _ = await begin(bench, 40)
-    others = [bench.ledger.hold(Job(batch, 7)) for batch in ("ba_1", "ba_2")]
+    others = [bench.buffer.add(Job(batch, 7)) for batch in ("ba_1", "ba_2")]
     await turns()
     judge.let_go("返事 0")
     await turns()
-    assert [hold.stopped for hold in others] == [True, False]
+    assert [leased.stopped for leased in others] == [True, False]
     judge.let_all_go()
     await run
 
@@ -198,7 +197,7 @@ async def test_a_judge_that_refuses_every_candidate_pauses_the_batch(bench: Benc
         bench.judge.errors[f"返事 {position}"] = JudgeRefusedRequest("no such model")
     run, _ = await begin(bench, 40)
     await run
-    kept = bench.store.batches["ba_1"]
+    kept = bench.store.look()
     assert kept.status == "paused"
     assert kept.pause[0] == "judge-refused-request"
     assert "no such model" in str(kept.pause[1])
@@ -212,7 +211,7 @@ async def test_a_judge_that_took_one_refuses_the_others_for_themselves(bench: Be
     run, _ = await begin(bench, 20)
     await run
     assert bench.store.statuses() == {0: "scored"} | dict.fromkeys(range(1, 20), "judge-refused-request")
-    assert bench.store.batches["ba_1"].status == "completed"
+    assert bench.store.look().status == "completed"
 
 
 async def test_no_more_is_begun_than_the_budget_was_reserved_for(bench: Bench) -> None:
@@ -220,18 +219,18 @@ async def test_no_more_is_begun_than_the_budget_was_reserved_for(bench: Bench) -
     await run
     assert bench.judge.judged == names(0, 1, 2)
     assert bench.store.statuses() == dict.fromkeys(range(3), "scored")
-    assert bench.store.batches["ba_1"].chunks[0].state in {"waiting", "queued"}
+    assert bench.store.look().chunks[0].state in {"waiting", "queued"}
 
 
 async def test_once_stopped_nothing_new_is_begun_and_the_lease_goes_back(bench: Bench) -> None:
     judge = hold_judge(bench)
-    run, hold = await begin(bench, 12)
+    run, leased = await begin(bench, 12)
     await turns()
-    hold.stop()
+    leased.stop()
     judge.let_all_go()
     await run
     assert sorted(judge.judged) == names(*range(8))
-    chunk = bench.store.batches["ba_1"].chunks[0]
+    chunk = bench.store.look().chunks[0]
     assert (chunk.owner, chunk.crashes) == (None, 0)
     # Handed back, it is nobody's suspect, and the rest is done by whoever comes.
     again = await claim(bench.store, 0, "w2")
@@ -241,9 +240,9 @@ async def test_once_stopped_nothing_new_is_begun_and_the_lease_goes_back(bench: 
 
 async def test_a_lost_chunk_cancels_its_calls_and_frees_its_places(bench: Bench) -> None:
     judge = hold_judge(bench)
-    run, hold = await begin(bench, 12)
+    run, leased = await begin(bench, 12)
     await turns()
-    hold.lose()
+    leased.lose()
     await run
     assert sorted(judge.cancelled) == names(*range(8))
     assert bench.store.statuses() == {}
@@ -256,15 +255,15 @@ async def test_a_run_that_is_cut_off_leaves_nothing_behind(bench: Bench) -> None
         judge = hold_judge(bench)
         batch_id = f"ba_{count}"
         await bench.post(count, batch_id)
-        work, hold = await bench.lease(batch_id=batch_id)
-        run = bench.begin(work, hold)
+        work, leased = await bench.lease(batch_id=batch_id)
+        run = bench.begin(work, leased)
         await turns()
-        hold.cut_off()
+        leased.cut_off()
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
         assert judge.held == []
         assert await free_places(bench) == 8
-        assert bench.store.batches[batch_id].chunks[0].owner is None
+        assert bench.store.look(batch_id).chunks[0].owner is None
 
 
 async def test_an_error_of_the_store_ends_the_chunk_and_is_raised(bench: Bench) -> None:
@@ -273,12 +272,12 @@ async def test_an_error_of_the_store_ends_the_chunk_and_is_raised(bench: Bench) 
 
     bench.store.pause = fail  # type: ignore[method-assign, assignment]
     bench.judge.errors["返事 0"] = JudgeQuotaExhausted("used up")
-    run, hold = await begin(bench, 40)
+    run, leased = await begin(bench, 40)
     with pytest.raises(StoreUnavailable):
         await run
-    assert hold.stopped
-    assert bench.store.batches["ba_1"].status == "running"
-    assert bench.store.batches["ba_1"].chunks[0].owner is None
+    assert leased.stopped
+    assert bench.store.look().status == "running"
+    assert bench.store.look().chunks[0].owner is None
 
 
 async def crash(bench: Bench, owner: str, marked: Sequence[int] = ()) -> None:
@@ -289,33 +288,33 @@ async def crash(bench: Bench, owner: str, marked: Sequence[int] = ()) -> None:
     await bench.time.move(LEASE + 1)
 
 
-async def take_over(bench: Bench) -> tuple[Work, Hold]:
+async def take_over(bench: Bench) -> tuple[Work, LeasedChunk]:
     work = await bench.store.claim(Job("ba_1", 0), OWNER, LEASE)
     assert work is not None
-    return work, bench.ledger.hold(work.job)
+    return work, bench.buffer.add(work.job)
 
 
 async def test_candidates_of_a_suspect_chunk_are_marked_before_they_are_begun(bench: Bench) -> None:
     judge = hold_judge(bench)
     await bench.post(12)
     await crash(bench, "w0")
-    work, hold = await take_over(bench)
+    work, leased = await take_over(bench)
     assert work.suspect
-    run = bench.begin(work, hold)
+    run = bench.begin(work, leased)
     await turns()
     # Nobody was marked before: they go side by side.
     assert judge.held == names(*range(8))
-    assert bench.store.batches["ba_1"].tries == dict.fromkeys(range(8), 1)
+    assert bench.store.look().tries == dict.fromkeys(range(8), 1)
     judge.let_all_go()
     await run
-    assert bench.store.batches["ba_1"].tries == dict.fromkeys(range(12), 1)
-    assert bench.store.batches["ba_1"].status == "completed"
+    assert bench.store.look().tries == dict.fromkeys(range(12), 1)
+    assert bench.store.look().status == "completed"
 
 
 async def test_who_is_not_suspected_is_not_marked(bench: Bench) -> None:
     run, _ = await begin(bench, 12)
     await run
-    assert bench.store.batches["ba_1"].tries == {}
+    assert bench.store.look().tries == {}
 
 
 async def test_suspects_come_last_the_least_tried_first_and_one_at_a_time(bench: Bench) -> None:
@@ -323,18 +322,18 @@ async def test_suspects_come_last_the_least_tried_first_and_one_at_a_time(bench:
     await bench.post(6)
     await crash(bench, "w0", marked=[1, 3])
     await crash(bench, "w9", marked=[1, 4])
-    work, hold = await take_over(bench)
+    work, leased = await take_over(bench)
     assert work.tries == {1: 2, 3: 1, 4: 1}
-    run = bench.begin(work, hold)
+    run = bench.begin(work, leased)
     await turns()
-    assert (judge.held, hold.fed) == (names(0, 2, 5), False)
+    assert (judge.held, leased.fed) == (names(0, 2, 5), False)
     judge.let_go()
     for position in (3, 4, 1):
         await turns()
         assert judge.held == names(position)
         judge.let_go()
     await run
-    assert hold.fed
+    assert leased.fed
     assert bench.store.statuses() == dict.fromkeys(range(6), "scored")
 
 
@@ -348,7 +347,7 @@ async def test_two_chunks_try_one_suspect_at_a_time_between_them(bench: Bench) -
     await bench.time.move(LEASE + 1)
     for batch_id in ("ba_1", "ba_2"):
         work = await claim(bench.store, 0, OWNER, batch_id)
-        runs.append(bench.begin(work, bench.ledger.hold(work.job)))
+        runs.append(bench.begin(work, bench.buffer.add(work.job)))
     seen = []
     while not all(run.done() for run in runs):
         await turns()
@@ -364,14 +363,14 @@ async def test_after_so_many_tries_a_suspect_is_given_up_without_another_call(be
     await bench.post(3)
     for number in range(tried):
         await crash(bench, f"w{10 + number}", marked=[1])
-    work, hold = await take_over(bench)
-    await bench.begin(work, hold)
+    work, leased = await take_over(bench)
+    await bench.begin(work, leased)
     given_up = tried == MOST_TRIES
     assert bench.store.statuses() == {0: "scored", 1: DEAD_LETTER if given_up else "scored", 2: "scored"}
     assert bench.judge.judged == names(0, 2) if given_up else names(0, 2, 1)
-    failure = bench.store.batches["ba_1"].results[1].failure
+    failure = bench.store.failures()[1]
     assert failure is None or "3 workers died" in failure.detail
-    assert bench.store.batches["ba_1"].status == "completed"
+    assert bench.store.look().status == "completed"
 
 
 async def test_a_suspect_that_waits_keeps_the_others_out(bench: Bench) -> None:
@@ -379,8 +378,8 @@ async def test_a_suspect_that_waits_keeps_the_others_out(bench: Bench) -> None:
     await bench.post(3)
     await crash(bench, "w0", marked=[0, 1, 2])
     bench.judge.errors["返事 0"] = JudgeUnavailable("down")
-    work, hold = await take_over(bench)
-    run = bench.begin(work, hold)
+    work, leased = await take_over(bench)
+    run = bench.begin(work, leased)
     await bench.time.move(5)
     assert set(bench.judge.judged) == {"返事 0"}
     del bench.judge.errors["返事 0"]
@@ -417,13 +416,13 @@ async def test_the_last_candidates_fail_by_probes_that_are_on_the_bill(bench: Be
     await bench.time.move(30)
     await run
     assert bench.store.statuses() == {0: "scored", 1: "scored", 2: "judge-unavailable"}
-    assert bench.store.batches["ba_1"].status == "completed"
+    assert bench.store.look().status == "completed"
     asked = Counter(bench.judge.judged)
     # Some rounds count for nothing: before the others are served, and before a result is there to probe with.
     assert MOST_STRIKES <= asked["返事 2"] <= MOST_STRIKES + 2
     probes = asked["返事 0"] + asked["返事 1"] - 2
     assert 1 <= probes <= MOST_STRIKES
-    assert bench.store.batches["ba_1"].usage.judge_calls == 2 + probes
+    assert bench.store.look().judge_calls == 2 + probes
 
 
 async def test_a_probe_that_outlasts_its_chunk_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,9 +435,9 @@ async def test_a_probe_that_outlasts_its_chunk_ends(bench: Bench, monkeypatch: p
 
     monkeypatch.setattr("app.batches.chunk.probe_with", probe)
     fail_for_ever(bench, 2)
-    run, hold = await begin(bench, 3)
+    run, leased = await begin(bench, 3)
     await bench.time.move(9)
-    hold.stop()
+    leased.stop()
     await bench.time.move(9)
     await run
     turn.set()
@@ -451,9 +450,9 @@ async def test_in_an_outage_of_everything_nobody_fails_and_probes_are_few(bench:
     run, _ = await begin(bench, 12)
     await run
     await bench.post(12, "ba_2")
-    work, hold = await bench.lease(batch_id="ba_2")
+    work, leased = await bench.lease(batch_id="ba_2")
     fail_for_ever(bench, *range(12))
-    run = bench.begin(work, hold)
+    run = bench.begin(work, leased)
     await bench.time.move(200)
     assert bench.store.statuses("ba_2") == {}
     bench.judge.errors.clear()
@@ -465,43 +464,83 @@ async def test_in_an_outage_of_everything_nobody_fails_and_probes_are_few(bench:
 async def test_a_chunk_with_nothing_but_trouble_left_makes_room_for_the_next(bench: Bench) -> None:
     fail_for_ever(bench, 0)
     run, _ = await begin(bench, 60)
-    chunk = bench.store.batches["ba_1"].chunks[0]
     await turns(400)
     assert len(bench.store.statuses()) == 39
     await bench.time.move(2)
-    assert chunk.set_aside
+    assert bench.store.look().chunks[0].set_aside
     await bench.time.move(30)
     await run
-    assert not bench.store.batches["ba_1"].chunks[0].set_aside
+    assert not bench.store.look().chunks[0].set_aside
     assert bench.store.statuses()[0] == "judge-unavailable"
 
 
 async def test_a_candidate_that_waits_when_its_chunk_is_stopped_is_not_tried_again(bench: Bench) -> None:
     fail_for_ever(bench, 0)
-    run, hold = await begin(bench, 1)
+    run, leased = await begin(bench, 1)
     await turns()
-    hold.stop()
+    leased.stop()
     await bench.time.move(9)
     await run
     assert bench.judge.judged == names(0)
-    assert bench.store.batches["ba_1"].chunks[0].owner is None
+    assert bench.store.look().chunks[0].owner is None
 
 
 @pytest.mark.parametrize("bench", [{"ahead": 6}], indirect=True)
 async def test_no_more_is_begun_than_the_store_knows_of(bench: Bench) -> None:
     judge = hold_judge(bench)
     await bench.post(30)
-    work, hold = await bench.lease()
+    work, leased = await bench.lease()
     bench.store.gate.clear()
-    run = bench.begin(work, hold)
+    run = bench.begin(work, leased)
     await turns()
     assert judge.held == names(0, 1)
     bench.store.gate.set()
     await turns()
     assert judge.held == names(*range(8))
-    assert bench.store.batches["ba_1"].chunks[0].begun >= 8
+    assert bench.store.look().chunks[0].begun >= 8
     judge.let_all_go()
     await run
     assert bench.store.statuses() == dict.fromkeys(range(30), "scored")
-    assert bench.store.batches["ba_1"].chunks[0].begun == 0
-    assert bench.store.batches["ba_1"].estimated_calls == 0
+    assert bench.store.look().chunks[0].begun == 0
+    assert bench.store.look().estimated_calls == 0
+
+
+def test_without_a_budget_everything_may_begin() -> None:
+    reservation = BudgetReservation(1, None)
+    assert all(reservation.begin() for _ in range(100))
+    reservation.end(None)
+    assert reservation.begin()
+
+
+def test_as_many_begin_as_were_reserved_for() -> None:
+    # 3 x 0.1 in binary is a little more than 0.3: none is lost to that.
+    reservation = BudgetReservation(3, 0.1)
+    assert [reservation.begin() for _ in range(4)] == [True, True, True, False]
+
+
+def test_what_was_cheaper_than_reckoned_leaves_room() -> None:
+    reservation = BudgetReservation(2, 0.2)
+    reservation.begin()
+    reservation.end(0.05)
+    # 0.4 - 0.05 are left: one at 0.2 fits, two do not.
+    assert [reservation.begin(), reservation.begin()] == [True, False]
+
+
+def test_what_was_dearer_is_what_the_next_are_reckoned_with() -> None:
+    reservation = BudgetReservation(4, 0.1)
+    reservation.begin()
+    reservation.end(0.3)
+    # 0.4 - 0.3 = 0.1 is left, and the next may cost 0.3 too.
+    assert not reservation.begin()
+
+
+def test_an_unknown_cost_ends_it() -> None:
+    reservation = BudgetReservation(4, 0.0)
+    reservation.begin()
+    reservation.end(None)
+    assert not reservation.begin()
+
+
+def test_what_costs_nothing_has_no_bound() -> None:
+    reservation = BudgetReservation(2, 0.0)
+    assert all(reservation.begin() for _ in range(10))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql.batches.store import BatchStore
 from app.batches.ending import Means, blend_evaluation, end_batch
 from app.domain.evaluation import AspectResult, Evaluation, PathResult, Paths, RelevanceOptions, RelevanceResult
 from tests.support.batches import LEASE, claim, finish, make_batch
-from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.records import make_record
 
@@ -94,9 +95,9 @@ def test_each_language_path_has_its_own_baseline() -> None:
     assert "model:n" in found.paths.english.signature
 
 
-async def test_what_the_results_amount_to_is_kept_at_the_end() -> None:
-    """Whoever asks for the summary reads no results, however many there are."""
-    store = FakeBatchStore()
+async def test_what_the_results_amount_to_is_kept_at_the_end(engine: AsyncEngine) -> None:
+    """A summary then reads no results, however many there are."""
+    store = BatchStore(engine)
     rubric = small_rubric(aspects=[aspect_data("relevance", (1, 2, 3)), aspect_data("overall", (1, 2, 3))])
     asked = RelevanceOptions(baseline="batch", aspects=("relevance",))
     await make_batch(store, count=3, rubric=rubric.id, relevance=asked)

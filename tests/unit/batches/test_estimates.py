@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from app.adapters.deepl.passages import plan_passages
-from app.batches.admission import admit
 from app.batches.document import BatchReader
-from app.batches.estimates import BatchEstimate, estimate_batch
-from app.batches.intake import take_in
-from app.batches.spool import Spool
+from app.batches.estimates import BatchEstimate, admit, estimate_batch
+from app.batches.intake import Spool, take_in
 from app.call_cache import CachedCalls
 from app.domain.batch import BatchItem, BatchOptions, Candidate, list_candidates, request_of
 from app.domain.dialogue import Limits
@@ -25,12 +23,12 @@ from app.domain.evaluation import JudgeOptions
 from app.pipeline import Instruments
 from app.ports import Estimate, JudgingTask
 from app.relevance import Relevance
+from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
 from tests.support.small_rubrics import joint_rubric
@@ -63,7 +61,7 @@ def make_instruments(judge: FakeJudge | None = None, translator: FakeTranslator 
         rubrics=FakeRubrics([RUBRIC, SHOWING, small_rubric()]),
         judge=judge or FakeJudge(),
         translator=translator,
-        relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(DictCache(), telemetry)),
+        relevance=Relevance(FakeEncoder(), unused_store(), CachedCalls(DictCache(), telemetry)),
         telemetry=telemetry,
         speech=FakeSpeech(),
         now=lambda: datetime(2026, 11, 21, tzinfo=UTC),

@@ -14,11 +14,10 @@ from typing import Any, cast
 
 import pytest
 
-from app.batch_ports import BatchStore
-from app.batches import intake, spool
+from app.adapters.sql.batches.store import BatchStore
+from app.batches import intake
 from app.batches.document import BatchReader
-from app.batches.intake import Intake, store_batch, take_in
-from app.batches.spool import Spool, told
+from app.batches.intake import Intake, Spool, store_batch, take_in, told
 from app.domain.batch import Candidate, Entry
 from app.domain.clusters import name_dialogue
 from app.domain.dialogue import DEFAULT_LIMITS, Limits
@@ -92,7 +91,7 @@ async def test_it_counts_what_it_takes() -> None:
 
 async def test_candidates_come_back_as_they_went_in_and_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "BLOCK_CANDIDATES", 3)
-    monkeypatch.setattr(spool, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(intake, "BLOCK_BYTES", 1)
     async with Spool() as into:
         taken = await take(BODY, into)
         for _ in range(2):

@@ -16,10 +16,10 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine, read
-from app.adapters.sql.provider_tables import provider_leftovers, provider_parts, provider_replies, provider_runs
-from app.batch_ports import COLLECT, Finished, Job
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.engine import open_engine, read
+from app.adapters.sql.schema import migrate
+from app.adapters.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from app.batches.provider_plan import PartLimits
 from app.call_cache import note_key
 from app.domain.batch import BatchOptions, Entry, ProviderBatchOptions, request_of
@@ -31,13 +31,14 @@ from app.domain.errors import (
     TranslatorQuotaExhausted,
 )
 from app.domain.evaluation import JudgeOptions, Record
+from app.domain.work import COLLECT, Finished, Job
 from app.pipeline import evaluate
 from app.ports import Translated
 from tests.support.dict_cache import DictCache
 from tests.support.fake_openai import Answer, Request, complete, say, status, valid, verdict_of
 from tests.support.fake_translator import FakeTranslator
 from tests.support.judges import make_judge
-from tests.support.provider_bench import Death, Killed, ProviderBench, make_candidate, open_bench
+from tests.support.provider_bench import Death, Killed, Mortal, ProviderBench, make_candidate, open_bench
 from tests.support.waiting import LIMIT_SECONDS
 
 TABLES = (provider_runs, provider_parts, provider_replies, provider_leftovers)
@@ -270,7 +271,7 @@ async def test_replies_go_when_the_batch_is_completed(bench: ProviderBench, data
 
 async def test_a_batch_of_the_real_store_goes_all_the_way(engine: AsyncEngine) -> None:
     async with open_bench(engine, requests=20) as bench:
-        store = SQLBatchStore(engine, clock=bench.clock)
+        store = BatchStore(engine, clock=bench.clock)
         options = BatchOptions(rubric="test-dialogue", mode="provider-batch", relevance=None)
         await store.begin("p", "b1", options, bench.clock())
         entries = [Entry(position=number, item=str(number), candidate=None) for number in range(45)]
@@ -309,7 +310,7 @@ async def test_a_batch_of_the_real_store_goes_all_the_way(engine: AsyncEngine) -
 
 async def test_a_batch_of_the_real_store_pauses_resumes_and_is_erased(engine: AsyncEngine) -> None:
     async with open_bench(engine) as bench:
-        store = SQLBatchStore(engine, clock=bench.clock)
+        store = BatchStore(engine, clock=bench.clock)
         options = BatchOptions(rubric="test-dialogue", mode="provider-batch", relevance=None)
         await store.begin("p", "b1", options, bench.clock())
         entry = Entry(position=0, item="0", candidate=None)
@@ -739,7 +740,7 @@ async def test_a_rubric_that_this_process_does_not_know_pauses(bench: ProviderBe
 
 
 async def test_a_step_that_is_killed_anywhere_loses_nothing_and_buys_nothing_twice(bench: ProviderBench) -> None:
-    """At each call of each port in turn, before it did its work and after."""
+    """At each call of each port in turn, after it did its work, which is also before the next call does its own."""
     bench.limits = PartLimits(requests=2)
 
     async def live_through(death: Death) -> str:
@@ -761,11 +762,12 @@ async def test_a_step_that_is_killed_anywhere_loses_nothing_and_buys_nothing_twi
     assert {"lease", "plan", "save", "upload", "find", "create", "retrieve", "answers", "keep", "unhold"} <= {
         *whole.calls
     }
-    for at in range(len(whole.calls)):
-        for after in (False, True):
+    for at, name in enumerate(whole.calls):
+        # Before the first call, too; and a stream of answers can only be cut before one of them.
+        for after in [False] if name in Mortal.STREAMS else [True] if at else [False, True]:
             before = set(bench.fake.batches)
             batch = await live_through(Death(at, after=after))
-            where = f"{whole.calls[at]}, {'after' if after else 'before'} ({at})"
+            where = f"{name}, {'after' if after else 'before'} ({at})"
             made = [one for one in bench.fake.batches if one not in before]
             asked = [line["custom_id"] for one in made for line in bench.fake.lines_of(one)]
             assert len(made) == 2, where

@@ -1,4 +1,4 @@
-"""Waiting for what is down, and not for ever for what one candidate causes."""
+"""When a candidate is tried again, when it is given up, and when a judge that refuses everything pauses the batch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from contextlib import ExitStack
 
 import pytest
 
-from app.batches.retries import LONGEST_WAIT_SECONDS, MOST_STRIKES, RetryPolicy, Service, Trial
+from app.batches.attempt import (
+    LONGEST_WAIT_SECONDS,
+    MOST_BATCHES,
+    MOST_REFUSED,
+    MOST_STRIKES,
+    RefusalCounter,
+    RetryPolicy,
+    Service,
+    Trial,
+)
 from app.domain.evaluation import Usage
-from tests.support.floor import turns
+from tests.support.worker_bench import turns
 
 JUDGED = Usage(judge_calls=1, cost_usd=0.5)
 
@@ -146,3 +155,33 @@ async def test_a_defect_in_a_probe_is_logged_and_costs_nothing(bench: Bench, cap
     await turns(5)
     assert "unexpected error in a probe" in caplog.text
     assert await bench.fail(trial)
+
+
+def test_refusals_before_the_first_taken_candidate_pause_the_batch() -> None:
+    refusals = RefusalCounter()
+    assert [refusals.refused("ba_1") for _ in range(MOST_REFUSED)] == [False] * (MOST_REFUSED - 1) + [True]
+
+
+def test_one_taken_candidate_ends_all_doubt_about_its_batch_alone() -> None:
+    refusals = RefusalCounter()
+    refusals.took("ba_1")
+    assert not any(refusals.refused("ba_1") for _ in range(5 * MOST_REFUSED))
+    assert any(refusals.refused("ba_2") for _ in range(MOST_REFUSED))
+
+
+def test_after_a_pause_the_count_starts_anew() -> None:
+    refusals = RefusalCounter()
+    for _ in range(MOST_REFUSED):
+        refusals.refused("ba_1")
+    assert not refusals.refused("ba_1")
+
+
+def test_only_batches_of_late_are_remembered() -> None:
+    refusals = RefusalCounter()
+    refusals.took("long ago")
+    for number in range(MOST_BATCHES - 1):
+        refusals.took(f"ba_{number}")
+    assert not any(refusals.refused("long ago") for _ in range(MOST_REFUSED))
+    for number in range(MOST_BATCHES):
+        refusals.took(f"bb_{number}")
+    assert any(refusals.refused("long ago") for _ in range(MOST_REFUSED))

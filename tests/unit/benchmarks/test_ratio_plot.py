@@ -4,11 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.record import Beside, Figure, at_least, at_most
-
-pytest.importorskip("matplotlib")
-
 from benchmarks.ratio_plot import draw_ratios, find_advantage, find_goal, label
+from benchmarks.record import Beside, Figure, at_least, at_most
 
 FASTER = Figure("batches", "1,000 items", "s", 2.0, peer=Beside("loop", 8.0), target=at_most(0.5, of="peer"))
 MORE = Figure("relevance", "Japanese", "pairs/s", 900.0, peer=Beside("bert-score", 300.0), better="higher")

@@ -71,7 +71,6 @@ def test_an_unknown_name_is_refused_with_those_that_there_are(capsys):
 
 @pytest.mark.usefixtures("made")
 def test_figures_and_drawing_are_written(tmp_path):
-    pytest.importorskip("matplotlib")
     assert main(["good", "--json", str(tmp_path / "a.json"), "--plot", str(tmp_path / "a.svg")]) == 0
     assert '"good"' in (tmp_path / "a.json").read_text(encoding="utf-8")
     assert (tmp_path / "a.svg").exists()

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from app.charts.engine import draw_svg
-from app.charts.render import tame_spec
+from app.charts.render import draw_svg, sanitize_spec
 
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBER = r"-?\d+(?:\.\d+)?"
@@ -35,7 +34,7 @@ class Drawing:
 
 
 def draw(spec: Mapping[str, Any]) -> Drawing:
-    return Drawing(draw_svg(tame_spec(spec)))
+    return Drawing(draw_svg(sanitize_spec(spec)))
 
 
 def place(mark: ElementTree.Element) -> tuple[float, float]:

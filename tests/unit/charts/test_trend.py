@@ -1,6 +1,6 @@
 import re
 
-from app.charts.lettering import measure
+from app.charts.canvas import measure
 from app.charts.trend import TrendLabels, TrendLine, TrendPoint, build_trend
 from tests.unit.charts.drawing import SVG, draw, place, span
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.analysis.formats import read_ndjson
-from app.analysis.reading import ObservationReader
+from app.analysis.reading import ObservationReader, read_ndjson
 from app.cli import saiten
 from app.domain.analysis_request import REQUESTS
 from tests.support.command import saiten as run_saiten

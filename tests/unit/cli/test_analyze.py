@@ -325,7 +325,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
 def test_a_file_that_is_refused_loads_no_analysis(tmp_path: Path) -> None:
     script = (
         "import sys; from app.cli import run; sys.argv = ['saiten', 'analyze', 'correlation', '-']; code = run();"
-        "print(code, [name for name in ('scipy', 'app.meta.desk', 'app.analysis.differences') if name in sys.modules])"
+        "print(code, [name for name in ('scipy', 'app.meta.desk', 'app.analysis.statistics') if name in sys.modules])"
     )
     done = run([sys.executable, "-c", script], tmp_path, b"{}", {})
     assert done.stdout.splitlines()[-1] == "2 []", done.stderr
@@ -372,8 +372,6 @@ def test_a_drawing_is_made_of_the_values_that_the_report_is_of(tmp_path: Path) -
 
 
 def test_a_drawing_beside_the_tables(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    pytest.importorskip("networkx", reason="the plot extra is not installed")
     done = analyze("win-rates", "-", "--plot", str(tmp_path / "w.svg"), stdin=ndjson(DEGENERATE["constant"]))
     assert done.exit_code == 0, done.output
     assert "contexts won" in done.stdout

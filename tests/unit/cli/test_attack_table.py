@@ -6,8 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from app.analysis.attack_rules import Rules, Setup, report_on
-from app.analysis.attack_trials import Answer, Trial
+from app.analysis.attacks import Answer, Rules, Setup, Trial, report_on
 from app.cli.attack_table import print_attack
 from tests.support.attack_trials import make_trial, rated
 

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from typing import get_args
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql.governance import PolicyStore
 from app.domain.batch import BatchOptions
 from app.domain.errors import StoreUnavailable
 from app.domain.policy import DEFAULT_POLICY, Integrity, ProjectPolicy
 from app.governance.integrity import RecentPolicies, settle, settle_for
 from tests.support.dict_cache import FakeTime
-from tests.support.fake_policy_store import FakePolicyStore
 from tests.support.records import make_request
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -35,26 +36,28 @@ def test_without_a_policy_it_is_flagged() -> None:
     assert settle(make_request(), DEFAULT_POLICY).integrity == "flag"
 
 
-async def test_the_policy_is_the_one_of_the_project() -> None:
-    policies = RecentPolicies(FakePolicyStore())
+async def test_the_policy_is_the_one_of_the_project(sqlite_engine: AsyncEngine) -> None:
+    policies = RecentPolicies(PolicyStore(sqlite_engine))
     await policies.save_policy("strict", ProjectPolicy(integrity="refuse"), NOW)
     assert (await settle_for("strict", make_request(), policies)).integrity == "refuse"
     assert (await settle_for("other", make_request(), policies)).integrity == "flag"
     assert (await settle_for("strict", BatchOptions(integrity="judge-twice"), policies)).integrity == "judge-twice"
 
 
-class CountingStore(FakePolicyStore):
+class CountingStore(PolicyStore):
     """Counts look-ups; `held` holds them up, after they have looked."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, engine: AsyncEngine) -> None:
+        super().__init__(engine)
         self.looked = 0
+        self.reading = asyncio.Event()
         self.held = asyncio.Event()
         self.held.set()
 
     async def find_policy(self, project: str) -> ProjectPolicy:
         self.looked += 1
         found = await super().find_policy(project)
+        self.reading.set()
         await self.held.wait()
         return found
 
@@ -65,8 +68,8 @@ def time() -> FakeTime:
 
 
 @pytest.fixture
-def store() -> CountingStore:
-    return CountingStore()
+def store(sqlite_engine: AsyncEngine) -> CountingStore:
+    return CountingStore(sqlite_engine)
 
 
 @pytest.fixture
@@ -109,7 +112,7 @@ async def test_what_was_being_read_during_a_change_is_not_remembered(
 ) -> None:
     store.held.clear()
     reading = asyncio.create_task(policies.recent("team"))
-    await asyncio.sleep(0)
+    await store.reading.wait()
     await policies.save_policy("team", ProjectPolicy(integrity="refuse"), NOW)
     store.held.set()
     assert (await reading).integrity == "flag"
@@ -121,7 +124,7 @@ async def test_a_change_that_failed_is_looked_at_anew(policies: RecentPolicies, 
     # Committed, but the answer of the database was lost.
     await store.save_policy("team", ProjectPolicy(integrity="refuse"), NOW)
 
-    async def fail(project: str, policy: ProjectPolicy, now: datetime) -> None:
+    async def fail(project: str, wanted: ProjectPolicy, now: datetime) -> None:
         raise StoreUnavailable("gone")
 
     store.save_policy = fail  # type: ignore[method-assign]

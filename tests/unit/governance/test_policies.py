@@ -5,29 +5,40 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql.governance import AuditLog, PolicyStore
+from app.domain.audit import AuditEvent
 from app.domain.errors import StoreUnavailable
 from app.domain.policy import DEFAULT_POLICY, ProjectPolicy
+from app.governance.integrity import RecentPolicies
 from app.governance.policies import PolicyDesk
-from tests.support.fake_audit_log import FakeAuditLog
-from tests.support.fake_policy_store import FakePolicyStore
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-async def test_a_change_is_noted_with_what_was_before() -> None:
-    audit, policies = FakeAuditLog(), FakePolicyStore()
+class FailingLog(AuditLog):
+    async def note(self, event: AuditEvent) -> None:
+        raise StoreUnavailable("away")
+
+
+@pytest.fixture
+def policies(sqlite_engine: AsyncEngine) -> RecentPolicies:
+    return RecentPolicies(PolicyStore(sqlite_engine))
+
+
+async def test_a_change_is_noted_with_what_was_before(sqlite_engine: AsyncEngine, policies: RecentPolicies) -> None:
+    audit = AuditLog(sqlite_engine)
     desk = PolicyDesk(policies=policies, audit=audit, now=lambda: NOW)
     await desk.change("team", ProjectPolicy(texts="drop"), actor="key_1")
-    [event] = audit.noted
+    [event] = await audit.events("team", before=None, limit=9)
     assert (event.project, event.actor, event.action, event.at) == ("team", "key_1", "policy.changed", NOW)
     assert (event.detail["before"]["texts"], event.detail["after"]["texts"]) == ("keep", "drop")
     assert (await desk.show("team")).texts == "drop"
 
 
-async def test_what_cannot_be_noted_is_not_set() -> None:
-    policies = FakePolicyStore()
-    desk = PolicyDesk(policies=policies, audit=FakeAuditLog(failing=StoreUnavailable("away")), now=lambda: NOW)
+async def test_what_cannot_be_noted_is_not_set(sqlite_engine: AsyncEngine, policies: RecentPolicies) -> None:
+    desk = PolicyDesk(policies=policies, audit=FailingLog(sqlite_engine), now=lambda: NOW)
     with pytest.raises(StoreUnavailable):
         await desk.change("team", ProjectPolicy(texts="drop"), actor="key_1")
     assert await desk.show("team") == DEFAULT_POLICY

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql.governance import PolicyStore
+from app.adapters.sql.texts import TextStore
 from app.domain.errors import StoreUnavailable
 from app.domain.policy import ProjectPolicy, TextKeeping
 from app.governance.retention import Retention
-from app.governance_ports import Erased
-from tests.support.fake_policy_store import FakePolicyStore
 
 NOW = datetime(2026, 11, 21, 1, 0, tzinfo=UTC)
 
 
-class CountingTexts:
-    """A `TextStore` with so many records due in each project; the first calls fail as often as `failing` says."""
+class CountingTexts(TextStore):
+    """With so many records due in each project; the first calls fail as often as `failing` says."""
 
-    def __init__(self, due: dict[str, int], failing: int = 0) -> None:
+    def __init__(self, engine: AsyncEngine, due: dict[str, int], failing: int = 0) -> None:
+        super().__init__(engine)
+        self.policies = PolicyStore(engine)
         self.due = due
         self.failing = failing
         self.asked: list[tuple[str, TextKeeping, datetime, int]] = []
-
-    async def erase_marked(self, project: str, metadata: Mapping[str, str]) -> Erased:
-        raise NotImplementedError
 
     async def redact(
         self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
@@ -43,15 +42,15 @@ class CountingTexts:
 
 
 async def make(texts: CountingTexts, sleep=asyncio.sleep) -> Retention:
-    policies = FakePolicyStore()
+    policies = texts.policies
     await policies.save_policy("kept", ProjectPolicy(integrity="refuse"), NOW)
     await policies.save_policy("hashed", ProjectPolicy(texts="hash", after_days=2), NOW)
     await policies.save_policy("dropped", ProjectPolicy(texts="drop", after_days=0), NOW)
     return Retention(policies=policies, texts=texts, now=lambda: NOW, sleep=sleep, at_once=2)
 
 
-async def test_a_sweep_does_all_that_is_due_in_steps() -> None:
-    texts = CountingTexts({"hashed": 5, "dropped": 1, "kept": 9})
+async def test_a_sweep_does_all_that_is_due_in_steps(sqlite_engine: AsyncEngine) -> None:
+    texts = CountingTexts(sqlite_engine, {"hashed": 5, "dropped": 1, "kept": 9})
     assert await (await make(texts)).sweep() == 6
     assert texts.asked == [
         *[("dropped", "drop", NOW, 2)] * 2,
@@ -60,8 +59,8 @@ async def test_a_sweep_does_all_that_is_due_in_steps() -> None:
     assert texts.due == {"hashed": 0, "dropped": 0, "kept": 9}
 
 
-async def test_a_defect_ends_no_sweeping(caplog: pytest.LogCaptureFixture) -> None:
-    texts, slept = CountingTexts({"hashed": 1, "dropped": 1}), list[float]()
+async def test_a_defect_ends_no_sweeping(sqlite_engine: AsyncEngine, caplog: pytest.LogCaptureFixture) -> None:
+    texts, slept = CountingTexts(sqlite_engine, {"hashed": 1, "dropped": 1}), list[float]()
 
     async def break_first(*_: object, **__: object) -> int:
         del texts.redact
@@ -84,7 +83,7 @@ async def test_a_defect_ends_no_sweeping(caplog: pytest.LogCaptureFixture) -> No
     ]
 
 
-async def test_a_store_that_is_away_is_asked_again() -> None:
+async def test_a_store_that_is_away_is_asked_again(sqlite_engine: AsyncEngine) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -92,7 +91,7 @@ async def test_a_store_that_is_away_is_asked_again() -> None:
         if len(slept) > 20:
             raise asyncio.CancelledError
 
-    texts = CountingTexts({"dropped": 3}, failing=1)
+    texts = CountingTexts(sqlite_engine, {"dropped": 3}, failing=1)
     with pytest.raises(asyncio.CancelledError):
         await (await make(texts, sleep)).run()
     assert texts.due["dropped"] == 0

@@ -1,4 +1,4 @@
-"""The desk over fakes, each at hand."""
+"""The service over stores on SQLite and a fake judge, each at hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql.batches.store import BatchStore
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.ratings import RatingStore
 from app.call_cache import CachedCalls
 from app.domain.rubric import Rubric
 from app.meta.anchors import AnchorCheck
@@ -16,13 +20,10 @@ from app.pipeline import Instruments
 from app.relevance import Relevance
 from tests.support.batches import START, HandClock
 from tests.support.dict_cache import DictCache
-from tests.support.fake_batch_store import FakeBatchStore
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fake_judge import FakeJudge
-from tests.support.fake_meta_store import FakeMetaStore
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
-from tests.support.fake_store import FakeStore
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.lexical_rubric import build_ko_rubric
 from tests.support.scored_batches import RUBRIC
@@ -36,8 +37,9 @@ class Bench:
     """`now` is the desk's clock."""
 
     desk: MetaDesk
-    batches: FakeBatchStore
-    store: FakeMetaStore
+    engine: AsyncEngine
+    batches: BatchStore
+    store: RatingStore
     judge: FakeJudge
     reliabilities: Reliabilities
     anchors: AnchorCheck
@@ -48,15 +50,15 @@ class Bench:
         self.now.move(timedelta(days=1).total_seconds())
 
 
-def build_bench(*rubrics: Rubric) -> Bench:
-    batches, judge, now = FakeBatchStore(clock=lambda: START), FakeJudge(), HandClock()
-    store, telemetry = FakeMetaStore(batches), FakeTelemetry()
+def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
+    batches, judge, now = BatchStore(engine, clock=lambda: START), FakeJudge(), HandClock()
+    store, telemetry = RatingStore(engine), FakeTelemetry()
     source = FakeRubrics([RUBRIC, KO, *rubrics])
     instruments = Instruments(
         rubrics=source,
         judge=judge,
         translator=None,
-        relevance=Relevance(FakeEncoder(), FakeStore(), CachedCalls(DictCache(), telemetry)),
+        relevance=Relevance(FakeEncoder(), EvaluationStore(engine), CachedCalls(DictCache(), telemetry)),
         telemetry=telemetry,
         speech=FakeSpeech(),
         now=now,
@@ -74,9 +76,9 @@ def build_bench(*rubrics: Rubric) -> Bench:
         now=now,
         telemetry=telemetry,
     )
-    return Bench(desk, batches, store, judge, reliabilities, anchors, now, telemetry)
+    return Bench(desk, engine, batches, store, judge, reliabilities, anchors, now, telemetry)
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return build_bench()
+def bench(sqlite_engine: AsyncEngine) -> Bench:
+    return build_bench(sqlite_engine)

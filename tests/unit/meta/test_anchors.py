@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, UnknownRubric
 from app.domain.evaluation import Unrated
@@ -240,9 +241,9 @@ async def test_ratings_that_the_first_release_stored_are_still_found(bench: Benc
     assert bench.anchors._key(KO, JudgeCheckRequest.model_validate({"judge": {"screen": True}})) != stored_under
 
 
-async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id() -> None:
+async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id(sqlite_engine: AsyncEngine) -> None:
     newer = Rubric.model_validate_json(json.dumps(json.loads(KO.model_dump_json()) | {"version": KO.version + 1}))
-    bench = build_bench(newer)
+    bench = build_bench(sqlite_engine, newer)
     first = await check(bench, rubric=f"ko-comment@{KO.version}")
     assert {task.rubric.version for task in bench.judge.tasks} == {KO.version}
     assert (first.verdict, first.anchors) == ("recorded", len(ANCHORS))

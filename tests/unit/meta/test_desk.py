@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.analysis_request import (
     REQUESTS,
@@ -77,9 +78,9 @@ async def test_a_rating_of_a_batch_must_fit_its_rubric(bench: Bench, ratings: di
     await bench.desk.keep_ratings("team", [rating("item-1", ratings=ratings)])
 
 
-async def test_a_value_between_two_levels_and_a_composite_fit(bench: Bench) -> None:
+async def test_a_value_between_two_levels_and_a_composite_fit(sqlite_engine: AsyncEngine) -> None:
     rubric = small_rubric("mixed", composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
-    bench = build_bench(rubric)
+    bench = build_bench(sqlite_engine, rubric)
     await score_batch(bench.batches, "ba_1", {"warmth": [0]}, rubric="mixed")
     kept = await bench.desk.keep_ratings("team", [rating("item-0", batch="ba_1", ratings={"warmth": 0.5, "both": 2.0})])
     assert kept.added == 1
@@ -151,14 +152,14 @@ async def test_an_aspect_that_one_rater_of_one_item_added_stops_no_analysis(benc
     assert set(report.aspects) == {"warmth", "clarity", "mood"}
 
 
-async def test_a_composite_is_fitted_on_the_ratings_of_a_batch_that_has_composites() -> None:
+async def test_a_composite_is_fitted_on_the_ratings_of_a_batch_that_has_composites(sqlite_engine: AsyncEngine) -> None:
     names = ("formality", "amount", "acceptability")
     rubric = small_rubric(
         "answers",
         aspects=[aspect_data(name, range(6)) for name in names],
         composites=[{"id": "sum", "kind": "linear", "terms": [{"aspect": n, "weight": 1} for n in names[:2]]}],
     )
-    bench = build_bench(rubric)
+    bench = build_bench(sqlite_engine, rubric)
     await score_batch(bench.batches, "ba_1", {name: [0] * 36 for name in names}, rubric="answers")
     given = [
         rating(
@@ -183,9 +184,9 @@ async def test_win_rates_are_the_judges_and_pass_over_what_failed(bench: Bench) 
         await bench.desk.analyse("team", ask("win-rates", batches=["ba_1", "ba_2"], values="ratings"))
 
 
-async def test_a_best_level_in_the_middle_counts_so_in_win_rates() -> None:
+async def test_a_best_level_in_the_middle_counts_so_in_win_rates(sqlite_engine: AsyncEngine) -> None:
     rubric = small_rubric("manners", aspects=[aspect_data("formality", (-1, 0, 1), best=0)])
-    bench = build_bench(rubric)
+    bench = build_bench(sqlite_engine, rubric)
     for batch_id, name, column in (("ba_2", "stiff", [1, 1, 1]), ("ba_3", "right", [0, 0, 1])):
         await score_batch(bench.batches, batch_id, {"formality": column}, name=name, rubric="manners")
     report: Any = await bench.desk.analyse("team", ask("win-rates", batches=["ba_2", "ba_3"]))

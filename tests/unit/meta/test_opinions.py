@@ -11,11 +11,11 @@ import pytest
 from app.analysis import reading
 from app.analysis.observations import Observations
 from app.analysis.reading import ObservationReader
-from app.batch_ports import Scored, Scores
 from app.domain.batch import Entry
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import StoredRating
 from app.domain.lines import InvalidLines
+from app.domain.scores import Scored, Scores
 from app.meta.opinions import judge_opinions, rater_opinions
 from app.meta.runs import find_batch
 from app.meta.table import AnswerTable, name_values

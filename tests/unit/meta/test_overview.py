@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.analysis_request import REQUESTS
 from app.domain.errors import InvalidRequest, NotFound
@@ -140,9 +141,9 @@ async def test_a_batch_without_any_value_says_so(bench: Bench, overviews: Overvi
     assert (found.systems, found.judged.hierarchy.code) == ((), "no-values")
 
 
-async def test_an_aspect_that_is_best_inside_its_scale_counts_by_its_distance() -> None:
+async def test_an_aspect_that_is_best_inside_its_scale_counts_by_its_distance(sqlite_engine: AsyncEngine) -> None:
     tone = small_rubric("tone", aspects=[aspect_data("tone", (-1, 0, 1), best=0)])
-    bench = build_bench(tone)
+    bench = build_bench(sqlite_engine, tone)
     await score_batch(bench.batches, "ba_1", {"tone": [-1, 1] * COUNT}, rubric="tone")
     await score_batch(bench.batches, "ba_2", {"tone": [0, 0] * COUNT}, rubric="tone")
     found: Any = await make(bench, tone).look("team", ["ba_1", "ba_2"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from app.adapters.sql.ratings import RatingStore
+from app.adapters.sql.rounds import RoundStore
 from app.domain.human_rating import Exclusion, HumanRating
+from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.reports import RatingsUsed
 from app.meta.ratings import read_ratings
 from tests.support.batches import START
-from tests.support.fake_meta_store import FakeMetaStore
 from tests.support.scored_batches import score_batch
 from tests.unit.meta.conftest import Bench
 
@@ -15,7 +17,7 @@ def rate(rater: str, item: str = "item-0", *, simulated: bool = False) -> HumanR
     return HumanRating(item=item, batch="ba_1", rater=rater, ratings={"warmth": 1}, simulated=simulated)
 
 
-async def look(store: FakeMetaStore) -> tuple[list[str], RatingsUsed]:
+async def look(store: RatingStore) -> tuple[list[str], RatingsUsed]:
     found = await read_ratings(store, "team", ["ba_1", "ba_1"])
     return [rating.rater for rating in found.ratings], found.used
 
@@ -40,7 +42,12 @@ async def test_ratings_of_excluded_raters_and_rounds_are_left_out(bench: Bench) 
     store = bench.store
     of_round = HumanRating(evaluation="ev_ba_1_0", rater="taro", ratings={"warmth": 1})
     await store.keep("team", [rate("junk"), rate("junk", "item-1"), rate("taro"), of_round], START)
-    store.rounds["team", "rr_1"] = {("taro", "ev_ba_1_0")}
+    rounds, options = RoundStore(bench.engine), RoundOptions(name="round")
+    await rounds.open_round(
+        "team", RatingRound(id="rr_1", batch="ba_1", options=options, drawn=1, created_at=START), [0]
+    )
+    await rounds.take("team", "rr_1", "taro", START)
+    assert await rounds.finish("team", "rr_1", "taro", 0, START)
     for exclusion in (Exclusion(rater="junk"), Exclusion(round="rr_1")):
         await store.exclude("team", exclusion, START)
     raters, used = await look(store)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.adapters.sql.ratings import RatingStore
 from app.analysis.correlation import correlate
 from app.analysis.junit import write_junit
 from app.analysis.markdown import write_markdown
@@ -26,7 +28,6 @@ from app.domain.reliability import (
     ValidationSource,
 )
 from app.meta.reliabilities import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
-from tests.support.fake_meta_store import FakeMetaStore
 from tests.support.gates import FAILED, make_report
 from tests.support.observed import observe
 from tests.support.records import make_record
@@ -48,7 +49,7 @@ FOUND = Validation(
 )
 
 
-class Counted(FakeMetaStore):
+class Counted(RatingStore):
     """Counts how often it is asked."""
 
     asked = 0
@@ -68,8 +69,8 @@ def evaluation(**changes: Any) -> Evaluation:
 
 
 @pytest.fixture
-async def badges() -> Reliabilities:
-    store = FakeMetaStore()
+async def badges(sqlite_engine: AsyncEngine) -> Reliabilities:
+    store = RatingStore(sqlite_engine)
     await store.keep_validation("team", KEY, FOUND)
     return Reliabilities(store, clock=lambda: 0.0)
 
@@ -166,8 +167,10 @@ async def test_pages_keep_failures_as_they_are(badges: Reliabilities) -> None:
     assert first[1].evaluation.reliability.n == 60
 
 
-async def test_what_another_process_found_is_seen_after_a_while_and_ones_own_at_once() -> None:
-    store, clock = Counted(), [0.0]
+async def test_what_another_process_found_is_seen_after_a_while_and_ones_own_at_once(
+    sqlite_engine: AsyncEngine,
+) -> None:
+    store, clock = Counted(sqlite_engine), [0.0]
     badges = Reliabilities(store, clock=lambda: clock[0])
     assert await badges.of("team", KEY) == UNVALIDATED
     await store.keep_validation("team", KEY, FOUND)
@@ -187,9 +190,9 @@ async def test_what_another_process_found_is_seen_after_a_while_and_ones_own_at_
     [(59, "ba_2", True), (60, "ba_2", False), (200, "ba_2", False), (3, "ba_1", False)],
 )
 async def test_a_correlation_of_fewer_items_of_another_batch_takes_nothing_away(
-    n: int, batch: str, stays: bool
+    n: int, batch: str, stays: bool, sqlite_engine: AsyncEngine
 ) -> None:
-    badges = Reliabilities(FakeMetaStore(), clock=lambda: 0.0)
+    badges = Reliabilities(RatingStore(sqlite_engine), clock=lambda: 0.0)
     await badges.keep("team", KEY, FOUND)
     await badges.keep("team", KEY, FOUND.model_copy(update={"n": n, "batch": batch}))
     assert (await badges.of("team", KEY)).n == (60 if stays else n)
@@ -206,11 +209,11 @@ async def test_a_correlation_of_fewer_items_of_another_batch_takes_nothing_away(
     ],
 )
 async def test_a_correlation_that_proves_nothing_validates_nothing_and_is_shown(
-    n: int, rho: float, interval: tuple[float, float] | None, said: str
+    n: int, rho: float, interval: tuple[float, float] | None, said: str, sqlite_engine: AsyncEngine
 ) -> None:
     n, raters = abs(n), 1 if n < 0 else 2  # minus: by one rater
     aspect = AspectValidation(n=n, raters=raters, spearman=rho, pearson=rho, spearman_interval=interval)
-    badges = Reliabilities(FakeMetaStore(), clock=lambda: 0.0)
+    badges = Reliabilities(RatingStore(sqlite_engine), clock=lambda: 0.0)
     await badges.keep("team", KEY, Validation(n=n, batch="ba_1", at=AT, aspects={"warmth": aspect}))
     badge = await badges.of("team", KEY)
     assert (badge.validated, badge.n) == (False, n)

@@ -7,7 +7,10 @@ import logging
 from collections.abc import Collection
 
 import pytest
+from sqlalchemy import delete
 
+from app.adapters.sql.engine import write
+from app.adapters.sql.tables import validations
 from app.domain.analysis_request import CorrelationRequest
 from app.domain.errors import StoreUnavailable
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter
@@ -253,7 +256,7 @@ async def test_a_batch_that_a_badge_rests_on_is_looked_at_however_old(following:
 async def test_too_few_ratings_are_no_news(following: Following, caplog: pytest.LogCaptureFixture) -> None:
     assert await following.keep(*rate([1])) == UNVALIDATED
     assert await following.keep(*rate([1, 1, 1], batch=None)) == UNVALIDATED
-    del following.bench.batches.batches["ba_1"]
+    assert await following.bench.batches.erase("team", "ba_1")
     following.revalidation.ask("team", ["ba_1", "ba_none"])
     assert await following.badge() == UNVALIDATED
     assert caplog.records == []
@@ -323,7 +326,8 @@ async def test_a_badge_follows_who_is_excluded(following: Following) -> None:
 async def test_what_an_upgrade_cleared_is_computed_at_the_next_look(following: Following) -> None:
     await following.keep(*rate(WARMTH))
     store = following.bench.store
-    store.validations_kept.clear()
+    async with write(following.bench.engine) as connection:
+        await connection.execute(delete(validations))
     asked = list[str]()
     later = Reliabilities(store, clock=lambda: 0.0, renew=asked.append)
     assert await later.of("team", KEY) == await later.of("team", KEY) == UNVALIDATED

@@ -8,21 +8,19 @@ from itertools import count
 from typing import Any
 
 import pytest
+from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import SQLBatchStore
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.rounds import SQLRoundStore
-from app.domain.batch import Candidate, Entry
+from app.adapters.sql.engine import write
+from app.adapters.sql.rounds import RoundStore
+from app.adapters.sql.tables import batch_items
+from app.domain.batch import Candidate
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownRubric
-from app.domain.human_rating import HumanRating, RatingFilter, StoredRating
+from app.domain.human_rating import HumanRating, RatingFilter, RatingsKept, StoredRating
 from app.domain.rating_round import OwnRating, RatingRound, RoundOptions, Sheet
 from app.domain.validation import InvalidDocument
-from app.meta.desk import MetaDesk
 from app.meta.rounds import RatingKeeper, RoundDesk
-from app.meta_ports import RatingsKept
-from tests.support.fake_round_store import FakeRoundStore
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 from tests.support.scored_batches import RUBRIC, score_batch
 from tests.unit.meta.conftest import Bench, build_bench
@@ -34,7 +32,7 @@ VALUES: dict[str, float] = {"warmth": 1, "clarity": 3}
 
 @dataclass
 class Rounds:
-    """The desk of rounds over fakes, with the bench that its ratings go to."""
+    """The service of rounds, with the bench that its ratings go to."""
 
     desk: RoundDesk
     bench: Bench
@@ -57,7 +55,7 @@ def build(bench: Bench, *, ratings: RatingKeeper | None = None, **more: Any) -> 
     numbers = count(1)
     desk = RoundDesk(
         batches=bench.batches,
-        rounds=FakeRoundStore(bench.batches),
+        rounds=RoundStore(bench.engine),
         ratings=ratings or bench.desk,
         rubrics=FakeRubrics([RUBRIC]),
         now=bench.now,
@@ -68,8 +66,8 @@ def build(bench: Bench, *, ratings: RatingKeeper | None = None, **more: Any) -> 
 
 
 @pytest.fixture
-async def rounds() -> Rounds:
-    made = build(build_bench())
+async def rounds(bench: Bench) -> Rounds:
+    made = build(bench)
     await score_batch(made.bench.batches, "ba_1", COLUMNS, fail=[3, 7])
     return made
 
@@ -176,28 +174,27 @@ async def test_a_round_of_an_erased_batch_is_gone(rounds: Rounds) -> None:
 async def test_a_sheet_shows_context_response_and_rubric(rounds: Rounds) -> None:
     await rounds.open()
     sheet = await rounds.next()
-    _, candidate = rounds.bench.batches.batches["ba_1"].items[sheet.task.position]
-    assert (sheet.context, sheet.response) == (candidate.context, candidate.response)
+    assert [said.text for said in sheet.context] == [f"Hello, item-{sheet.task.position}"]
+    assert sheet.response == "Hi"
     assert sheet.rubric == RUBRIC
     assert (sheet.task.number, sheet.task.of, sheet.task.done, sheet.earlier) == (0, COUNT - 2, False, None)
 
 
-async def test_a_sheet_is_blind() -> None:
-    rounds = build(build_bench())
+async def test_a_sheet_is_blind(bench: Bench) -> None:
+    rounds = build(bench)
     await score_batch(
         rounds.bench.batches,
         "ba_secret",
         COLUMNS,
         systems=["SECRET-system"] * COUNT,
         metadata={"build": "SECRET-build"},
+        entries=[(f"SECRET-item-{number}", number) for number in range(COUNT)],
     )
-    kept = rounds.bench.batches.batches["ba_secret"]
-    for position in range(COUNT):
-        entry = Entry(position=position, item=f"SECRET-item-{position}", candidate=position)
-        said = (Utterance(speaker="甲", text="おはよう"),)
-        metadata = {"system": "SECRET-system", "build": "SECRET-build"}
-        candidate = Candidate(context=said, response="返事", reference=("SECRET-reference",), metadata=metadata)
-        kept.items[position] = (entry, candidate)
+    said = (Utterance(speaker="甲", text="おはよう"),)
+    marks = {"system": "SECRET-system", "build": "SECRET-build"}
+    candidate = Candidate(context=said, response="返事", reference=("SECRET-reference",), metadata=marks)
+    async with write(bench.engine) as connection:
+        await connection.execute(update(batch_items).values(request=candidate.model_dump_json()))
     await rounds.open("ba_secret", raters_per_item=9)
     for rater in ("SECRET-rater", "乙"):
         for value in (0, 1):
@@ -291,9 +288,9 @@ async def test_every_aspect_is_to_be_rated_on_its_scale(
     assert (await rounds.next()).task == sheet.task
 
 
-async def test_composites_are_not_asked_for() -> None:
+async def test_composites_are_not_asked_for(sqlite_engine: AsyncEngine) -> None:
     rubric = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
-    rounds = build(build_bench(rubric))
+    rounds = build(build_bench(sqlite_engine, rubric))
     await score_batch(rounds.bench.batches, "ba_1", COLUMNS)
     await rounds.open()
     position = (await rounds.next()).task.position
@@ -329,8 +326,7 @@ async def test_a_comment_that_is_too_long_is_refused(rounds: Rounds) -> None:
     assert await rounds.kept() == []
 
 
-async def test_a_rating_that_was_not_kept_is_not_done() -> None:
-    bench = build_bench()
+async def test_a_rating_that_was_not_kept_is_not_done(bench: Bench) -> None:
     rounds = build(bench, ratings=FullKeeper())
     await score_batch(bench.batches, "ba_1", COLUMNS)
     await rounds.open()
@@ -368,8 +364,8 @@ async def test_what_is_no_name_is_refused_at_its_place(rounds: Rounds, rater: st
         assert [where for where, _ in caught.value.faults] == ["/rater"]
 
 
-async def test_the_operator_bounds_a_name() -> None:
-    rounds = build(build_bench(), limits=Limits(item_id_characters=200))
+async def test_the_operator_bounds_a_name(bench: Bench) -> None:
+    rounds = build(bench, limits=Limits(item_id_characters=200))
     await score_batch(rounds.bench.batches, "ba_1", COLUMNS)
     await rounds.open()
     await rounds.next("名" * 200)
@@ -377,32 +373,14 @@ async def test_the_operator_bounds_a_name() -> None:
         await rounds.next("名" * 201)
 
 
-# Over a database
+# All of it
 
 
-async def test_a_round_from_its_opening_to_its_end_in_sqlite(sqlite_url: str) -> None:
-    engine = open_engine(sqlite_url)
-    await migrate(engine)
-    bench, batches, meta = build_bench(), SQLBatchStore(engine), SQLMetaStore(engine)
-    rubrics = FakeRubrics([RUBRIC])
-    ratings = MetaDesk(
-        batches=batches,
-        ratings=meta,
-        rubrics=rubrics,
-        reliabilities=bench.reliabilities,
-        anchors=bench.anchors,
-        now=bench.now,
-    )
-    desk = RoundDesk(
-        batches=batches,
-        rounds=SQLRoundStore(engine),
-        ratings=ratings,
-        rubrics=rubrics,
-        now=bench.now,
-        new_id=lambda: "rr_1",
-    )
-    await score_batch(batches, "ba_1", COLUMNS, fail=[3])
-    opened = await desk.open("team", "ba_1", RoundOptions(name="人手評価", items=5, raters_per_item=2, seed=7))
+async def test_a_round_from_its_opening_to_its_end(bench: Bench) -> None:
+    rounds = build(bench)
+    desk = rounds.desk
+    await score_batch(bench.batches, "ba_1", COLUMNS, fail=[3])
+    opened = await rounds.open(items=5, raters_per_item=2, seed=7)
     seen = dict[str, list[int]]()
     for rater in ("甲", "乙", "丙"):
         while (sheet := await desk.next("team", "rr_1", rater)) is not None:
@@ -415,11 +393,11 @@ async def test_a_round_from_its_opening_to_its_end_in_sqlite(sqlite_url: str) ->
     assert 3 not in seen["甲"]
     told = (await desk.progress("team", ["rr_1"]))["rr_1"]
     assert (told.ratings, told.wanted, told.complete, told.raters) == (10, 10, 5, {"乙": 5, "甲": 5})
-    kept = await ratings.list_ratings("team", RatingFilter(rater="甲"), after=-1, limit=100)
-    assert [one.evaluation for _, one in kept] == [f"ev_ba_1_{position}" for position in seen["甲"]]
+    assert [one.evaluation for one in await rounds.kept(rater="甲")] == [
+        f"ev_ba_1_{position}" for position in seen["甲"]
+    ]
     back = await desk.sheet("team", "rr_1", "乙", 4)
     assert back.earlier == OwnRating(ratings=VALUES, comment="乙")
-    await batches.erase("team", "ba_1")
+    await bench.batches.erase("team", "ba_1")
     with pytest.raises(NotFound):
         await desk.find("team", "rr_1")
-    await engine.dispose()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.keys import APIKeyStore
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.unit.web.test_http import raw
@@ -84,7 +84,7 @@ async def authorize(send: dict[str, Any], folder: Path) -> dict[str, str]:
     if "auth" not in send:
         return {}
     engine = open_engine(f"sqlite+aiosqlite:///{folder / 'saiten.db'}")
-    _, key = await SQLKeyring(engine).create("reader", "default", "read")
+    _, key = await APIKeyStore(engine).create("reader", "default", "read")
     await engine.dispose()
     return {"Authorization": f"Bearer {key}"} if send["auth"] == "READONLY" else {}
 

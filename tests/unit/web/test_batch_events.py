@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.keys import APIKeyStore
 from app.domain.batch import Batch
 from app.domain.errors import StoreUnavailable
 from app.web.batch_events import rest, tell
@@ -72,7 +72,7 @@ async def test_a_stream_ends_once_its_reader_would_not_be_let_in(tmp_path: Path,
             events = read_events(response)
             assert (await anext(events))[0] == "progress"
             engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}")
-            keyring = SQLKeyring(engine)
+            keyring = APIKeyStore(engine)
             if had_key:
                 for key in await keyring.list():
                     await keyring.revoke(key.id)

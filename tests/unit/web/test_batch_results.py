@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.sql.batches.store import SQLBatchStore
+from app.adapters.sql.batches.store import BatchStore
 from app.domain.batch import ItemResult
 from app.domain.errors import StoreUnavailable
 from tests.support.posted import make_item, post_batch, wait_for
@@ -57,16 +57,14 @@ async def test_a_stream_that_fails_does_not_end_as_if_it_were_whole(
 ) -> None:
     path = await complete_batch(client, *(make_item(number) for number in range(10)))
     monkeypatch.setattr("app.batches.desk.RESULTS_PAGE", 5)
-    read = SQLBatchStore.results
+    read = BatchStore.results
 
-    async def fail_later(
-        self: SQLBatchStore, project: str, batch_id: str, *, after: int, limit: int
-    ) -> list[ItemResult]:
+    async def fail_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
         if after > 0:
             raise StoreUnavailable("the database went away")
         return await read(self, project, batch_id, after=after, limit=limit)
 
-    monkeypatch.setattr(SQLBatchStore, "results", fail_later)
+    monkeypatch.setattr(BatchStore, "results", fail_later)
     for form in ("ndjson", "csv"):
         with pytest.raises(httpx.RemoteProtocolError):
             await client.get(f"{path}/results?format={form}")
@@ -77,16 +75,14 @@ async def test_an_erasure_in_mid_stream_is_no_end_either(
 ) -> None:
     path = await complete_batch(client, *(make_item(number) for number in range(10)))
     monkeypatch.setattr("app.batches.desk.RESULTS_PAGE", 5)
-    read = SQLBatchStore.results
+    read = BatchStore.results
 
-    async def erase_later(
-        self: SQLBatchStore, project: str, batch_id: str, *, after: int, limit: int
-    ) -> list[ItemResult]:
+    async def erase_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
         if after > 0:
             await self.erase(project, batch_id)
         return await read(self, project, batch_id, after=after, limit=limit)
 
-    monkeypatch.setattr(SQLBatchStore, "results", erase_later)
+    monkeypatch.setattr(BatchStore, "results", erase_later)
     with pytest.raises(httpx.RemoteProtocolError):
         await client.get(f"{path}/results")
 

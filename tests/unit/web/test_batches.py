@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.keys import APIKeyStore
 from tests.support import fake_openai
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_body, make_item, post_batch, wait_for, write_ndjson
@@ -233,7 +233,7 @@ async def test_another_projects_batches_do_not_exist(client: httpx.AsyncClient, 
     engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}")
     keys = {}
     for project, scope in (("team", "write"), ("rivals", "write"), ("team", "read")):
-        _, text = await SQLKeyring(engine).create("k", project, scope)  # type: ignore[arg-type]
+        _, text = await APIKeyStore(engine).create("k", project, scope)  # type: ignore[arg-type]
         keys[project, scope] = {"Authorization": f"Bearer {text}"}
     await engine.dispose()
     own, rival, reader = keys["team", "write"], keys["rivals", "write"], keys["team", "read"]

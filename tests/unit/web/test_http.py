@@ -15,7 +15,7 @@ import pytest
 
 import app
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import SQLKeyring
+from app.adapters.sql.keys import APIKeyStore
 from app.domain import errors
 from app.domain.errors import SaitenError
 from app.web.problems import STATUSES, clip, status_of
@@ -321,7 +321,7 @@ async def test_readiness_follows_the_database_and_liveness_does_not(
 async def keyed(client: httpx.AsyncClient, tmp_path: Path):
     """Headers by scope, and of another project, on the running service's own database."""
     engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}")
-    keyring = SQLKeyring(engine)
+    keyring = APIKeyStore(engine)
     made = {}
     for scope, project in (("read", "team"), ("write", "team"), ("admin", "rivals")):
         key, text = await keyring.create(scope, project, scope)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.governance.policies import SQLPolicyStore
+from app.adapters.sql.governance import PolicyStore
 from app.domain.policy import Integrity, ProjectPolicy
 from tests.support.fake_openai import FakeOpenAI, candidate_of
 from tests.support.posted import make_item, wait_for
@@ -32,7 +32,7 @@ async def client(fake: FakeOpenAI, tmp_path: Path, redis_url: str) -> AsyncItera
 
 async def decide(folder: Path, policy: Integrity) -> None:
     engine = open_engine(f"sqlite+aiosqlite:///{folder / 'saiten.db'}")
-    await SQLPolicyStore(engine).save_policy(
+    await PolicyStore(engine).save_policy(
         "default", ProjectPolicy(integrity=policy), datetime(2026, 11, 21, tzinfo=UTC)
     )
     await engine.dispose()

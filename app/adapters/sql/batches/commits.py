@@ -1,38 +1,52 @@
-"""Keeping results, with everything that follows from them, in one transaction."""
+"""Keeping results, with everything that follows from them; failing what is missing at a deadline; rewriting results."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import insert, or_, select
+from sqlalchemy import bindparam, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import Locked, hold_batches, lock_held, log_completed, store_accounts
-from app.adapters.sql.batches.closing import close_chunks
+from app.adapters.sql.batches.account import (
+    Locked,
+    close_chunks,
+    count_in,
+    hold_batches,
+    lock_batches,
+    lock_held,
+    settle_begun,
+    spend_lost,
+    store_accounts,
+)
 from app.adapters.sql.batches.erasure import owe_calls
-from app.adapters.sql.batches.figures import (
+from app.adapters.sql.batches.leases import Span, find_held, select_todo
+from app.adapters.sql.batches.queueing import queue_after
+from app.adapters.sql.batches.rows import (
     Placed,
+    describe_result,
     extend_measures,
     insert_figures,
     read_measures,
+    read_placed,
+    replace_evaluation,
     rewrite_figures,
+    score_result,
+    whole_seconds,
     write_measures,
 )
-from app.adapters.sql.batches.holding import Span, find_held
-from app.adapters.sql.batches.queueing import Queueing, count_active, queue_waiting, share_of
-from app.adapters.sql.batches.reservations import settle_begun
-from app.adapters.sql.batches.rows import describe_result, score_result
-from app.adapters.sql.batches.signatures import count_in
-from app.adapters.sql.engine import change
-from app.adapters.sql.governance.spending import charge_keys
-from app.adapters.sql.tables import evaluations
-from app.batch_ports import NOTHING_BEGUN, Committed, Finished, Job, Scores
+from app.adapters.sql.governance import charge_keys
+from app.adapters.sql.tables import batch_chunks, evaluations
 from app.domain.batch import EXPIRED
+from app.domain.evaluation import Evaluation
 from app.domain.redaction import ERASED_FAILURE
+from app.domain.scores import Scores
 from app.domain.tally import Tally
+from app.domain.work import COLLECT, Committed, Finished, Job
+from app.scores import pack, scores_of, unpack
 from app.tally import tally_scores
 
 Place = tuple[str, int]
@@ -42,54 +56,42 @@ ERASED = ERASED_FAILURE.model_dump_json()
 """What stands in `evaluations.failure` for an erased candidate."""
 
 
-class Commits(Queueing):
-    """The hot path: a dozen statements, however many results."""
-
-    async def commit(
-        self,
-        owner: str,
-        finished: Sequence[Finished],
-        closed: Sequence[Job],
-        begun: Mapping[Job, int] = NOTHING_BEGUN,
-    ) -> Committed:
-        jobs = {*(each.job for each in finished), *closed, *begun}
-        if not jobs:
-            return Committed()
-        now = self._clock()
-        async with change(self._engine) as connection:
-            # A batch's row is locked last: each statement waits for its turn in a busy worker's loop, and while one
-            # worker holds the row no other can commit. Whoever locks chunks after batches skips those locked here.
-            batches = await hold_batches(connection, {job.batch for job in jobs})
-            found = await find_held(connection, owner, jobs)
-            held = {job: span for job, span in found.items() if job.batch in batches}
-            kept, erased = await find_kept(connection, held)
-            await owe_late(connection, finished, erased)
-            free = pick_new([each for each in finished if each.job in held], kept)
-            added = await keep(connection, batches, free, now)
-            ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
-            locked = await lock_held(connection, batches)
-            await enter(connection, locked, free)
-            await settle_figures(connection, locked, added)
-            await settle_begun(connection, locked, {job: begun[job] for job in held if job in begun}, ending, now)
-            ready = await close_chunks(connection, locked, ending, now)
-            await store_accounts(connection, locked.values())
-            ready += await self._follow_up(connection, locked, ending, now)
-            # Last: while the row of a key is held, no other worker can commit for any batch of that key.
-            await charge_keys(connection, sum_costs(locked, free), now)
-        log_completed(locked.values())
-        stopped = {job for job in held if job not in ending and not locked[job.batch].account.is_active}
-        touched = {job for job, span in held.items() if span.holds(job.batch, erased)}
-        return Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready), frozenset(touched))
-
-    async def _follow_up(
-        self, connection: AsyncConnection, locked: Mapping[str, Locked], ending: Iterable[Job], now: datetime
-    ) -> list[Job]:
-        """The next chunks of batches whose chunks were closed."""
-        ids = sorted({job.batch for job in ending if job.chunk >= 0 and locked[job.batch].account.is_active})
-        if not ids:
-            return []
-        share = share_of(self._window, await count_active(connection))
-        return [job for batch_id in ids for job in await queue_waiting(connection, batch_id, share, now)]
+async def commit_results(
+    connection: AsyncConnection,
+    owner: str,
+    finished: Sequence[Finished],
+    closed: Sequence[Job],
+    begun: Mapping[Job, int],
+    *,
+    window: int,
+    now: datetime,
+) -> tuple[Committed, Collection[Locked]]:
+    """As `BatchStore.commit` says: a dozen statements, however many results. Returns the changed batches too."""
+    jobs = {*(each.job for each in finished), *closed, *begun}
+    # A batch's row is locked last: each statement waits for its turn in a busy worker's loop, and while one worker
+    # holds the row no other can commit. Transactions that lock chunks after batches skip those locked here.
+    batches = await hold_batches(connection, {job.batch for job in jobs})
+    found = await find_held(connection, owner, jobs)
+    held = {job: span for job, span in found.items() if job.batch in batches}
+    kept, erased = await find_kept(connection, held)
+    await owe_late(connection, finished, erased)
+    free = pick_new([each for each in finished if each.job in held], kept)
+    added = await keep(connection, batches, free, now)
+    ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
+    locked = await lock_held(connection, batches)
+    await enter(connection, locked, free)
+    await settle_figures(connection, locked, added)
+    await settle_begun(connection, locked, {job: begun[job] for job in held if job in begun}, ending, now)
+    ready = await close_chunks(connection, locked, ending, now)
+    await store_accounts(connection, locked.values())
+    going_on = sorted({job.batch for job in ending if job.chunk >= 0 and locked[job.batch].account.is_active})
+    ready += await queue_after(connection, going_on, window, now)
+    # Last: while the row of a key is held, no other worker can commit for any batch of that key.
+    await charge_keys(connection, sum_costs(locked, free), now)
+    stopped = {job for job in held if job not in ending and not locked[job.batch].account.is_active}
+    touched = {job for job, span in held.items() if span.holds(job.batch, erased)}
+    committed = Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready), frozenset(touched))
+    return committed, locked.values()
 
 
 async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> tuple[set[Place], set[Place]]:
@@ -108,7 +110,7 @@ async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> tu
 
 
 async def owe_late(connection: AsyncConnection, finished: Sequence[Finished], erased: Collection[Place]) -> None:
-    """Notes the calls of results that come too late, for candidates that were erased: nobody else knows of them."""
+    """Notes the calls of results that come too late, for candidates that were erased: no other row names them."""
     late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
     await owe_calls(connection, {key for each in late for key in each.calls})
 
@@ -205,3 +207,100 @@ def is_done(job: Job, span: Span, kept: set[Place]) -> bool:
     if job.chunk < 0:
         return span.state == "done"
     return sum((job.batch, position) in kept for position in range(span.first, span.last + 1)) == span.size
+
+
+logger = logging.getLogger("saiten.batches")
+
+CHUNKS_AT_ONCE = 10
+"""Chunks of one transaction, some 400 results: others are to commit in between."""
+
+chunk = batch_chunks.c
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What the end of some chunks led to: whether there were any, the jobs that follow, and the batch."""
+
+    ended: bool = False
+    ready: Sequence[Job] = ()
+    locked: Collection[Locked] = ()
+
+
+async def expire_chunks(connection: AsyncConnection, batch_id: str, now: datetime) -> Expired:
+    """Ends some chunks of the batch, where its running time is over."""
+    batch = (await lock_batches(connection, [batch_id])).get(batch_id)
+    if batch is None or batch.account.status != "running":
+        return Expired()
+    if batch.account.expires_at is None:
+        # It was started by a release without deadlines.
+        batch.account.run_out(now, whole_seconds(batch.row))
+    if batch.account.expires_at is not None and now < batch.account.expires_at:
+        await store_accounts(connection, [batch])
+        return Expired()
+    ended = await end_chunks(connection, batch, now)
+    ready = await close_chunks(connection, {batch_id: batch}, dict.fromkeys(ended, True), now)
+    await store_accounts(connection, [batch])
+    return Expired(bool(ended), ready, [batch])
+
+
+async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) -> Sequence[Job]:
+    """Fails what is missing in some chunks of the batch, which the caller closes."""
+    mine = chunk.batch_id == batch.id
+    left = select(batch_chunks).where(mine, chunk.number >= 0, chunk.state != "done").order_by(chunk.number)
+    # skip_locked: one that is being committed to comes later.
+    rows = (await connection.execute(left.limit(CHUNKS_AT_ONCE).with_for_update(skip_locked=True))).all()
+    failed: list[Finished] = []
+    for row in rows:
+        todo = await select_todo(connection, batch.id, row)
+        job = Job(batch.id, row.number)
+        failed += [Finished(job, read_placed(item)[0], None, EXPIRED) for item in todo]
+        await spend_lost(connection, batch, row.begun, now)
+    new = [(each, score_result(each)) for each in failed]
+    locked = {batch.id: batch}
+    added = await keep(connection, locked, new, now)
+    await enter(connection, locked, new)
+    await settle_figures(connection, locked, added)
+    collecting = update(batch_chunks).where(mine, chunk.number == COLLECT)
+    await connection.execute(collecting.values(state="done", queued_at=None))
+    return [Job(batch.id, row.number) for row in rows]
+
+
+result = evaluations.c
+REWRITE = (
+    update(evaluations)
+    .where(result.id == bindparam("this"))
+    .values({name: bindparam(f"new_{name}") for name in ("record", "status", "signature", "scores")})
+)
+
+
+async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: dict[int, Evaluation]) -> None:
+    """Puts the evaluations in, and changes the batch's account with them. Failures are left alone."""
+    query = select(result.id, result.position, result.status, result.signature, result.record, result.scores).where(
+        result.batch_id == batch.id, result.position.in_(changed), result.failure.is_(None)
+    )
+    rows, placed, signatures = [], list[tuple[int, Scores]](), Counter[tuple[str, str]]()
+    for row in await connection.execute(query):
+        evaluation = changed[row.position]
+        scores = scores_of(evaluation, unpack(row.scores).context)
+        placed.append((row.position, scores))
+        rows.append(
+            {
+                "this": row.id,
+                "new_record": replace_evaluation(row.record, evaluation),
+                "new_status": evaluation.status,
+                "new_signature": evaluation.signature,
+                "new_scores": pack(scores),
+            }
+        )
+        batch.account.count(evaluation.status)
+        batch.account.count(row.status, -1)
+        signatures.update({(batch.id, evaluation.signature): 1})
+        signatures.subtract({(batch.id, row.signature): 1})
+    if not rows:
+        return
+    measures = extend_measures(read_measures(batch.account.measures), [scores for _, scores in placed])
+    await connection.execute(REWRITE, rows)
+    await rewrite_figures(connection, batch.id, placed, measures)
+    await count_in(connection, signatures)
+    batch.account.measures = write_measures(measures)
+    batch.account.forget_figures()

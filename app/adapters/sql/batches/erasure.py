@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Insert, delete, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.batches.account import read_account
-from app.adapters.sql.batches.part import ROWS, StorePart
-from app.adapters.sql.batches.reservations import spend_lost
-from app.adapters.sql.engine import change, read, scrub
-from app.adapters.sql.store import insert_or_ignore
+from app.adapters.sql.batches.account import read_account, spend_lost
+from app.adapters.sql.batches.rows import ROWS, utc_now
+from app.adapters.sql.engine import change, insert_or_ignore, read, scrub
 from app.adapters.sql.tables import batch_chunks, batches, can_hold, erased_calls, evaluations
 
 chunk = batch_chunks.c
@@ -22,11 +21,14 @@ chunk = batch_chunks.c
 logger = logging.getLogger("saiten.batches")
 
 
-class Erasure(StorePart):
+class Erasure:
     """Erases batches. On SQLite the file and its log are then cleaned of what was erased."""
 
-    # True from the start: the process before this one may have died between an erasure and the cleaning.
-    _traces = True
+    def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._clock = clock
+        # The process before this one may have died between an erasure and the cleaning.
+        self._traces = True
 
     async def erase(self, project: str, batch_id: str) -> bool:
         if not can_hold(project, batch_id):

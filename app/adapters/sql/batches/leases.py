@@ -1,153 +1,218 @@
-"""Leasing chunks: one owner at a time, until the lease runs out."""
+"""Leasing chunks: whose they are, what is left of them to do, and how many candidates the budget allows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, exists, func, select, update
+from sqlalchemy import ColumnElement, Row, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.account import Locked, hold_batches, lock_batches, lock_held, log_paused, store_accounts
-from app.adapters.sql.batches.budget import EXHAUSTED, Budget
-from app.adapters.sql.batches.closing import RELEASED, close_chunks
-from app.adapters.sql.batches.holding import find_held, hold_condition, stopped_among
-from app.adapters.sql.batches.part import StorePart, whole_seconds
-from app.adapters.sql.batches.reservations import spend_lost
-from app.adapters.sql.batches.results import read_placed
-from app.adapters.sql.batches.texts import read_options
-from app.adapters.sql.engine import change, read, write
-from app.adapters.sql.governance.spending import find_overspent
-from app.adapters.sql.tables import batch_chunks, batch_items, batches, can_hold, evaluations
-from app.batch_ports import COLLECT, FINISH, MOST_SET_ASIDE, Committed, Job, Work, reckon_candidate
+from app.adapters.sql.batches.account import (
+    RELEASED,
+    Locked,
+    close_chunks,
+    hold_batches,
+    lock_batches,
+    lock_held,
+    log_paused,
+    spend_lost,
+    store_accounts,
+)
+from app.adapters.sql.batches.rows import ACTIVE, read_options, read_placed, whole_seconds
+from app.adapters.sql.governance import find_overspent
+from app.adapters.sql.tables import batch_chunks, batch_items, batches, evaluations
+from app.domain.work import COLLECT, FINISH, Job, Work, price_candidate
+
+chunk = batch_chunks.c
+
+
+@dataclass(frozen=True)
+class Span:
+    """The candidates of a held chunk, both ends included."""
+
+    first: int
+    last: int
+    state: str
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    def holds(self, batch_id: str, places: Collection[tuple[str, int]]) -> bool:
+        """Whether any of the places, of several batches, is one of this chunk of the batch."""
+        return any(owner == batch_id and self.first <= position <= self.last for owner, position in places)
+
+
+def hold_condition(jobs: Iterable[Job]) -> ColumnElement[bool]:
+    """Finds the jobs' chunks; each database reaches them by the primary key."""
+    numbers: dict[str, list[int]] = {}
+    for job in jobs:
+        numbers.setdefault(job.batch, []).append(job.chunk)
+    return or_(*((chunk.batch_id == batch_id) & chunk.number.in_(found) for batch_id, found in numbers.items()))
+
+
+async def find_held(connection: AsyncConnection, owner: str, jobs: Iterable[Job]) -> dict[Job, Span]:
+    """Those of the jobs whose chunk is the owner's, locked in one order for all, so that none waits in a circle."""
+    query = select(chunk.batch_id, chunk.number, chunk.first, chunk.last, chunk.state)
+    mine = query.where(hold_condition(jobs), chunk.owner == owner).order_by(chunk.batch_id, chunk.number)
+    rows = await connection.execute(mine.with_for_update())
+    return {Job(row.batch_id, row.number): Span(row.first, row.last, row.state) for row in rows}
+
+
+async def find_stopped(connection: AsyncConnection, held: Mapping[Job, Span]) -> frozenset[Job]:
+    """Those of the jobs whose batch is not to be worked on now."""
+    query = select(batches.c.id).where(batches.c.id.in_({job.batch for job in held}), batches.c.status.not_in(ACTIVE))
+    stopped = set((await connection.execute(query)).scalars())
+    return frozenset(job for job in held if job.batch in stopped)
+
+
+EXHAUSTED = "budget-exhausted"
+ROUNDING = 1e-9
+"""A budget that is a whole multiple of the cost must not lose a candidate to binary fractions."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """`spent_usd` is None where the cost of a result is not known: then no more may be spent. `reserved_usd` is what
+    other chunks may still spend; `unit_usd` what one candidate may cost."""
+
+    total_usd: float | None
+    spent_usd: float | None
+    reserved_usd: float
+    unit_usd: float
+
+    def afford(self, wanted: int) -> int:
+        """How many of `wanted` candidates, from 0 to all."""
+        if self.total_usd is None:
+            return wanted
+        if self.spent_usd is None:
+            return 0
+        left_usd = self.total_usd - self.spent_usd - self.reserved_usd
+        if left_usd < -ROUNDING:
+            return 0
+        if self.unit_usd <= 0:
+            return wanted
+        # A budget that is huge beside the cost allows infinitely many, which cannot be rounded down.
+        return max(0, math.floor(min(wanted, left_usd / self.unit_usd + ROUNDING)))
+
+    def reserve(self, count: int) -> float:
+        """What `count` candidates may cost, in USD."""
+        return 0.0 if self.total_usd is None else count * self.unit_usd
+
+    def explain(self) -> str:
+        """One sentence that says why the batch pauses."""
+        if self.spent_usd is None:
+            return "what a result cost is not known, so the budget cannot be kept; see the price of the model"
+        return (
+            f"the next candidate may cost {self.unit_usd:.6g} USD, and of {self.total_usd:.6g} USD "
+            f"{self.spent_usd:.6g} are spent"
+        )
+
 
 OVERSPENT = "cost-limit-reached"
 
 chunk, item = batch_chunks.c, batch_items.c
 
 
-class Leases(StorePart):
-    """Gives chunks to workers and knows whose they are."""
+@dataclass(frozen=True)
+class Lease:
+    """A lease that `owner` wants until `until`, with `begun` candidates that it may begin before it reports more."""
 
-    async def claim(self, job: Job, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
-        if not can_hold(job.batch):
-            return None
-        now = self._clock()
-        async with change(self._engine) as connection:
-            batch = (await hold_batches(connection, [job.batch])).get(job.batch)
-            if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
-                # It will be changed, or reckoned with. Mostly it is not, and claims need not wait for commits.
-                batch = (await lock_held(connection, {job.batch: batch})).get(job.batch)
-            if batch is None or not is_open(batch, job, now) or await self._is_overspent(connection, batch, job, now):
-                return None
-            found = await lock_free_chunk(connection, job, now)
-            if found is None:
-                return None
-            if found.begun:
-                # Whoever held it died, or lost it: what was begun may be paid for.
-                batch = (await lock_held(connection, {job.batch: batch}))[job.batch]
-                await spend_lost(connection, batch, found.begun, now)
-                await store_accounts(connection, [batch])
-            todo = await select_todo(connection, job.batch, found)
-            if not todo and job.chunk >= 0:
-                # Whoever held it had kept every result and died before it closed the chunk.
-                batch = (await lock_batches(connection, [job.batch]))[job.batch]
-                await close_chunks(connection, {batch.id: batch}, {job: True}, now)
-                await store_accounts(connection, [batch])
-                return None
-            crashes = found.crashes + (found.owner not in {None, owner})
-            budget = await reckon(connection, batch, job)
-            affordable = budget.afford(len(todo))
-            if todo and not affordable:
-                await self._turn_away(connection, batch, job, crashes, budget)
-                return None
-            await connection.execute(
-                this_chunk(job).values(
-                    state="leased",
-                    owner=owner,
-                    lease_until=now + timedelta(seconds=lease_seconds),
-                    queued_at=None,
-                    crashes=crashes,
-                    reserved_usd=budget.reserve(affordable),
-                    begun=min(begun, affordable),
-                    set_aside=False,
-                )
-            )
-            if batch.account.status == "queued":
-                batch.account.start(now, whole_seconds(batch.row))
-                await store_accounts(connection, [batch])
-        unit_usd = None if budget.total_usd is None else budget.unit_usd
-        return replace(describe_work(job, batch.row, todo, crashes, affordable), unit_usd=unit_usd)
+    owner: str
+    until: datetime
+    begun: int
 
-    async def _is_overspent(self, connection: AsyncConnection, batch: Locked, job: Job, now: datetime) -> bool:
-        """Whether the batch's key may spend nothing more today: then the batch is paused here."""
-        key_id: str | None = batch.row._mapping["api_key"]
-        # Replies that the provider's batch has are paid for, and a batch's end costs nothing.
-        costs = job.chunk == COLLECT if batch.row._mapping["mode"] == "provider-batch" else job.chunk >= 0
-        if key_id is None or not costs:
-            return False
-        overspent = await find_overspent(connection, key_id, self._usd_per_day, now)
-        if overspent is None:
-            return False
-        batch = (await lock_batches(connection, [batch.id]))[batch.id]
-        if batch.account.is_active:
-            batch.account.pause(OVERSPENT, explain_overspent(*overspent), now)
-            await store_accounts(connection, [batch])
-            log_paused(batch.id, OVERSPENT)
-        return True
 
-    async def _turn_away(
-        self, connection: AsyncConnection, batch: Locked, job: Job, crashes: int, budget: Budget
-    ) -> None:
-        """The budget allows no candidate now: the chunk waits for what others hold in reserve, or the batch pauses."""
+async def claim_chunk(
+    connection: AsyncConnection, job: Job, lease: Lease, usd_per_day: float | None, now: datetime
+) -> Work | None:
+    """Leases the job's chunk, as `BatchStore.claim` says. `usd_per_day` is what a key may cost that has no limit."""
+    batch = (await hold_batches(connection, [job.batch])).get(job.batch)
+    if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
+        # It will be changed, or its budget computed. In most claims neither is so, and they need not wait for commits.
+        batch = (await lock_held(connection, {job.batch: batch})).get(job.batch)
+    if batch is None or not is_open(batch, job, now) or await is_overspent(connection, batch, job, usd_per_day, now):
+        return None
+    found = await lock_free_chunk(connection, job, now)
+    if found is None:
+        return None
+    if found.begun:
+        # The owner before died, or lost it: what it had begun may be paid for.
+        batch = (await lock_held(connection, {job.batch: batch}))[job.batch]
+        await spend_lost(connection, batch, found.begun, now)
+        await store_accounts(connection, [batch])
+    todo = await select_todo(connection, job.batch, found)
+    if not todo and job.chunk >= 0:
+        # The owner before had kept every result and died before it closed the chunk.
+        batch = (await lock_batches(connection, [job.batch]))[job.batch]
+        await close_chunks(connection, {batch.id: batch}, {job: True}, now)
+        await store_accounts(connection, [batch])
+        return None
+    crashes = found.crashes + (found.owner not in {None, lease.owner})
+    budget = await find_budget(connection, batch, job)
+    affordable = budget.afford(len(todo))
+    if todo and not affordable:
         await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
-        others = select(func.count()).where(chunk.batch_id == job.batch, chunk.state == "leased")
-        if (await connection.execute(others)).scalar_one() == 0:
-            batch.account.pause(EXHAUSTED, budget.explain(), self._clock())
-            await store_accounts(connection, [batch])
-            log_paused(batch.id, EXHAUSTED)
-
-    async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
-        if not jobs:
-            return Committed()
-        until = self._clock() + timedelta(seconds=lease_seconds)
-        async with change(self._engine) as connection:
-            held = await find_held(connection, owner, jobs)
-            if held:
-                mine = update(batch_chunks).where(hold_condition(held), chunk.owner == owner)
-                await connection.execute(mine.values(lease_until=until, queued_at=None))
-            stopped = await stopped_among(connection, held)
-        return Committed(lost=frozenset(jobs) - held.keys(), stopped=stopped)
-
-    async def set_aside(self, job: Job, owner: str) -> None:
-        aside = select(func.count()).where(chunk.batch_id == job.batch, chunk.set_aside).scalar_subquery()
-        mine = this_chunk(job).where(chunk.owner == owner, chunk.state == "leased", aside < MOST_SET_ASIDE)
-        async with write(self._engine) as connection:
-            await connection.execute(mine.values(set_aside=True))
-
-    async def find_halted(self, jobs: Sequence[Job]) -> Committed:
-        if not jobs:
-            return Committed()
-        query = select(batches.c.id, batches.c.status).where(batches.c.id.in_({job.batch for job in jobs}))
-        async with read(self._engine) as connection:
-            status = {row.id: row.status for row in await connection.execute(query)}
-        return Committed(
-            lost=frozenset(job for job in jobs if job.batch not in status),
-            stopped=frozenset(job for job in jobs if status.get(job.batch) in {"paused", "cancelled"}),
-            cancelled=frozenset(job for job in jobs if status.get(job.batch) == "cancelled"),
+        await pause_exhausted(connection, batch, budget, now)
+        return None
+    await connection.execute(
+        this_chunk(job).values(
+            state="leased",
+            owner=lease.owner,
+            lease_until=lease.until,
+            queued_at=None,
+            crashes=crashes,
+            reserved_usd=budget.reserve(affordable),
+            begun=min(lease.begun, affordable),
+            set_aside=False,
         )
+    )
+    if batch.account.status == "queued":
+        batch.account.start(now, whole_seconds(batch.row))
+        await store_accounts(connection, [batch])
+    return Work(
+        job=job,
+        project=batch.row._mapping["project"],
+        options=read_options(batch.row._mapping["options"]),
+        todo=[read_placed(row) for row in todo],
+        suspect=crashes > 0,
+        affordable=affordable,
+        unit_usd=None if budget.total_usd is None else budget.unit_usd,
+        tries={row.position: row.tries for row in todo if row.tries},
+    )
 
-    async def mark(self, job: Job, owner: str, position: int) -> int:
-        this = (item.batch_id == job.batch) & (item.position == position)
-        mine = exists().where(chunk.batch_id == job.batch, chunk.number == job.chunk, chunk.owner == owner)
-        async with change(self._engine) as connection:
-            query = select(item.tries).where(this).with_for_update()
-            tries: int | None = (await connection.execute(query)).scalar_one_or_none()
-            # A try by one who lost the chunk is not a try of its new owner's.
-            await connection.execute(update(batch_items).where(this, mine).values(tries=item.tries + 1))
-        return tries or 0
+
+async def is_overspent(
+    connection: AsyncConnection, batch: Locked, job: Job, usd_per_day: float | None, now: datetime
+) -> bool:
+    """Whether the batch's key may spend nothing more today: then the batch is paused here."""
+    key_id: str | None = batch.row._mapping["api_key"]
+    # Replies that the provider's batch has are paid for, and a batch's end costs nothing.
+    costs = job.chunk == COLLECT if batch.row._mapping["mode"] == "provider-batch" else job.chunk >= 0
+    if key_id is None or not costs:
+        return False
+    overspent = await find_overspent(connection, key_id, usd_per_day, now)
+    if overspent is None:
+        return False
+    batch = (await lock_batches(connection, [batch.id]))[batch.id]
+    if batch.account.is_active:
+        batch.account.pause(OVERSPENT, explain_overspent(*overspent), now)
+        await store_accounts(connection, [batch])
+        log_paused(batch.id, OVERSPENT)
+    return True
+
+
+async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: Budget, now: datetime) -> None:
+    """Pauses a batch whose budget allows no candidate, unless other chunks still hold some of it in reserve."""
+    others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
+    if (await connection.execute(others)).scalar_one() == 0:
+        batch.account.pause(EXHAUSTED, budget.explain(), now)
+        await store_accounts(connection, [batch])
+        log_paused(batch.id, EXHAUSTED)
 
 
 def is_open(batch: Locked, job: Job, now: datetime) -> bool:
@@ -170,7 +235,7 @@ def this_chunk(job: Job) -> Any:
 
 
 async def lock_free_chunk(connection: AsyncConnection, job: Job, now: datetime) -> Row[Any] | None:
-    """The job's chunk where it can be leased now: not done, not held back, and with nobody whose lease is good."""
+    """The job's chunk where it can be leased now: not done, not held back, and under no good lease."""
     query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
     # skip_locked: one that is being committed to is leased.
     found = (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
@@ -186,25 +251,12 @@ async def select_todo(connection: AsyncConnection, batch_id: str, found: Row[Any
     return (await connection.execute(query.where(~has_result).order_by(item.position))).all()
 
 
-async def reckon(connection: AsyncConnection, batch: Locked, job: Job) -> Budget:
+async def find_budget(connection: AsyncConnection, batch: Locked, job: Job) -> Budget:
     """The budget as this chunk finds it."""
     total: Any = batch.row.budget_usd
-    unit = reckon_candidate(batch.row.mode, batch.row.unit_cost_usd, batch.account.dearest_usd)
+    unit = price_candidate(batch.row.mode, batch.row.unit_cost_usd, batch.account.dearest_usd)
     if total is None:
         return Budget(None, batch.account.cost_usd, 0.0, unit)
     leased = (chunk.batch_id == job.batch) & (chunk.state == "leased") & (chunk.number != job.chunk)
     reserved = (await connection.execute(select(func.sum(chunk.reserved_usd)).where(leased))).scalar_one()
     return Budget(total, batch.account.cost_usd, reserved or 0.0, unit)
-
-
-def describe_work(job: Job, batch: Row[Any], todo: Sequence[Row[Any]], crashes: int, affordable: int) -> Work:
-    """What the worker is to do."""
-    return Work(
-        job=job,
-        project=batch.project,
-        options=read_options(batch.options),
-        todo=[read_placed(row) for row in todo],
-        suspect=crashes > 0,
-        affordable=affordable,
-        tries={row.position: row.tries for row in todo if row.tries},
-    )

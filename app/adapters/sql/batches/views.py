@@ -1,4 +1,4 @@
-"""Batches as they stand now, one or many."""
+"""Batches as they stand now, one or many, and the conditions that find them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, case, exists, func, literal, literal_column, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    exists,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.adapters.sql.batches.part import ACTIVE, RECEIVING, StorePart
-from app.adapters.sql.batches.texts import read_options
-from app.adapters.sql.engine import read
-from app.adapters.sql.tables import Instant, batch_metadata, batch_signatures, batches, can_hold
-from app.batch_ports import MOST_PAIRED, BatchFilter, age_of_oldest
-from app.domain.batch import Batch, BatchOptions, BatchUsage, Counts
+from app.adapters.sql.batches.rows import RECEIVING, read_options
+from app.adapters.sql.tables import (
+    Instant,
+    batch_chunks,
+    batch_metadata,
+    batch_signatures,
+    batches,
+    can_hold,
+    result_figures,
+)
+from app.domain.batch import MOST_PAIRED, Batch, BatchFilter, BatchUsage, Counts
 from app.domain.policy import TextKeeping
 from app.domain.rubric import split_name
 from app.domain.signature import read_signature
+from app.domain.work import PROVIDER_TIME
 from app.scores import SYSTEM
 
 FINISHED = ("scored", "partial", "failed", "expired")
@@ -34,90 +51,29 @@ TEXTS: Mapping[str | None, TextKeeping] = {"hashing": "hash", "hash": "hash", "d
 """What a batch's texts are, by the column: while they are going some are gone."""
 
 
-class Views(StorePart):
-    """Reads batches; changes nothing."""
+def can_be_asked(project: str, wanted: BatchFilter) -> bool:
+    """Whether the columns can hold what is asked for at all; otherwise no batch meets it."""
+    texts = (text or "" for text in (wanted.name, wanted.text, wanted.rubric))
+    return can_hold(project, *texts, *wanted.metadata, *wanted.metadata.values())
 
-    async def find(self, project: str, batch_id: str) -> Batch | None:
-        if not can_hold(project, batch_id):
-            return None
-        return await self._look(batches.c.id == batch_id, batches.c.project == project)
 
-    async def _look(self, *conditions: ColumnElement[bool]) -> Batch | None:
-        """The one batch that fits, if any."""
-        found = await self._read(select(batches).where(SEEN, *conditions))
-        return found[0] if found else None
+def list_newest(project: str, wanted: BatchFilter, after: tuple[datetime, str] | None, limit: int) -> Select[Any]:
+    """The wanted batches, newest first; `after` is (created_at, id) of the last one of the page before."""
+    query = select(batches).where(SEEN, batches.c.project == project, *conditions_of(wanted))
+    if after is not None:
+        place = tuple_(literal(after[0], Instant()), literal(after[1]))
+        query = query.where(tuple_(batches.c.created_at, batches.c.id) < place)
+    return query.order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit)
 
-    async def _read(self, query: Select[Any]) -> Sequence[Batch]:
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
-            signatures = await count_signatures(connection, [row.id for row in rows]) if rows else {}
-        return [describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
 
-    async def options(self, project: str, batch_id: str) -> BatchOptions | None:
-        if not can_hold(project, batch_id):
-            return None
-        query = select(batches.c.options).where(SEEN, batches.c.id == batch_id, batches.c.project == project)
-        async with read(self._engine) as connection:
-            found = (await connection.execute(query)).scalar_one_or_none()
-        return None if found is None else read_options(found)
-
-    async def project_of(self, batch_id: str) -> str | None:
-        if not can_hold(batch_id):
-            return None
-        async with read(self._engine) as connection:
-            found: str | None = (
-                await connection.execute(select(batches.c.project).where(SEEN, batches.c.id == batch_id))
-            ).scalar_one_or_none()
-        return found
-
-    async def backlog(self) -> tuple[int, float]:
-        given, oldest = batches.c.mode == "provider-batch", func.min(batches.c.created_at)
-        query = select(func.sum(LEFT), oldest.filter(~given), oldest.filter(given)).where(batches.c.status.in_(ACTIVE))
-        async with read(self._engine) as connection:
-            count, *created_at = (await connection.execute(query)).one()
-        return int(count or 0), age_of_oldest(self._clock(), *created_at)
-
-    async def paused(self) -> Mapping[str, int]:
-        reason = batches.c.pause_reason
-        query = select(reason, func.count()).where(SEEN, batches.c.status == "paused").group_by(reason)
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
-        return {named or "": count for named, count in rows}
-
-    async def waiting(self, project: str) -> tuple[int, int]:
-        # A project that no column can hold has nothing waiting, and PostgreSQL would not even compare it.
-        mine = case((batches.c.project == project, LEFT), else_=0) if can_hold(project) else literal(0)
-        query = select(func.sum(LEFT), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
-        async with read(self._engine) as connection:
-            everybody, own = (await connection.execute(query)).one()
-        return int(everybody or 0), int(own or 0)
-
-    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
-        texts = (wanted.name, wanted.text, wanted.rubric)
-        if not can_hold(project, *(text or "" for text in texts), *wanted.metadata, *wanted.metadata.values()):
-            return []
-        async with read(self._engine) as connection:
-            pairs = [(row.id, row.before) for row in await connection.execute(pair_up(project, wanted, limit))]
-        ids = [one for pair in pairs for one in pair]
-        found = {batch.id: batch for batch in await self._read(select(batches).where(SEEN, batches.c.id.in_(ids)))}
-        # One that was erased in between is left out.
-        return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
-
-    # Last, for its name hides the type's from whatever stands below
-
-    async def list(
-        self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
-    ) -> list[Batch]:
-        texts = (wanted.name, wanted.text, wanted.rubric)
-        told = (project, *(text or "" for text in texts), *wanted.metadata, *wanted.metadata.values())
-        if not can_hold(*told):
-            return []
-        query = select(batches).where(SEEN, batches.c.project == project, *conditions_of(wanted))
-        if after is not None:
-            place = tuple_(literal(after[0], Instant()), literal(after[1]))
-            query = query.where(tuple_(batches.c.created_at, batches.c.id) < place)
-        newest = query.order_by(batches.c.created_at.desc(), batches.c.id.desc())
-        return [*await self._read(newest.limit(limit))]
+def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) -> float:
+    """Age in seconds of the oldest batch: `live` is the creation of the oldest one that workers score, `given` that of
+    the oldest one that the provider has. The provider has a day, so those count from that day's end on. 0 where there
+    is none."""
+    due = [live] if live else []
+    if given:
+        due.append(given + PROVIDER_TIME)
+    return max(0.0, (now - min(due)).total_seconds()) if due else 0.0
 
 
 def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
@@ -251,3 +207,16 @@ def rate_of(row: Row[Any], finished: int, now: datetime) -> float | None:
     seconds = (until - row.resumed_at).total_seconds()
     count = finished - row.finished_before
     return count / seconds if seconds > 0 and count > 0 else None
+
+
+ENDED = ("completed", "cancelled")
+figure = result_figures.c
+
+
+def has_settled(project: str, batch_id: str, results: int) -> tuple[ColumnElement[bool], ...]:
+    """The conditions that a batch has ended with so many results, and that no worker may commit to it any more."""
+    table, chunk = batches.c, batch_chunks.c
+    # A worker that holds a chunk of a cancelled batch may still commit to it or rewrite its results.
+    held = exists().where(chunk.batch_id == table.id, chunk.state == "leased")
+    unchanged = table.scored + table.partial + table.failed + table.expired == results
+    return table.id == batch_id, table.project == project, table.status.in_(ENDED), unchanged, ~held

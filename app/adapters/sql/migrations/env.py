@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from alembic import context
 
-# Their tables belong to the same metadata.
-from app.adapters.sql import governance_tables, provider_tables, round_tables  # noqa: F401
 from app.adapters.sql.tables import metadata
 
 

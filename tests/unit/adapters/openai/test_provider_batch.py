@@ -21,7 +21,8 @@ from app.domain.errors import (
     JudgeUnavailable,
     SettingsInvalid,
 )
-from app.provider_ports import DeferredCall, Part, ProviderAnswer
+from app.domain.provider_batch import Part
+from app.provider_ports import DeferredCall, ProviderAnswer
 from tests.support.fake_openai import complete, hang, status, valid
 from tests.support.fake_provider_batch import FakeProviderBatch, StoredFile
 from tests.support.judges import KEY, make_judge, make_task

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.adapters.sql.engine import open_engine
-from app.adapters.sql.meta.store import SQLMetaStore
-from app.adapters.sql.store import SQLStore
+from app.adapters.sql.evaluations import EvaluationStore
+from app.adapters.sql.ratings import RatingStore
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import IntegrityReport, MaskedSpan, PathResult, Paths, RubricReference
 from app.domain.human_rating import HumanRating
@@ -159,7 +159,7 @@ async def test_what_people_rated_stands_beside_the_judge(client, sqlite_url):
         HumanRating(item="item-1", batch=BATCH, rater="r6", ratings={"overall": 1}),
         HumanRating(evaluation="ev_shown_0", rater="r2", ratings={"overall": 3}),
     ]
-    await SQLMetaStore(engine).keep(PROJECT, ratings, NOW)
+    await RatingStore(engine).keep(PROJECT, ratings, NOW)
     await engine.dispose()
     page = await look(client, BLENDED)
     rows = [row.text for row in page.all("tr")][1:]
@@ -177,7 +177,7 @@ async def test_a_single_evaluation_has_the_same_page(client):
 
 async def test_of_a_rubric_that_changed_only_the_labels_are_shown(client, sqlite_url):
     engine = open_engine(sqlite_url)
-    await SQLStore(engine).save(PROJECT, make_record("ev_old"))
+    await EvaluationStore(engine).save(PROJECT, make_record("ev_old"))
     await engine.dispose()
     page = Page((await client.get("/evaluations/ev_old")).text)
     text = page.one("main").text
@@ -192,7 +192,7 @@ async def test_a_composite_is_reckoned_before_the_readers_eyes(client, sqlite_ur
     record = make_record("ev_lfqa", rubric=reference, aspects=aspects, composites={"mate": 2.95})
     asked = record.request.model_copy(update={"rubric": "lfqa"})
     engine = open_engine(sqlite_url)
-    await SQLStore(engine).save(PROJECT, record.model_copy(update={"request": asked}))
+    await EvaluationStore(engine).save(PROJECT, record.model_copy(update={"request": asked}))
     await engine.dispose()
     text = Page((await client.get("/evaluations/ev_lfqa")).text).one("main").text
     names = {aspect.id: aspect.name["en"] for aspect in rubric.aspects}
@@ -288,7 +288,7 @@ async def keep_judged_twice(url: str, **changes) -> None:
     given = {"integrity": twice(aspects), **changes}
     record = make_record("ev_twice", rubric=reference, aspects=aspects, composites={}, **given)
     engine = open_engine(url)
-    await SQLStore(engine).save(PROJECT, record)
+    await EvaluationStore(engine).save(PROJECT, record)
     await engine.dispose()
 
 

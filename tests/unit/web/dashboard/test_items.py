@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from starlette.datastructures import QueryParams
 
-from app.batch_ports import Scores
+from app.domain.scores import Scores
 from app.web.dashboard.item_columns import cell_of, list_columns
 from app.web.dashboard.item_query import Listing, read_listing, read_number
 from app.web.dashboard.items import list_numbers, shorten

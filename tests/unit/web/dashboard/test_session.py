@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.ports import Scope
+from app.domain.api_key import Scope
 from app.web.admission import SESSION_COOKIE
 from app.web.dashboard.session import own_address
 from tests.support.keyed import make_keys

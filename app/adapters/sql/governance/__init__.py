@@ -1,1 +1,0 @@
-"""Policies, spending, the audit log and the removal of texts, in SQL."""

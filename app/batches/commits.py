@@ -1,0 +1,354 @@
+"""What a worker holds and has to hand over: its leases, and the results on their way to the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.erasure import forget_calls
+from app.batches.queue import JobQueue, enqueue
+from app.domain.batch import INTERNAL
+from app.domain.errors import StoreError
+from app.domain.work import CHUNK_SIZE, Committed, Finished, Job
+from app.ports import CallCache
+
+logger = logging.getLogger("saiten.batches")
+
+LONGEST_WAIT_SECONDS = 3.0
+"""Between two tries to reach a store that is away: recovery is promised within 30 s."""
+
+GATHER_SECONDS = 0.05
+"""How long a transaction waits for company: it costs milliseconds of CPU, whatever it holds. Where nothing else is in
+hand no other result can come, and it does not wait: the last results of a batch."""
+
+FEEDING = 3
+"""Chunks whose candidates are being begun, in turns: of several batches, where several have work."""
+
+FEWEST_AHEAD = 2
+"""Candidates of a chunk that may be begun between two transactions, however many chunks there are."""
+
+MOST_AT_ONCE = 200
+"""Results of one transaction."""
+
+
+@dataclass(eq=False)
+class LeasedChunk:
+    """A leased chunk in this worker. `stopped`: begin nothing new. `lost`: it is another's now, or erased. `fed`: every
+    candidate was begun; `tasks` are those in hand. `closed`: the lease goes back, with the last results or after them.
+
+    `touched` are the call cache's keys of every outside call that its candidates asked for; `erased`: some of the
+    candidates are. `called` are the positions of candidates for which a call was made and whose results are not kept.
+    `begun` counts all that were ever among them, and the store knows of `permitted`: were this worker to die, it would
+    count `told` of them as spent. `waiting` are those that wait for the store to know of more.
+    """
+
+    job: Job
+    permitted: int = CHUNK_SIZE
+    begun: int = 0
+    told: int = 0
+    waiting: int = 0
+    called: set[int] = field(default_factory=set)
+    stopped: bool = False
+    lost: bool = False
+    fed: bool = False
+    closed: bool = False
+    erased: bool = False
+    touched: set[str] = field(default_factory=set)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def cut_off(self) -> None:
+        """Ends what runs for the chunk."""
+        self.stopped = True
+        for task in self.tasks:
+            task.cancel()
+
+    def count_uncalled(self) -> int:
+        """Candidates for which a call may yet be made."""
+        return CHUNK_SIZE if not self.fed and not self.stopped else max(0, len(self.tasks) - len(self.called))
+
+    def lose(self) -> None:
+        """The same where the chunk is not this worker's any more: its results would be refused."""
+        self.lost = True
+        self.cut_off()
+
+
+@dataclass
+class Delivery:
+    """One result, the closing of one chunk, or neither (then the store is only told of what is to be begun), with the
+    future that tells its sender that it is committed."""
+
+    finished: Finished | None
+    closed: Job | None
+    committed: asyncio.Future[None]
+
+
+class CommitBuffer:
+    """Commits results in groups: whatever arrives during one transaction goes together into the next.
+
+    A result counts as delivered only once its transaction is committed; while the store is away it is held and tried
+    again, so a worker that outlives the trouble loses nothing.
+
+    With each transaction the store is told how many candidates may be begun until the next one: `ahead` in all.
+    """
+
+    def __init__(
+        self,
+        store: BatchStore,
+        queue: JobQueue,
+        cache: CallCache,
+        *,
+        owner: str,
+        lease_seconds: float,
+        ahead: int = FEEDING * CHUNK_SIZE,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._cache = cache
+        self._owner = owner
+        self._lease_seconds = lease_seconds
+        self._ahead = ahead
+        self._sleep = sleep
+        self._chunks: dict[Job, LeasedChunk] = {}
+        self._waiting: list[Delivery] = []
+        self._arrived = asyncio.Event()
+        self._complete = asyncio.Event()
+
+    @property
+    def held(self) -> int:
+        """Chunks that this worker holds."""
+        return len(self._chunks)
+
+    @property
+    def first(self) -> int:
+        """Candidates of a chunk that may be begun before the store is told of any: it is told of these by the claim."""
+        return max(FEWEST_AHEAD, self._ahead // FEEDING)
+
+    def add(self, job: Job) -> LeasedChunk:
+        """Registers a chunk that was just leased, with `first` candidates that may be begun."""
+        self._chunks[job] = LeasedChunk(job, permitted=self.first, told=self.first)
+        return self._chunks[job]
+
+    async def announce(self, leased: LeasedChunk, position: int) -> None:
+        """Returns once the store knows that a call for the candidate may be made: in most cases it knows already. Of a
+        chunk that went back meanwhile nothing is told."""
+        # Several calls of one candidate (samples, aspects) may wait here side by side: the first counts for all.
+        while (
+            position not in leased.called
+            and leased.begun >= leased.permitted
+            and not leased.lost
+            and self._chunks.get(leased.job) is leased
+        ):
+            leased.waiting += 1
+            try:
+                await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
+            finally:
+                leased.waiting -= 1
+        if position not in leased.called:
+            leased.begun += 1
+            leased.called.add(position)
+
+    async def watch(self) -> None:
+        """Looks which batches were stopped or erased meanwhile, and ends what runs for them."""
+        if self._chunks:
+            asked = dict(self._chunks)
+            told = await self._store.find_halted(list(asked))
+            self._apply(told, [leased for leased in asked.values() if not leased.closed])
+
+    def works_on(self, job: Job) -> bool:
+        """Whether this worker is at the chunk, even where its lease ran out while the store was away: it goes on."""
+        leased = self._chunks.get(job)
+        return leased is not None and not leased.closed
+
+    def stop_all(self) -> None:
+        """Nothing new is to be begun in any chunk."""
+        for leased in self._chunks.values():
+            leased.stop()
+
+    def stop_batch(self, batch_id: str) -> None:
+        """The same in the chunks of one batch."""
+        for leased in self._chunks.values():
+            if leased.job.batch == batch_id:
+                leased.stop()
+
+    def cut_off_all(self) -> None:
+        """What is in hand is not waited for any longer."""
+        for leased in self._chunks.values():
+            leased.cut_off()
+
+    async def keep(self, finished: Finished) -> None:
+        """Returns once the result is committed, or refused because the chunk is another's."""
+        await self._deliver(Delivery(finished, None, asyncio.get_running_loop().create_future()))
+
+    async def close(self, leased: LeasedChunk) -> None:
+        """Hands the lease back, after all results that were kept before. What has no result goes back to the queue."""
+        try:
+            if not leased.lost and not leased.closed:
+                leased.closed = True
+                await self._deliver(Delivery(None, leased.job, asyncio.get_running_loop().create_future()))
+            if leased.lost or leased.erased:
+                await self._forget(leased)
+        finally:
+            # Once it is closed the chunk may come back, and then another lease has its place.
+            if self._chunks.get(leased.job) is leased:
+                del self._chunks[leased.job]
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        self._waiting.append(delivery)
+        self._arrived.set()
+        if len(self._waiting) >= sum(len(leased.tasks) for leased in self._chunks.values()):
+            self._complete.set()
+        await delivery.committed
+
+    async def run(self) -> None:
+        """Commits whatever arrives, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            await self._gather()
+            group, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+            if not self._waiting:
+                self._arrived.clear()
+            await self._commit(group)
+
+    async def _gather(self) -> None:
+        """Waits for company, as long as there may be any."""
+        ends = [asyncio.ensure_future(self._sleep(GATHER_SECONDS)), asyncio.ensure_future(self._complete.wait())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+            self._complete.clear()
+
+    async def renew(self) -> None:
+        """Extends all leases; learns which were lost and which batches were stopped."""
+        asked = dict(self._chunks)
+        if asked:
+            told = await self._store.renew(self._owner, list(asked), self._lease_seconds)
+            # A lease that went back meanwhile was not lost.
+            self._apply(told, [leased for leased in asked.values() if not leased.closed])
+
+    async def _commit(self, group: Sequence[Delivery]) -> None:
+        finished = [one.finished for one in group if one.finished is not None]
+        closed = [one.closed for one in group if one.closed is not None]
+        closed += self._find_ended(finished)
+        begun, permitted = self._plan(finished, closed)
+        told = await self._persist(finished, closed, begun)
+        for one in finished:
+            if leased := self._chunks.get(one.job):
+                leased.called.discard(one.entry.position)
+        for job, count in permitted.items():
+            if leased := self._chunks.get(job):
+                leased.permitted, leased.told = count, begun.get(job, leased.told)
+        self._apply(told, list(self._chunks.values()))
+        for delivery in group:
+            if not delivery.committed.done():
+                delivery.committed.set_result(None)
+        await enqueue(self._queue, told.ready)
+
+    def _plan(self, finished: Sequence[Finished], closed: Sequence[Job]) -> tuple[dict[Job, int], dict[Job, int]]:
+        """What the store is to be told of begun candidates, by chunk, and how many may have been begun in all then."""
+        delivered = {(one.job, one.entry.position) for one in finished}
+        begun, permitted = dict[Job, int](), dict[Job, int]()
+        calling = sum(leased.count_uncalled() > 0 for job, leased in self._chunks.items() if job.chunk >= 0)
+        share = max(FEWEST_AHEAD, self._ahead // max(1, calling))
+        for job, leased in self._chunks.items():
+            called = sum((job, position) not in delivered for position in leased.called)
+            if job in closed:
+                begun[job] = called
+            elif job.chunk >= 0 and not leased.closed and not leased.lost:
+                # What is permitted already may be used while this is written.
+                ahead = min(leased.count_uncalled(), max(share, leased.permitted - leased.begun))
+                # A call of a candidate that came to nothing counts as well: those that wait are let through.
+                ahead = max(ahead, min(1, leased.waiting))
+                permitted[job], count = leased.begun + ahead, called + ahead
+                if count != leased.told:
+                    begun[job] = count
+        return begun, permitted
+
+    def _find_ended(self, finished: Sequence[Finished]) -> list[Job]:
+        """Chunks whose last results these are: they are closed in the same transaction, which saves them another."""
+        counts = Counter(one.job for one in finished)
+        found = [
+            leased for job, count in counts.items() if (leased := self._chunks.get(job)) and len(leased.tasks) == count
+        ]
+        ended = [leased for leased in found if leased.fed and not leased.lost]
+        for leased in ended:
+            leased.closed = True
+        return [leased.job for leased in ended]
+
+    async def _persist(
+        self, finished: Sequence[Finished], closed: Sequence[Job], begun: Mapping[Job, int]
+    ) -> Committed:
+        try:
+            return await self._insist(finished, closed, begun)
+        except Exception:
+            if not finished:
+                raise
+            logger.exception("results cannot be written together, and are written one by one")
+        # One that cannot be written must not hold up all others, and be judged again and again.
+        told = [await self._persist_alone(one) for one in finished]
+        return merge([*told, await self._insist((), closed, begun)])
+
+    async def _persist_alone(self, one: Finished) -> Committed:
+        """The result, or where it cannot be written a failure in its place."""
+        try:
+            return await self._insist([one], (), {})
+        except Exception:
+            about = {"batch_id": one.job.batch, "position": one.entry.position, "code": INTERNAL.code}
+            logger.exception("a result cannot be written", extra=about)
+        return await self._insist([replace(one, record=None, failure=INTERNAL)], (), {})
+
+    async def _insist(self, finished: Sequence[Finished], closed: Sequence[Job], begun: Mapping[Job, int]) -> Committed:
+        """Until the store is back."""
+        wait_seconds = 0.1
+        while True:
+            try:
+                return await self._store.commit(self._owner, finished, closed, begun)
+            except StoreError as error:
+                logger.warning("results wait for the store: %s", error.loggable, extra={"code": error.code})
+            await self._sleep(wait_seconds * random.uniform(0.5, 1))  # noqa: S311 - spreads load
+            wait_seconds = min(LONGEST_WAIT_SECONDS, 2 * wait_seconds)
+
+    async def _forget(self, leased: LeasedChunk) -> None:
+        """Removes from the cache what the chunk's work rests on, where its batch or some of its candidates are erased:
+        nothing else knows of what was not kept. What others could still use goes too; they ask again."""
+        if not leased.touched:
+            return
+        try:
+            if leased.erased or await self._store.project_of(leased.job.batch) is None:
+                await forget_calls(self._store, self._cache, leased.touched)
+        except StoreError as error:
+            logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
+
+    def _apply(self, told: Committed, chunks: Iterable[LeasedChunk]) -> None:
+        for leased in chunks:
+            if leased.job in told.stopped:
+                leased.stop()
+            if leased.job in told.cancelled:
+                leased.cut_off()
+            if leased.job in told.erased:
+                leased.erased = True
+            if leased.job in told.lost:
+                logger.warning("a lease was lost", extra={"batch_id": leased.job.batch, "chunk": leased.job.chunk})
+                leased.lose()
+
+
+def merge(told: Iterable[Committed]) -> Committed:
+    """What several commits led to together."""
+    each = list(told)
+    return Committed(
+        lost=frozenset().union(*(one.lost for one in each)),
+        stopped=frozenset().union(*(one.stopped for one in each)),
+        ready=[job for one in each for job in one.ready],
+        erased=frozenset().union(*(one.erased for one in each)),
+        cancelled=frozenset().union(*(one.cancelled for one in each)),
+    )

@@ -1,0 +1,99 @@
+"""The job queue, which tells workers that there is work, and how many candidates may wait in it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.domain.errors import Overloaded, QueueLimitReached
+from app.domain.work import Job
+
+logger = logging.getLogger("saiten.batches")
+
+Handler = Callable[[Job], Awaitable[None]]
+
+
+class QueueUnavailable(Exception):
+    """The queue cannot be reached; in one sentence. Callers do not see it: `code` is for the log."""
+
+    code = "queue-unavailable"
+
+
+class JobQueue(Protocol):
+    """Tells workers that there is work. It may lose everything at any time, and may deliver twice: the store decides.
+
+    Where the queue itself is out of reach `put` raises QueueUnavailable; a sweep will put it again.
+    """
+
+    async def put(self, jobs: Sequence[Job]) -> None: ...
+
+    async def work(self, handler: Handler, concurrency: int) -> None:
+        """Runs `handler` for each job, `concurrency` at a time, until cancelled. Jobs of different batches come in the
+        order in which they were put. An error of the handler is logged and ends nothing."""
+        ...
+
+    async def depth(self) -> int:
+        """Jobs that wait."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:
+    """Puts jobs on the queue. Where it is away they are left for a sweep, which finds every job that was lost."""
+    if not jobs:
+        return
+    try:
+        await queue.put(jobs)
+    except QueueUnavailable as error:
+        logger.warning("jobs wait for the queue: %s", error, extra={"code": error.code})
+
+
+RETRY_SECONDS = 30.0
+"""When to ask again. A batch in front takes its minutes; who asks more often gains nothing."""
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """Candidates without a result, in batches that are queued or running: of all projects together, and of each. None
+    is any number.
+
+    They are counted before a batch is taken or resumed: those that come in at the same moment do not see each other.
+    """
+
+    everybody: int | None = None
+    project: int | None = None
+
+    @property
+    def hold(self) -> bool:
+        """Whether there is any limit."""
+        return self.everybody is not None or self.project is not None
+
+    def require_room(self, waiting: tuple[int, int], candidates: int, *, resumed: bool = False) -> None:
+        """Raises QueueLimitReached or Overloaded where the new candidates do not fit in, or where `resumed` those that
+        a paused batch still has. `waiting` are those of all projects, and of the caller's."""
+        everybody, own = waiting
+        if self.project is not None and own + candidates > self.project:
+            detail = (
+                f"{own} candidates of the project wait already, these are {candidates}, and {self.project} may wait"
+            )
+            raise QueueLimitReached(
+                advise(detail, candidates, self.project, resumed=resumed), retry_after_seconds=RETRY_SECONDS
+            )
+        if self.everybody is not None and everybody + candidates > self.everybody:
+            # How much others have waiting is not this caller's business.
+            detail = f"with these {candidates} candidates more than {self.everybody} would wait for the service"
+            raise Overloaded(
+                advise(detail, candidates, self.everybody, resumed=resumed), retry_after_seconds=RETRY_SECONDS
+            )
+
+
+def advise(detail: str, candidates: int, most: int, *, resumed: bool = False) -> str:
+    """The detail, with what helps: a batch that is too large alone is never taken, and none becomes smaller."""
+    if resumed:
+        what = "have the limit raised" if candidates > most else "resume the batch when some are done"
+    else:
+        what = "send smaller batches" if candidates > most else "send the batch again when some are done"
+    return f"{detail}; {what}"

@@ -1,0 +1,259 @@
+"""The batch service: batches are handed in, looked at, steered and erased here. HTTP is not its concern."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from app.adapters.sql.batches.store import BatchStore
+from app.batches.document import BatchReader
+from app.batches.erasure import settle_erasures
+from app.batches.estimates import admit, estimate
+from app.batches.intake import Intake, Spool, store_batch, take_in
+from app.batches.provider_run import ProviderRun
+from app.batches.queue import JobQueue, QueueLimits, enqueue
+from app.batches.summaries import Summaries
+from app.domain.batch import Batch, BatchFilter, BatchOptions, BatchUsage, Counts, ItemResult, KeyedAnswer
+from app.domain.dialogue import Limits
+from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
+from app.domain.estimate import EstimateReport
+from app.domain.rubric import split_name
+from app.domain.summary import Summary
+from app.pipeline import Instruments
+from app.ports import CallCache
+
+logger = logging.getLogger("saiten.batches")
+
+RESULTS_PAGE = 200
+"""Results read at once: small enough that other requests on the event loop are not delayed."""
+
+
+class BatchService:
+    """Everything that a caller does with batches, within the caller's project.
+
+    Methods raise NotFound for a batch that is not in the project, InvalidRequest for one that cannot be scored as it
+    asks to be, and StoreError. `window` is how many chunks of a batch are queued at once, and `queue_limits` say how
+    many candidates may wait.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: BatchStore,
+        queue: JobQueue,
+        instruments: Instruments,
+        cache: CallCache,
+        limits: Limits,
+        new_id: Callable[[], str],
+        window: int,
+        provider: ProviderRun | None = None,
+        queue_limits: QueueLimits | None = None,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._instruments = instruments
+        self._limits = limits
+        self._new_id = new_id
+        self._window = window
+        self._provider = provider
+        self._queue_limits = queue_limits or QueueLimits()
+        self._cache = cache
+        self._summaries = Summaries(store, instruments.rubrics)
+
+    async def take_in(self, body: AsyncIterable[bytes], spool: Spool, *, ndjson: bool) -> Intake:
+        """A whole, valid batch. Raises StrictJSONError, InvalidDocument, and whatever `body` raises."""
+        return await take_in(body, BatchReader(self._limits, ndjson=ndjson), spool)
+
+    async def estimate(self, intake: Intake) -> EstimateReport:
+        """What the batch would take. Nothing is stored, and no service is called."""
+        return await estimate(intake, self._instruments)
+
+    async def accept(
+        self,
+        project: str,
+        intake: Intake,
+        answer: Callable[[Batch], KeyedAnswer] | None,
+        *,
+        api_key: str | None = None,
+    ) -> Batch:
+        """The batch, stored: from here on it will run, whatever stops.
+
+        `answer` says what to keep under the caller's Idempotency-Key; it is kept in the same transaction. `api_key` is
+        the id of the key that pays. Raises QueueLimitReached and Overloaded where too much waits already.
+        """
+        if intake.options.mode == "provider-batch" and self._provider is None:
+            detail = f"the judge {self._instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
+            raise InvalidRequest(detail, pointer="/mode")
+        # Pinned, so that every candidate is judged by one version, whatever is installed by then.
+        rubric = self._instruments.rubrics.get(intake.options.rubric)
+        intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
+        unit_cost_usd = await admit(intake, self._instruments)
+        await self._require_room(project, intake.candidates)
+        # Made here rather than read back: a worker may be at it before the caller hears of it, and a replay says the
+        # same as the first answer.
+        batch = describe(self._new_id(), intake, self._instruments.now())
+        await store_batch(
+            self._store,
+            project,
+            batch.id,
+            intake,
+            now=batch.created_at,
+            unit_cost_usd=unit_cost_usd,
+            answer=answer(batch) if answer else None,
+            api_key=api_key,
+        )
+        logger.info("batch accepted", extra={"batch_id": batch.id, "candidates": intake.candidates})
+        await self._enqueue(batch.id)
+        return batch
+
+    async def _require_room(self, project: str, candidates: int, *, resumed: bool = False) -> None:
+        if not self._queue_limits.hold:
+            return
+        try:
+            self._queue_limits.require_room(await self._store.waiting(project), candidates, resumed=resumed)
+        except LimitReached:
+            self._instruments.telemetry.limited("queue")
+            raise
+
+    async def look(self, project: str, batch_id: str) -> Batch | None:
+        """The batch as it is now; None where there is none, or none any more."""
+        return await self._store.find(project, batch_id)
+
+    async def find(self, project: str, batch_id: str) -> Batch:
+        """The batch as it is now."""
+        return present(await self._store.find(project, batch_id))
+
+    async def list(
+        self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
+    ) -> builtins.list[Batch]:
+        """Batches, newest first; `after` is (created_at, id) of the last one of the page before."""
+        return await self._store.list(project, wanted, after=after, limit=limit)
+
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        """Of each name, system and rubric the newest completed batch with the one before it, the newest first."""
+        return await self._store.newest_pairs(project, wanted, limit=limit)
+
+    async def pause(self, project: str, batch_id: str) -> Batch:
+        """The batch, paused. Raises BatchFinished."""
+        detail = "paused by a caller; resume it to go on"
+        found = present(await self._store.pause(batch_id, "requested", detail, project=project))
+        return unfinished(found)
+
+    async def resume(self, project: str, batch_id: str) -> Batch:
+        """The batch, no longer paused, whatever the reason was. Raises BatchFinished; QueueLimitReached and Overloaded
+        where what is left of it has no room among what waits."""
+        if self._queue_limits.hold:
+            before = unfinished(await self.find(project, batch_id))
+            # One that waits is counted already, and one with nothing left takes no room.
+            if before.status == "paused" and before.counts.queued:
+                await self._require_room(project, before.counts.queued, resumed=True)
+        found = unfinished(present(await self._store.resume(project, batch_id)))
+        await self._enqueue(batch_id)
+        return found
+
+    async def cancel(self, project: str, batch_id: str) -> Batch:
+        """The batch, cancelled. Raises BatchFinished where it was completed before."""
+        found = present(await self._store.cancel(project, batch_id))
+        if self._provider is not None and found.mode == "provider-batch":
+            await self._provider.cancel(batch_id)
+        return found if found.status == "cancelled" else unfinished(found)
+
+    async def erase(self, project: str, batch_id: str) -> None:
+        """Removes the batch, its texts and results, and what the call cache holds of them: where the cache is out of
+        reach, as soon as a sweep finds it there."""
+        if self._provider is not None and await self._store.options(project, batch_id) is not None:
+            await self._provider.forget(batch_id)
+        if not await self._store.erase(project, batch_id):
+            raise missing()
+        try:
+            await settle_erasures(self._store, self._cache)
+        except StoreError as error:
+            logger.warning("an erasure goes on later: %s", error.loggable, extra={"batch_id": batch_id})
+        logger.info("batch erased", extra={"batch_id": batch_id})
+
+    async def results(
+        self, project: str, batch_id: str, *, after: int, limit: int | None
+    ) -> AsyncIterator[builtins.list[ItemResult]]:
+        """Results in order, page by page, `limit` of them at most. NotFound where the batch is erased meanwhile."""
+        left = limit
+        while left is None or left > 0:
+            wanted = RESULTS_PAGE if left is None else min(left, RESULTS_PAGE)
+            page = await self._store.results(project, batch_id, after=after, limit=wanted)
+            if not page:
+                break
+            yield page
+            after = page[-1].entry.position
+            left = None if left is None else left - len(page)
+        # Of an erased batch there are no more results either: that must not look like the end.
+        await self.find(project, batch_id)
+
+    async def options(self, project: str, batch_id: str) -> BatchOptions:
+        """What all items of the batch have in common."""
+        found = await self._store.options(project, batch_id)
+        if found is None:
+            raise missing()
+        return found
+
+    async def summarize(self, project: str, batch_id: str) -> Summary:
+        """The results that there are now, in figures."""
+        return await self._summaries.summarize(project, await self.find(project, batch_id))
+
+    async def summaries(self, project: str, batches: Sequence[Batch], *, intervals: bool = True) -> dict[str, Summary]:
+        """The summaries of several batches by id, without those whose rubric is gone. Without `intervals` no batch's
+        values are read for one that is not kept."""
+        return await self._summaries.summarize_all(project, batches, intervals=intervals)
+
+    async def _enqueue(self, batch_id: str) -> None:
+        """Tells workers. What fails here is only late: a sweep finds every batch that has work and no jobs."""
+        try:
+            await enqueue(self._queue, await self._store.next_jobs(batch_id, self._window))
+        except StoreError as error:
+            logger.warning("the batch waits for a sweep: %s", error.loggable, extra={"batch_id": batch_id})
+
+
+def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
+    """A batch of which nothing has been begun."""
+    options, total = intake.options, intake.candidates
+    return Batch(
+        id=batch_id,
+        name=options.name,
+        status="queued",
+        mode=options.mode,
+        rubric=split_name(options.rubric)[0],
+        rubric_version=split_name(options.rubric)[1],
+        path=options.path,
+        relevance=options.relevance,
+        judge=options.judge,
+        budget_usd=options.budget_usd,
+        deadline_hours=options.running_hours,
+        counts=Counts(total=total, queued=total, scored=0, partial=0, failed=0),
+        progress=0.0,
+        rate_per_second=None,
+        estimated_end=None,
+        usage=BatchUsage(),
+        signature=None,
+        metadata=options.metadata,
+        created_at=now,
+    )
+
+
+def present(batch: Batch | None) -> Batch:
+    """The batch; raises NotFound where there is none."""
+    if batch is None:
+        raise missing()
+    return batch
+
+
+def missing() -> NotFound:
+    """What is said of another project's batch too."""
+    return NotFound("there is no such batch in this project")
+
+
+def unfinished(batch: Batch) -> Batch:
+    """The batch; raises BatchFinished where it is completed or cancelled."""
+    if batch.status in {"completed", "cancelled"}:
+        raise BatchFinished(f"the batch is {batch.status}; it cannot be steered any more")
+    return batch

@@ -1,0 +1,365 @@
+"""Panels of an analysis: correlations of aspects, scores against ratings, values by system, shares of wins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from app.analysis.observations import Floats
+from app.charts.canvas import (
+    DASH,
+    INK,
+    INK_SOFT,
+    LINE,
+    SERIES,
+    SMALL,
+    SURFACE,
+    Margins,
+    Row,
+    Ruler,
+    Spec,
+    choose_form,
+    choose_ticks,
+    fit,
+    flow,
+    frame,
+    layer,
+    letters,
+    measure,
+    pixels,
+    say,
+    write_number,
+)
+from app.charts.histogram import HistogramLabels, Level, build_histogram
+from app.domain.reports import Matrix
+
+Range = tuple[float, float]
+
+CELL, LONGEST_NAME = 44, 190
+DARK = 0.62
+"""The figure of a cell with a greater |r| is written in the surface's colour."""
+
+SCATTER, MOST_DOTS, FIELDS = 240, 2000, 28
+"""The sides of a scatter plot in pixels; with more items their density is drawn, in so many fields per side."""
+
+FEW_VALUES, BINS = 25, 12
+STEP = 0.25
+"""Of the least gap between values: how far a point may be moved, so that none hides another."""
+
+LINE_STEP, BAR_STEP = 20, 34
+LEAST_LABELLED = 0.08
+"""Of a bar: a smaller share has no room for its figure."""
+
+
+@dataclass(frozen=True)
+class PanelLabels:
+    title: str
+    description: str
+    nothing: str
+
+
+@dataclass(frozen=True)
+class SharePart:
+    """A piece of a bar, in a colour that the text is read on."""
+
+    name: str
+    share: float
+    colour: str
+    ink: str = SURFACE
+
+
+def build_matrix(
+    names: Sequence[str], lower: Matrix, upper: Matrix, shown: Mapping[str, str], labels: PanelLabels
+) -> Spec:
+    """Correlations of aspects: `lower` below the diagonal, `upper` above it; blue are positive ones. What is undefined
+    is a dash. `shown` are the labels of the names."""
+    if len(names) < 2:
+        return say(labels.nothing, width=320, title=labels.title, description=labels.description)
+    cells: list[Row] = []
+    for (row, one), (column, other) in product(enumerate(names), repeat=2):
+        if row != column:
+            value = (lower if row > column else upper).get(one, {}).get(other)
+            cells.append(
+                {
+                    "x": (column + 0.5) * CELL,
+                    "left": column * CELL + 1,
+                    "right": (column + 1) * CELL - 1,
+                    "y": (row + 0.5) * CELL,
+                    "top": row * CELL + 1,
+                    "bottom": (row + 1) * CELL - 1,
+                    "value": value,
+                    "shade": 0.0 if value is None else abs(value),
+                    "text": DASH if value is None else write_number(value),
+                }
+            )
+    side = CELL * len(names)
+    across, down = pixels(0, side), pixels(side, 0)
+    sides = {"x": across.at("left"), "x2": {"field": "right"}, "y": down.at("top"), "y2": {"field": "bottom"}}
+    shade = {"field": "shade", "type": "quantitative", "scale": None}
+    named: list[Row] = [
+        {"at": (number + 0.5) * CELL, "text": fit(shown.get(name, name), LONGEST_NAME)}
+        for number, name in enumerate(names)
+    ]
+    known = [cell for cell in cells if cell["value"] is not None]
+    centred = {"align": "center", "fontSize": SMALL}
+    layers = [
+        layer("undefined", {"type": "rect", "fill": LINE}, [cell for cell in cells if cell["value"] is None], **sides),
+        layer(
+            "positive",
+            {"type": "rect", "fill": SERIES[1]},
+            [cell for cell in known if cell["value"] >= 0],
+            **sides,
+            fillOpacity=shade,
+        ),
+        layer(
+            "negative",
+            {"type": "rect", "fill": SERIES[0]},
+            [cell for cell in known if cell["value"] < 0],
+            **sides,
+            fillOpacity=shade,
+        ),
+        letters("values", [cell for cell in cells if cell["shade"] <= DARK], across.at("x"), down.at("y"), **centred),
+        letters(
+            "dark-values",
+            [cell for cell in cells if cell["shade"] > DARK],
+            across.at("x"),
+            down.at("y"),
+            **centred,
+            color=SURFACE,
+        ),
+        letters("rows", named, {"value": -6}, down.at("at"), align="right"),
+        letters("columns", named, across.at("at"), {"value": side + 8}, align="right", angle=-40),
+    ]
+    longest = max(measure(row["text"]) for row in named) + 8
+    margins = Margins(left=longest, right=4, top=4, bottom=0.65 * longest + 14)
+    return frame(layers, width=side, height=side, margins=margins, title=labels.title, description=labels.description)
+
+
+def build_value_histogram(values: Floats, reach: Range, labels: PanelLabels, *, width: int) -> Spec:
+    """How often each value occurs, shape (n,), in equal steps over the range `reach`: one per value where the values
+    lie on a grid of few steps, else BINS of them."""
+    distinct = np.unique(values)
+    gap = float(np.diff(distinct).min()) if len(distinct) > 1 else max(1.0, reach[1] - reach[0])
+    steps = (distinct - reach[0]) / gap
+    count = round((reach[1] - reach[0]) / gap) + 1
+    if not len(values):
+        levels = []
+    elif count <= FEW_VALUES and np.allclose(steps, np.round(steps), atol=1e-6):
+        places = np.round((values - reach[0]) / gap).astype(int)
+        counts = np.bincount(places, minlength=count)
+        levels = [Level(write_short(reach[0] + number * gap), int(found)) for number, found in enumerate(counts)]
+    else:
+        found, edges = np.histogram(values, BINS, reach)
+        levels = [
+            Level(f"{write_number(low)} to {write_number(high)}", int(number))
+            for number, low, high in zip(found, edges[:-1], edges[1:], strict=True)
+        ]
+    plain = HistogramLabels(title=labels.title, description=labels.description, unrated="", nothing=labels.nothing)
+    return build_histogram(levels, 0, plain, width=width)
+
+
+def write_short(value: float) -> str:
+    """The number without zeros at its end."""
+    text = write_number(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def build_scatter(x: Floats, y: Floats, reach: tuple[Range, Range], axes: tuple[str, str], labels: PanelLabels) -> Spec:
+    """A dot per item, moved a little where few values would hide dots behind each other; a density where many are.
+
+    `x` and `y` have shape (n,), without NaN. `reach` holds the least and the greatest value of each: no dot is moved
+    beyond them. `axes` are the titles.
+    """
+    if not len(x):
+        return say(labels.nothing, width=SCATTER, title=labels.title, description=labels.description)
+    wide = widen(reach[0]), widen(reach[1])
+    rulers = []
+    for (low, high), title in zip(wide, axes, strict=True):
+        ticks = choose_ticks(low, high)
+        rulers.append(Ruler(low, high, ticks, choose_form(ticks), title, grid=True))
+    across, up = rulers
+    if len(x) > MOST_DOTS:
+        layers = [draw_density(x, y, across, up)]
+    else:
+        generator = np.random.default_rng(0)
+        moved = [jitter(values, ends, generator) for values, ends in zip((x, y), reach, strict=True)]
+        rows = [{"x": float(one), "y": float(other)} for one, other in zip(*moved, strict=True)]
+        opacity = float(np.clip(60 / len(x), 0.15, 0.8))
+        dot = {"type": "point", "fill": SERIES[1], "strokeWidth": 0, "size": 22, "fillOpacity": opacity}
+        layers = [layer("dots", dot, rows, x=across.at("x"), y=up.at("y"))]
+    margins = Margins(left=52, right=8, top=4, bottom=40)
+    plot = {"width": SCATTER - 60, "height": SCATTER - 60}
+    return frame(layers, **plot, margins=margins, title=labels.title, description=labels.description)
+
+
+def draw_density(x: Floats, y: Floats, across: Ruler, up: Ruler) -> Spec:
+    """Fields that are the darker, on a scale of logarithms, the more items they hold."""
+    counts, lefts, lows = np.histogram2d(x, y, FIELDS, [(across.low, across.high), (up.low, up.high)])
+    most = np.log1p(counts.max())
+    rows = [
+        {
+            "left": float(lefts[column]),
+            "right": float(lefts[column + 1]),
+            "low": float(lows[line]),
+            "high": float(lows[line + 1]),
+            "shade": float(0.1 + 0.9 * np.log1p(counts[column, line]) / most),
+        }
+        for column, line in np.argwhere(counts).tolist()
+    ]
+    return layer(
+        "density",
+        {"type": "rect", "fill": SERIES[1]},
+        rows,
+        x=across.at("left"),
+        x2={"field": "right"},
+        y=up.at("low"),
+        y2={"field": "high"},
+        fillOpacity={"field": "shade", "type": "quantitative", "scale": None},
+    )
+
+
+def describe_dots(x: Floats, y: Floats) -> str:
+    """What a reader must know of the dots of a scatter plot; empty where they stand exactly where they are."""
+    if len(x) > MOST_DOTS:
+        return "the darker, the more items (log scale)"
+    what = {(True, True): "points", (True, False): "scores", (False, True): "ratings"}.get((is_coarse(x), is_coarse(y)))
+    return f"{what} spread by up to ¼ step" if what else ""
+
+
+def widen(ends: Range) -> Range:
+    """The range with room for whole dots at its ends."""
+    margin = 0.06 * (ends[1] - ends[0]) or 0.5
+    return ends[0] - margin, ends[1] + margin
+
+
+def is_coarse(values: Floats) -> bool:
+    """Whether the values are so few that points would lie on each other."""
+    return 1 < len(np.unique(values)) <= FEW_VALUES
+
+
+def jitter(values: Floats, ends: Range, generator: np.random.Generator) -> Floats:
+    """The values moved by up to STEP of the least gap between them, where they are few; shape (n,).
+
+    What would leave the range is reflected at its end.
+    """
+    if not is_coarse(values):
+        return values
+    moved = values + generator.uniform(-STEP, STEP, len(values)) * np.diff(np.unique(values)).min()
+    inward: Floats = np.where(
+        moved < ends[0], 2 * ends[0] - moved, np.where(moved > ends[1], 2 * ends[1] - moved, moved)
+    )
+    return inward
+
+
+def build_spreads(
+    values: Sequence[tuple[str, Floats]], reach: Range, axis: str, labels: PanelLabels, *, width: int
+) -> Spec:
+    """A row per pair of label and values: 5 to 95 % thin, the middle half thick, the mean a dot.
+
+    Values have shape (n,), without NaN.
+    """
+    rows: list[Row] = []
+    for number, (name, held) in enumerate(values):
+        y = LINE_STEP * (number + 0.5)
+        row: Row = {"text": fit(name, LONGEST_NAME, SMALL), "y": y, "mean": None}
+        if len(held):
+            low, lower, upper, high = map(float, np.quantile(held, [0.05, 0.25, 0.75, 0.95]))
+            row |= {"low": low, "lower": lower, "upper": upper, "high": high, "mean": float(held.mean())}
+        rows.append(row)
+    height = LINE_STEP * len(rows)
+    left = max([0.0, *(measure(row["text"], SMALL) for row in rows)]) + 8
+    low, high = widen(reach)
+    ticks = choose_ticks(low, high)
+    x, y_ruler = Ruler(low, high, ticks, choose_form(ticks), axis, grid=True), pixels(height, 0)
+    known = [row for row in rows if row["mean"] is not None]
+    empty = [{**row, "text": DASH} for row in rows if row["mean"] is None]
+    inner = max(80.0, width - left - 10)
+    thin, thick = ({"type": "rule", "color": SERIES[1], "strokeWidth": size, "opacity": 0.5} for size in (1.5, 5))
+    layers = [
+        layer("tails", thin, known, x=x.at("low"), x2={"field": "high"}, y=y_ruler.at("y")),
+        layer("halves", thick, known, x=x.at("lower"), x2={"field": "upper"}, y=y_ruler.at("y")),
+        layer("means", {"type": "point", "fill": SERIES[1], "size": 26}, known, x=x.at("mean"), y=y_ruler.at("y")),
+        letters("names", rows, {"value": -6}, y_ruler.at("y"), align="right", fontSize=SMALL, color=INK),
+        letters("empty", empty, {"value": inner / 2}, y_ruler.at("y"), color=INK_SOFT),
+    ]
+    margins = Margins(left=left, right=10, top=4, bottom=40)
+    return frame(
+        layers, width=inner, height=height, margins=margins, title=labels.title, description=labels.description
+    )
+
+
+def build_shares(bars: Sequence[tuple[str, Sequence[SharePart] | str]], labels: PanelLabels, *, width: int) -> Spec:
+    """A bar per pair of label and parts that add up to the whole; a text instead of parts stands in the bar's place."""
+    if not bars:
+        return say(labels.nothing, width=width, title=labels.title, description=labels.description)
+    left = max(measure(fit(name, LONGEST_NAME)) for name, _ in bars) + 8
+    inner = width - left - 14
+    rows: list[Row] = []
+    pieces: list[Row] = []
+    for number, (name, parts) in enumerate(bars):
+        middle = BAR_STEP * (number + 0.5)
+        row = {"y": middle, "top": middle - 11, "bottom": middle + 11}
+        rows.append(
+            {
+                **row,
+                "text": fit(name, LONGEST_NAME),
+                "why": fit(parts, inner - 6, SMALL) if isinstance(parts, str) else "",
+            }
+        )
+        start = 0.0
+        for part in () if isinstance(parts, str) else parts:
+            end = start + part.share
+            text = f"{part.share:.0%}" if part.share >= LEAST_LABELLED else ""
+            pieces.append({**row, "left": start, "right": end, "x": (start + end) / 2, "text": text, "part": part})
+            start = end
+    keyed = list(dict.fromkeys((piece["part"].name, piece["part"].colour) for piece in pieces))
+    key, key_height = flow([name for name, _ in keyed], width - 2)
+    height = BAR_STEP * len(rows)
+    margins = Margins(left=left, right=14, top=key_height + 8, bottom=24)
+    x, y = Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"), pixels(height, 0)
+    layers = [
+        letters("names", rows, {"value": -6}, y.at("y"), align="right", color=INK),
+        letters(
+            "reasons",
+            [{**row, "text": row["why"]} for row in rows if row["why"]],
+            {"value": 4},
+            y.at("y"),
+            fontSize=SMALL,
+            color=INK_SOFT,
+        ),
+    ]
+    for number, ((_, colour), entry) in enumerate(zip(keyed, key, strict=True)):
+        mine = [piece for piece in pieces if (piece["part"].name, piece["part"].colour) == keyed[number]]
+        ink = mine[0]["part"].ink
+        drawn = [{name: value for name, value in piece.items() if name != "part"} for piece in mine]
+        up = entry["y"] - margins.top
+        sides = {"x": x.at("left"), "x2": {"field": "right"}, "y": y.at("top"), "y2": {"field": "bottom"}}
+        box = {"type": "rect", "fill": colour}
+        ends = {"x": {"value": entry["x"] - left}, "x2": {"value": entry["x"] - left + 11}}
+        layers += [
+            layer(f"part-{number}", box | {"stroke": SURFACE, "strokeWidth": 1}, drawn, **sides),
+            letters(
+                f"share-{number}",
+                [row for row in drawn if row["text"]],
+                x.at("x"),
+                y.at("y"),
+                align="center",
+                fontSize=SMALL,
+                color=ink,
+            ),
+            layer(f"key-{number}", box, [{}], **ends, y={"value": up - 5}, y2={"value": up + 6}),
+            letters(
+                f"key-text-{number}",
+                [entry],
+                {"value": entry["from"] - left},
+                {"value": up},
+                fontSize=SMALL,
+                color=INK_SOFT,
+            ),
+        ]
+    return frame(
+        layers, width=inner, height=height, margins=margins, title=labels.title, description=labels.description
+    )

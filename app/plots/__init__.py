@@ -1,1 +1,0 @@
-"""Drawings of what the analyses found. Needs the extra `plot` (matplotlib and networkx); nothing else imports it."""

@@ -1,0 +1,56 @@
+"""What keys have spent, on each database."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.adapters.sql.governance import SpendingStore
+from tests.support.batches import START
+
+
+@pytest.fixture
+def spending(engine: AsyncEngine) -> SpendingStore:
+    return SpendingStore(engine)
+
+
+async def test_charges_add_up_by_key(spending: SpendingStore) -> None:
+    assert await spending.spent_usd("key_1", START) == 0
+    for cost in (0.25, 0.5):
+        await spending.charge("key_1", cost, START)
+    await spending.charge("key_2", 4.0, START)
+    assert await spending.spent_usd("key_1", START) == 0.75
+    assert await spending.spent_usd("key_2", START) == 4.0
+
+
+async def test_a_day_ends_at_midnight_utc(spending: SpendingStore) -> None:
+    last = datetime(2026, 11, 21, 23, 59, 59, tzinfo=START.tzinfo)
+    await spending.charge("key_1", 1.0, last)
+    assert await spending.spent_usd("key_1", last + timedelta(seconds=1)) == 0
+    # The same moment on a clock in Tokyo, where it is the 22nd already.
+    assert await spending.spent_usd("key_1", last.astimezone(timezone(timedelta(hours=9)))) == 1.0
+
+
+async def test_charges_at_once_are_all_counted(spending: SpendingStore) -> None:
+    await asyncio.gather(*(spending.charge("key_1", 0.125, START) for _ in range(40)))
+    assert await spending.spent_usd("key_1", START) == 5.0
+
+
+async def test_charges_at_once_go_to_their_own_keys_and_days(spending: SpendingStore) -> None:
+    tomorrow = START + timedelta(days=1)
+    charges = [(key, now) for key in ("key_2", "key_1") for now in (tomorrow, START)]
+    await asyncio.gather(*(spending.charge(key, 0.5, now) for key, now in charges * 5))
+    assert [await spending.spent_usd(key, now) for key, now in charges] == [2.5] * 4
+
+
+async def test_nothing_is_charged_for_what_was_free(spending: SpendingStore) -> None:
+    await spending.charge("key_1", 0.0, START)
+    assert await spending.spent_usd("key_1", START) == 0
+
+
+@pytest.mark.parametrize("key_id", ["\0", "\ud800"])
+async def test_what_no_column_can_hold_has_spent_nothing(spending: SpendingStore, key_id: str) -> None:
+    assert await spending.spent_usd(key_id, START) == 0

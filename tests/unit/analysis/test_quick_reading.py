@@ -1,0 +1,138 @@
+"""Plain lines are read quickly: the same columns and the same faults as in the strict reading, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.analysis import reading
+from app.analysis.reading import Bounds, ObservationReader, read_ndjson, takes_quickly
+from app.domain.lines import InvalidLines
+
+ODD = (
+    b'{"item":"1","item":"2","ratings":{"x":1}}',
+    b'{"item":"1","ratings":{"x":1,"x":2}}',
+    b'{"item":"1","ratings":{"x":1,"\\u0078":2}}',
+    b'{"item":"1","note":"a:b","note":"c","ratings":{"x":1}}',
+    b'{"item":"1","note":"\\u003a","note":1,"ratings":{"x":1}}',
+    b'{"item":"1","note":[{"a":1,"a":2}],"ratings":{"x":1}}',
+    b'{"item":"1","note":1e999,"ratings":{"x":1}}',
+    b'{"item":"1","note":-12345678901234567890,"ratings":{"x":1}}',
+    b'{"item":"1","note":{"k":[123456789012345678901]},"ratings":{"x":1}}',
+    b'{"item":"1","note":' + b"[" * 500 + b"]" * 500 + b',"ratings":{"x":1}}',
+    b'{"item":"1","ratings":{"x":NaN}}',
+    b'{"item":"1","ratings":{"x":true}}',
+    b'{"item":"1","ratings":{"x":"1"}}',
+    b'{"item":"1","ratings":{"x":' + b"9" * 400 + b"}}",
+    b'{"item":"\\ud800","ratings":{"x":1}}',
+    b'{"item":123456789012345678901,"ratings":{"x":1}}',
+    b'{"item":1.0,"ratings":{"x":1}}',
+    b'{"item":true,"ratings":{"x":1}}',
+    b'{"item":"","ratings":{"x":1}}',
+    b'{"item":"1","system":["a"],"ratings":{"x":1}}',
+    b'{"item":"1","ratings":null}',
+    b'{"item":"1","ratings":[1]}',
+    b'{"item":"1","scores":[1],"ratings":{"x":1}}',
+    b'{"item":"1","similarity":"b","ratings":{"x":1}}',
+    b'\xef\xbb\xbf{"item":"1","ratings":{"x":1}}',
+    b'{"item":"1","ratings":{"x":1}} {}',
+    b"  ",
+    b"\xff",
+    b"[1",
+    b"null",
+)
+UNFIT = (
+    b'{"item":"1","ratings":{"new":1}}',
+    b'{"item":"1","ratings":{"":1}}',
+    b'{"item":"1","ratings":{"x":1e16}}',
+    b'{"item":"1","ratings":{"x":9}}',
+    b'{"item":"1","similarity":1e16,"ratings":{"x":1}}',
+    b'{"item":"' + b"n" * 130 + b'","ratings":{"x":1}}',
+)
+"""Plain, but not what every reader takes."""
+
+PLAIN = (
+    b'{"item":"1","ratings":{"x":1}}',
+    b'{"item": "1", "rater" : null, "ratings": {"x": null, "y": -0.0}, "scores": null}',
+    b'{"item":7,"ratings":{"x":1},"note":"c:d","comment":null}',
+    b'{"item":"\\u9805\\"","system":"s","rater":"r","ratings":{},"scores":{"x":1},"similarity":0.5}\r\n',
+)
+
+
+def read(lines: Sequence[bytes], settings: dict[str, Any], *, quickly: bool) -> tuple[Any, ...]:
+    """Everything that is read, or every fault."""
+    with pytest.MonkeyPatch.context() as patched:
+        if not quickly:
+            patched.setattr(reading, "takes_quickly", lambda *_: False)
+        try:
+            found = read_ndjson(lines, ObservationReader(**settings))
+        except InvalidLines as error:
+            return type(error), error.noun, error.total, error.faults, str(error)
+    columns = {**{f"r {a}": c for a, c in found.ratings.items()}, **{f"s {a}": c for a, c in found.scores.items()}}
+    places = [column.tolist() for column in (found.system, found.item, found.rater)]
+    lines_read = None if found.lines is None else found.lines.tolist()
+    b = None if found.similarity is None else repr(found.similarity.tolist())
+    values = [(name, repr(column.tolist())) for name, column in columns.items()]
+    return found.systems, found.items, found.raters, places, values, b, lines_read
+
+
+def make_record(draw: random.Random, number: int) -> dict[str, Any]:
+    item = draw.choice([str(number), number, f"項{number}:x", f"a\\b{number}"]) if draw.random() < 0.3 else f"i{number}"
+    record: dict[str, Any] = {"item": item, "rater": draw.choice(["R1", "R2", None, ""])}
+    if draw.random() < 0.8:
+        record["system"] = draw.choice(["a", "b", ""])
+    record["ratings"] = {name: draw.choice([1, 2.5, None, -0.0, 1e-7]) for name in "xyz" if draw.random() < 0.9}
+    if draw.random() < 0.7:
+        record["scores"] = {name: float(number % 3) for name in "xyz" if draw.random() < 0.8}
+    if draw.random() < 0.3:
+        record["similarity"] = number * 37 % 100 / 100
+    if draw.random() < 0.1:
+        record["note"] = draw.choice(["a:b", "é\\", {"k": [1, {"q": 2}]}, 7, None, 1.5e10, '"q":1'])
+    return record
+
+
+def make_settings(draw: random.Random) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if draw.random() < 0.3:
+        settings["aspects"] = ["z", "x", "y"]
+    if draw.random() < 0.3:
+        settings["scales"] = {"x": (0, 3), "y": (1, 3)}
+    if draw.random() < 0.5:
+        settings["name_characters"] = 128
+    if draw.random() < 0.1:
+        settings["scores_field"] = draw.choice(["ratings", "note"])
+    if draw.random() < 0.1:
+        settings["labels"] = {"O": 1}
+    if draw.random() < 0.2:
+        settings["bounds"] = Bounds(draw.randint(1, 100), draw.randint(50, 900))
+    return settings
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_lines_say_the_same_read_quickly_or_strictly(seed: int) -> None:
+    draw = random.Random(seed)
+    lines = [json.dumps(make_record(draw, n), ensure_ascii=draw.random() < 0.5).encode() for n in range(100)]
+    for _ in range(draw.choice([0, 0, 1, 2, 40])):
+        lines.insert(draw.randint(0, len(lines)), draw.choice(ODD + UNFIT))
+    settings = make_settings(draw)
+    assert read(lines, settings, quickly=True) == read(lines, settings, quickly=False)
+
+
+@pytest.mark.parametrize("line", ODD + UNFIT)
+def test_what_is_not_plain_is_left_to_the_strict_reading(line: bytes) -> None:
+    reader = ObservationReader(scales={"x": (0, 3)}, name_characters=128, aspects=["x", "y"])
+    assert not takes_quickly(line, 1, reader)
+
+
+def test_plain_lines_are_taken_quickly() -> None:
+    reader = ObservationReader(scales={"x": (0, 3)}, name_characters=128, aspects=["x", "y"])
+    assert all(takes_quickly(line, number, reader) for number, line in enumerate(PLAIN, start=1))
+    found = reader.finish()
+    assert found.items == ("1", "7", '項"')
+    assert (found.systems, found.raters) == (("", "s"), ("r",))
+    assert np.array_equal(found.ratings["x"], [1, np.nan, 1, np.nan], equal_nan=True)
