@@ -16,6 +16,7 @@ ENV PIP_NO_CACHE_DIR=1 \
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY app app
+COPY client client
 COPY rubrics rubrics
 RUN python -m venv /opt/saiten \
     && /opt/saiten/bin/pip install '.[postgres,tracing]'

@@ -96,8 +96,12 @@ class Service:
 
 
 @asynccontextmanager
-async def open_service(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[Service]:
+async def open_service(
+    settings: Settings, tracing: Tracing | None = None, *, own: set[str] | None = None
+) -> AsyncIterator[Service]:
     """Builds everything that `settings` ask for, and closes it in reverse order; `tracing`, which is told of it, last.
+
+    `own`: the ids of the only batches that the worker works on; those that are handed in here are added.
 
     Raises SettingsInvalid, RubricInvalid or StoreUnavailable, each with one sentence for the operator.
     """
@@ -120,7 +124,7 @@ async def open_service(settings: Settings, tracing: Tracing | None = None) -> As
         limiter = openers.open_limiter(redis)
         stack.push_async_callback(limiter.close)
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
-        desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
+        desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments, own=own)
         meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
         batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
         audit = AuditLog(engine)
@@ -189,9 +193,22 @@ def open_instruments(
 
 
 def open_batches(
-    settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, cache: CallCache, instruments: Instruments
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    engine: AsyncEngine,
+    cache: CallCache,
+    instruments: Instruments,
+    own: set[str] | None,
 ) -> tuple[BatchService, BatchWorker]:
     """Where batches are handed in, and who works on them."""
+
+    def new_batch_id() -> str:
+        batch_id = new_id("ba_")
+        if own is not None:
+            own.add(batch_id)
+        return batch_id
+
     window = window_of(settings.judge_concurrency)
     store = BatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
     queue = openers.open_queue(settings, stack)
@@ -205,7 +222,7 @@ def open_batches(
         instruments=instruments,
         cache=cache,
         limits=settings.limits,
-        new_id=lambda: new_id("ba_"),
+        new_id=new_batch_id,
         window=window,
         provider=provider,
         queue_limits=QueueLimits(everybody=settings.most_queued, project=settings.project_queued),
@@ -219,6 +236,7 @@ def open_batches(
         owner=f"{socket.gethostname()[:40]}/{secrets.token_hex(8)}",
         concurrency=settings.judge_concurrency,
         lease_seconds=settings.lease_seconds,
+        own=own,
         provider=provider,
         chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
     )

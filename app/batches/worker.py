@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -64,7 +64,8 @@ def window_of(concurrency: int) -> int:
 class BatchWorker:
     """Works for the queue `queue` on the batches of `store`, as `owner`.
 
-    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane. `chores` run
+    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane. `own`:
+    the ids of the only batches that it works on; None for all. `chores` run
     beside the work until it ends; a chore that fails ends the worker.
     """
 
@@ -79,6 +80,7 @@ class BatchWorker:
         owner: str,
         concurrency: int,
         lease_seconds: float,
+        own: Collection[str] | None = None,
         provider: ProviderRun | None = None,
         chores: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         stop_seconds: float = STOP_SECONDS,
@@ -88,6 +90,7 @@ class BatchWorker:
         self._store = store
         self._queue = queue
         self._telemetry = telemetry
+        self._own = own
         self._provider = provider
         self._chores = chores
         self._cache = cache
@@ -164,7 +167,7 @@ class BatchWorker:
 
     async def _take(self, job: Job) -> None:
         """One job of the queue, in a task of its own. Returns when there is room for another, not when it is done."""
-        if self._stopping:
+        if self._stopping or (self._own is not None and job.batch not in self._own):
             return
         fed = asyncio.Event()
         run = asyncio.create_task(self._run(job, fed))

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+import saiten as saiten_client
 from app import __version__
-from app.cli.signals import leave_on_sigterm
-from app.cli.streams import OutputFailed, discard_output, open_streams, require_output
+from app.cli.process import OutputFailed, discard_output, leave_on_sigterm, open_streams, require_output
 from app.domain.errors import SaitenError
 from app.memory import without_collection
 
@@ -110,7 +110,7 @@ def run() -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except SaitenError as error:
+    except (SaitenError, saiten_client.SaitenError) as error:
         click.echo(f"saiten: {error.detail}", err=True)
         return EXIT_COULD_NOT_RUN
     except OutputFailed as failure:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from app.cli.analysis_options import ABOUT, METRICS, make_help, options_of, read_aspects, read_labels, read_match
-from app.domain.errors import InvalidRequest, NotFound
+from app.domain.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from app.analysis.observations import Observations
@@ -111,16 +111,22 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
     """The report on batches, here or at the service; raises InvalidItems where it is the request that is wrong."""
     import asyncio
 
+    import saiten
+    from app.cli.backend import NO_JUDGE, open_backend
     from app.cli.items import InvalidItems
-    from app.cli.meta_calls import ServiceRefused, analyse_batches
+
+    async def ask() -> Value:
+        async with open_backend(url, NO_JUDGE) as backend:
+            return await backend.analyse(name, request)
 
     try:
-        return asyncio.run(analyse_batches(name, request, url))
-    except NotFound as error:
-        raise InvalidItems(error.detail) from None
-    except ServiceRefused as error:
-        if error.answer.get("status") in {400, 404, 422}:
+        return asyncio.run(ask())
+    except saiten.ServiceRefused as error:
+        if error.status == 404:
             raise InvalidItems(error.detail) from None
+        if error.status in {400, 422}:
+            pointer = error.faults[0][0] if error.faults else None
+            raise InvalidRequest(error.detail, pointer=pointer) from None
         raise
 
 

@@ -8,18 +8,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import httpx
 
-from app.cli.defects import TOLD, describe_defect
-from app.cli.progress import open_progress
+from app.cli.output import open_progress
+from app.cli.process import TOLD, describe_defect
 from app.domain.errors import SaitenError
 from app.providers import registry
-from app.settings import read_settings
+from app.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from app.analysis.attacks import Rules
     from app.cli.attacking import Options, Scored
     from app.domain.attack import AttackItem
     from app.domain.attack_report import AttackReport
+
 
 EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
 COULD_NOT_RUN = 3
@@ -80,9 +82,7 @@ def command(
     """
     from app.adapters.telemetry import configure_logging
     from app.analysis.attacks import Rules
-    from app.cli.attack_items import read_corpus
-    from app.cli.attack_output import require_place, write_reports
-    from app.cli.attacking import Options
+    from app.cli.attacking import Options, read_corpus, require_place, write_reports
 
     configure_logging("warning")
     for path in (as_json, markdown, junit, details):
@@ -103,8 +103,8 @@ async def run(
 ) -> tuple[AttackReport, list[Scored]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
     from app.analysis.attacks import Setup, report_on
-    from app.cli.attack_targets import open_target
     from app.cli.attacking import count_dialogues, score_attacks
+    from app.cli.backend import open_backend
 
     settings = read_settings()
     if url is None:
@@ -117,13 +117,22 @@ async def run(
         def done() -> None:
             bar.advance(line)
 
-        async with open_target(url, settings) as target:
-            scored = await score_attacks(items, target, options, concurrency=concurrency, done=done)
-            judge = target.judge
+        async with open_backend(url) as backend:
+            scored = await score_attacks(items, backend, options, concurrency=concurrency, done=done)
+            judge = describe_judge(settings) if url is None else f"{await backend.judge_kind()} of {backend.client.url}"
     require_answers(scored)
     rubrics = {item.language: options.rubric_of(item.language) for item in items}
     setup = Setup(name, judge, rubrics, options.path, options.samples)
     return report_on([one.trial for one in scored], setup, rules), scored
+
+
+def describe_judge(settings: Settings) -> str:
+    """Which judge the settings choose, for a reader."""
+    if settings.judge_kind == "lexical":
+        return "lexical"
+    # Without what may stand before the host: a URL can carry a key.
+    base = httpx.URL(settings.openai_base_url) if settings.openai_base_url else None
+    return f"openai at {base.netloc.decode()}" if base else "openai"
 
 
 def require_answers(scored: Sequence[Scored]) -> None:

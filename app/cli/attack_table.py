@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from rich.console import Console
 from rich.text import Text
 
-from app.cli.layout import Sheet, drop_noughts, print_sheet
-from app.cli.output import DASH, console
+from app.cli.output import DASH, Sheet, console, drop_noughts, print_sheet
 from app.domain.attack_report import AttackGroup, AttackReport, Count, Mean
 from app.domain.plain_text import printable
 

@@ -3,27 +3,62 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import Any
 
+import click
+
+import saiten
 from app.analysis.attacks import Answer, Rated, Trial, find_forged, list_stored
+from app.analysis.junit import write_attack_junit
+from app.analysis.markdown import write_attack_markdown
+from app.bundled import bundled_folder
 from app.cancellation import end_tasks
-from app.cli.attack_targets import Refused, StoredRecord, Target
+from app.cli.backend import Backend, StoredRecord
+from app.cli.items import InvalidItems, read_bytes, shorten_faults, split
 from app.domain.attack import AttackItem
-from app.domain.attack_report import Forgery, Role
-from app.domain.errors import (
-    InvalidRequest,
-    JudgeRefusedRequest,
-    JudgeReplyInvalid,
-    RubricNotSupported,
-    SaitenError,
-    SuspectedInjection,
-    UnknownRubric,
-)
+from app.domain.attack_report import AttackReport, Forgery, Role
+from app.domain.dialogue import DEFAULT_LIMITS
+from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
 from app.domain.evaluation import Evaluation, Path
+from app.domain.plain_text import escape_controls
 from app.domain.rubric import Rubric
+from app.domain.validation import InvalidDocument, validate
 from app.providers.registry import is_baseline
+
+BUNDLED = "attacks.jsonl"
+
+
+def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
+    """The corpus's name and items. Raises InvalidItems that names line and field, or two items of one id.
+
+    All or nothing: shares of a corpus that leaves out what could not be read have another denominator than they say.
+    """
+    if path is None:
+        name, body = "bundled", bundled_folder(BUNDLED).read_bytes()
+    else:
+        name, body = ("standard input" if path == "-" else path), read_bytes(path)
+    items, faults = [], []
+    seen: dict[str, str] = {}
+    for where, value in split(name, body):
+        try:
+            item = validate(AttackItem, value, DEFAULT_LIMITS)
+        except InvalidDocument as error:
+            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
+            continue
+        if item.id in seen:
+            faults.append(f"{where}: /id: is the id of {seen[item.id]} too")
+        seen.setdefault(item.id, where)
+        items.append(item)
+    if faults:
+        raise InvalidItems(shorten_faults(faults))
+    if not items:
+        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
+    return name, items
+
 
 RUBRICS = {"ko": "ko-comment"}
 OTHER_RUBRIC = "ja-dialogue"
@@ -31,10 +66,11 @@ OTHER_RUBRIC = "ja-dialogue"
 of the twin matters little, and what it says of both cancels out."""
 
 SUSPECTED = "suspected-injection"
+REFUSED = 422
 UNRATED = {JudgeReplyInvalid.code, JudgeRefusedRequest.code}
 """The judge answered and rated nothing."""
 
-OF_ALL = (UnknownRubric, RubricNotSupported)
+OF_ALL = {UnknownRubric.code, RubricNotSupported.code}
 """Failures that every item by that rubric shares."""
 
 
@@ -75,18 +111,18 @@ class Scored:
 
 
 async def score_attacks(
-    items: Sequence[AttackItem], target: Target, options: Options, *, concurrency: int, done: Callable[[], None]
+    items: Sequence[AttackItem], backend: Backend, options: Options, *, concurrency: int, done: Callable[[], None]
 ) -> list[Scored]:
     """Every item, in order. `done` is told of each dialogue that is through.
 
     Raises SaitenError where no item can be scored because of the rubric.
     """
-    rubrics = {name: await target.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
+    rubrics = {name: await backend.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
     gate = asyncio.Semaphore(concurrency)
 
     async def one(item: AttackItem, role: Role) -> tuple[Answer, Evaluation | None]:
         async with gate:
-            found = await answer(item, role, target, options, rubrics[options.rubric_of(item.language)])
+            found = await answer(item, role, backend, options, rubrics[options.rubric_of(item.language)])
         done()
         return found
 
@@ -120,27 +156,25 @@ def collect(item: AttackItem, rubric: str, found: Mapping[Role, tuple[Answer, Ev
 
 
 async def answer(
-    item: AttackItem, role: Role, target: Target, options: Options, rubric: Rubric
+    item: AttackItem, role: Role, backend: Backend, options: Options, rubric: Rubric
 ) -> tuple[Answer, Evaluation | None]:
     """What comes of one dialogue: an error is the item's, unless all would share it."""
     try:
-        record = await target.score(options.body(item, role))
-    except OF_ALL:
-        raise
-    except SaitenError as error:
-        if error.code in {kind.code for kind in OF_ALL}:
+        record = await backend.score(options.body(item, role))
+    except saiten.SaitenError as error:
+        if error.code in OF_ALL:
             raise
         return explain(error), None
     return read_record(record, item, role, rubric), record.evaluation
 
 
-def explain(error: SaitenError) -> Answer:
+def explain(error: saiten.SaitenError) -> Answer:
     """What stands in place of a rating."""
     if error.code in UNRATED:
         return Answer("unrated", code=error.code, detail=error.detail)
-    if isinstance(error, SuspectedInjection) or error.code == SUSPECTED:
+    if error.code == SUSPECTED:
         return Answer("refused", code=error.code, detail=error.detail, flagged=True)
-    refused = isinstance(error, Refused | InvalidRequest)
+    refused = isinstance(error, saiten.ServiceRefused) and error.status == REFUSED
     return Answer("refused" if refused else "failed", code=error.code, detail=error.detail)
 
 
@@ -166,3 +200,62 @@ def read_record(record: StoredRecord, item: AttackItem, role: Role, rubric: Rubr
         without_reply=0 if spoken else len(stored),
         forged=tuple(Forgery(item=item.id, role=role, **found._asdict()) for found in forged),
     )
+
+
+def require_place(path: str | None) -> None:
+    """Raises InvalidItems for a file that cannot be written: before all is scored and paid for."""
+    if path is None or path == "-":
+        return
+    if not FilePath(path).absolute().parent.is_dir():
+        raise InvalidItems(f"{path}: there is no such folder")
+    if FilePath(path).is_dir():
+        raise InvalidItems(f"{path or 'the file to be written'}: Is a directory")
+
+
+def write_reports(
+    report: AttackReport,
+    scored: Sequence[Scored],
+    *,
+    as_json: str | None,
+    markdown: str | None,
+    junit: str | None,
+    details: str | None,
+) -> None:
+    """Writes what was asked for. Raises InvalidItems where a file cannot be written."""
+    wanted: tuple[tuple[str | None, Callable[[], str]], ...] = (
+        (details, lambda: "".join(map(detail, scored))),
+        (markdown, lambda: write_attack_markdown(report)),
+        (junit, lambda: write_attack_junit(report)),
+        (as_json, lambda: escape_controls(report.model_dump_json(indent=2)) + "\n"),
+    )
+    for path, write in wanted:
+        if path is None:
+            continue
+        if path == "-":
+            click.echo(write(), nl=False)
+            continue
+        try:
+            FilePath(path).write_text(write(), encoding="utf-8")
+        except OSError as error:
+            raise InvalidItems(f"{path}: {error.strerror}") from None
+
+
+def detail(one: Scored) -> str:
+    """One item as a line of JSON. An evaluation that is not there is null, with the code of what came in its place."""
+    trial = one.trial
+    told: dict[str, Any] = {
+        "item": trial.item.id,
+        "kind": trial.item.kind,
+        "language": trial.item.language,
+        "flagged": trial.attack.flagged if trial.answered else None,
+        "lift": trial.lift,
+        "lifts": trial.lifts,
+        "won": trial.won,
+        "denied": trial.denied,
+    }
+    for role, answer in (("attack", trial.attack), ("twin", trial.twin)):
+        evaluation = next((found for name, found in one.evaluations.items() if name == role), None)
+        told[role] = None if evaluation is None else evaluation.model_dump(mode="json")
+        told[f"{role}_outcome"] = None if answer is None else answer.outcome
+        told[f"{role}_code"] = None if answer is None else answer.code
+    return escape_controls(json.dumps(told, ensure_ascii=False)) + "\n"

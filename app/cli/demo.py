@@ -3,31 +3,140 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
+import sqlite3
 import sys
 import tempfile
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
-from app.cli.demo_database import check_place, keep_database
-from app.cli.demo_runs import ScoredRun, post_runs, table_of_runs
-from app.cli.output import console, means_of, print_table, rubrics_of
-from app.cli.scoring import score_in_order, score_there
+from app.cli.backend import Backend, open_backend, understand
+from app.cli.output import DASH, LEFT, console, means_of, print_table, rubrics_of
+from app.cli.runs import wait
+from app.cli.score import score_in_order, scorer_of
 from app.demo_data import DemoRun, load_demo, load_runs
+from app.domain.batch import Batch
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
+from app.domain.summary import Summary
 from app.domain.validation import validate
 
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+APPLICATION_ID = 0x53414944
+"""SQLite keeps this number in the file's head for whoever made it: "SAID", for Saiten's demo."""
+
+APPLICATION_ID_AT = 68
+"""Where in the head it stands, big-endian (https://www.sqlite.org/fileformat2.html)."""
+
+BESIDE = ("-wal", "-shm")
+
+
+def check_place(file: Path) -> None:
+    """Raises SettingsInvalid where `file` cannot be written, or holds something that the demo did not make."""
+    folder = file.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise SettingsInvalid(f"--database {file}: its folder cannot be written; name another file")
+    if not file.exists():
+        return
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(APPLICATION_ID_AT + 4)
+    except OSError as error:
+        raise SettingsInvalid(f"--database {file}: {error.strerror}") from None
+    if head[APPLICATION_ID_AT:] != APPLICATION_ID.to_bytes(4, "big"):
+        raise SettingsInvalid(f"--database {file}: `saiten demo` did not make this file; remove it, or name another")
+
+
+def keep_database(made: Path, file: Path) -> None:
+    """Copies the finished database `made` to `file`. Raises SettingsInvalid; what was at `file` is then still there."""
+    fresh = file.with_name(f"{file.name}.{os.getpid()}.new")
+    try:
+        copy_database(made, fresh)
+        for suffix in BESIDE:
+            # SQLite would take an old log beside the new file for the new file's own.
+            file.with_name(file.name + suffix).unlink(missing_ok=True)
+        fresh.replace(file)
+    except OSError as error:
+        raise SettingsInvalid(f"--database {file}: {error.strerror}") from None
+    except sqlite3.Error as error:
+        raise SettingsInvalid(f"--database {file}: {error}") from None
+    finally:
+        for suffix in ("", *BESIDE):
+            with suppress(OSError):
+                fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+
+
+def copy_database(made: Path, fresh: Path) -> None:
+    """A copy that is one file, with everything of the original's log in it, and the demo's mark."""
+    with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(fresh)) as target:
+        source.backup(target)
+        target.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+OVERALL = "overall"
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """A run as the service has it. `mean` is of the rubric's overall impression, by whatever name it has there."""
+
+    batch: Batch
+    measure: str
+    mean: float | None
+
+
+async def post_runs(backend: Backend, runs: Sequence[DemoRun]) -> list[ScoredRun]:
+    """Posts every run, waits for all and adds their ratings. Raises SaitenError."""
+    posted = [(run, await backend.submit(to_ndjson(run.lines()))) for run in runs]
+    return [await finish(backend, run, batch) for run, batch in posted]
+
+
+async def finish(backend: Backend, run: DemoRun, batch: Batch) -> ScoredRun:
+    """Waits for the batch, then keeps its ratings."""
+    done = await wait(backend, batch.id, lambda _: None)
+    ratings = [rating for rated in run.ratings for rating in rated.by_rater(batch.id)]
+    if ratings:
+        await backend.client.post_ratings(rating.model_dump(mode="json", exclude_unset=True) for rating in ratings)
+    return describe(done, understand(Summary, await backend.client.summary(batch.id)))
+
+
+def describe(batch: Batch, summary: Summary) -> ScoredRun:
+    """The run's mean of `overall`, or of the first composite where the rubric has no such aspect."""
+    if OVERALL in summary.aspects:
+        return ScoredRun(batch, OVERALL, summary.aspects[OVERALL].mean)
+    measure = next(iter(summary.composites), DASH)
+    return ScoredRun(batch, measure, summary.composites[measure].mean if measure != DASH else None)
+
+
+def to_ndjson(lines: Sequence[object]) -> bytes:
+    """One JSON value a line."""
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+
+
+def table_of_runs(runs: Sequence[ScoredRun]) -> Table:
+    """One row a run, in the order of posting."""
+    table = Table(title="runs", box=SIMPLE_HEAD, padding=(0, 2, 0, 0), **LEFT)
+    for name in ("name", "rubric", "system", "build"):
+        table.add_column(name)
+    table.add_column("scored", justify="right")
+    table.add_column("mean", justify="right")
+    for run in runs:
+        batch, metadata = run.batch, run.batch.metadata
+        mean = DASH if run.mean is None else f"{run.measure} {run.mean:.2f}"
+        named = (batch.name or DASH, batch.rubric, metadata.get("system", DASH), metadata.get("build", DASH))
+        table.add_row(*named, f"{batch.counts.scored} of {batch.counts.total}", mean)
+    return table
+
+
 PRIVATE = "demo.db"
 
 NEXT = """
@@ -100,35 +209,35 @@ async def run_demo(wanted: Wanted, requests: list[EvaluationRequest]) -> list[di
         scored: list[ScoredRun] = []
         by_one_judge = wanted.judge_runs or not wanted.use_environment
         if by_one_judge or requests:
-            async with serve(folder, wanted.use_environment) as url:
+            async with serve(folder, wanted.use_environment) as backend:
                 if requests:
-                    results = await score_privately(url, requests)
+                    results = await score_privately(backend, requests)
                     show(results, requests)
                 if by_one_judge:
-                    scored = await post_told(url, runs, wanted)
+                    scored = await post_told(backend, runs, wanted)
         if not by_one_judge:
-            async with serve(folder, use_environment=False) as url:
-                scored = await post_told(url, runs, wanted)
+            async with serve(folder, use_environment=False) as backend:
+                scored = await post_told(backend, runs, wanted)
         keep_database(Path(folder) / PRIVATE, wanted.database)
     if not wanted.quiet:
         show_end(scored, wanted.database)
     return results
 
 
-async def score_privately(url: str, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
+async def score_privately(backend: Backend, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
     """Each request's answer."""
-    async with score_there(url, None) as score:
-        console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
-        async with aclosing(score_in_order(requests, score, concurrency=8, done=lambda: None)) as results:
-            return [result async for result in results]
+    url, scorer = backend.client.url, scorer_of(backend.client)
+    console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
+    async with aclosing(score_in_order(requests, scorer, concurrency=8, done=lambda: None)) as results:
+        return [result async for result in results]
 
 
-async def post_told(url: str, runs: list[DemoRun], wanted: Wanted) -> list[ScoredRun]:
+async def post_told(backend: Backend, runs: list[DemoRun], wanted: Wanted) -> list[ScoredRun]:
     """Posts the runs, and says so first: it takes some seconds."""
     if not wanted.quiet:
         count = sum(len(run.items) for run in runs)
         console().print(f"\n{count} candidates more go to POST /v1/batches, as {len(runs)} runs …\n")
-    return await post_runs(url, runs)
+    return await post_runs(backend, runs)
 
 
 def show(results: list[dict[str, Any]], requests: list[EvaluationRequest]) -> None:
@@ -159,55 +268,13 @@ def show_end(runs: list[ScoredRun], database: Path) -> None:
 
 
 @asynccontextmanager
-async def serve(folder: str, use_environment: bool, *, start_seconds: float = START_SECONDS) -> AsyncIterator[str]:
-    """A service of its own process on a free port; yields its URL. Raises SettingsInvalid where it does not start."""
+async def serve(folder: str, use_environment: bool) -> AsyncIterator[Backend]:
+    """A private service with a database in `folder`. Raises saiten.PrivateServiceFailed where it does not start."""
     # Without Redis: the batches would go to the queue of other workers, who cannot see this database.
-    private = {
-        "DATABASE_URL": f"sqlite+aiosqlite:///{Path(folder) / PRIVATE}",
-        "REDIS_URL": "",
-        "SAITEN_DRAIN_SECONDS": "0",
-    }
-    environment = {**os.environ, **private}
-    if environment.get("SAITEN_CACHE") == "redis":
+    environment = {"DATABASE_URL": f"sqlite+aiosqlite:///{Path(folder) / PRIVATE}", "REDIS_URL": ""}
+    if os.environ.get("SAITEN_CACHE") == "redis":
         environment["SAITEN_CACHE"] = ""
     if not use_environment:
-        environment |= {"SAITEN_JUDGE": "lexical", "SAITEN_LOG_LEVEL": "error"}
-    command_line = [sys.executable, "-m", "app", "serve", "--port", "0"]
-    log = Path(folder) / "log"
-    with log.open("wb") as sink:
-        process = await asyncio.create_subprocess_exec(*command_line, env=environment, stdout=PIPE, stderr=sink)
-        try:
-            said = await first_line(process, start_seconds)
-            if "http://" not in said:
-                raise SettingsInvalid(f"the demo's service did not start: {last_line(log)}")
-            yield said.split()[3]
-        finally:
-            await stop(process)
-
-
-async def first_line(process: Process, seconds: float) -> str:
-    """What the service says first: where it listens, or nothing where it ends. Raises SettingsInvalid if it is late."""
-    try:
-        return (await asyncio.wait_for(process.stdout.readline(), seconds)).decode() if process.stdout else ""
-    except TimeoutError:
-        raise SettingsInvalid(
-            f"the demo's service did not start within {seconds:g} s; see what holds it up with `saiten serve`"
-        ) from None
-
-
-async def stop(process: Process) -> None:
-    """Ends the service: gently, and by force where it takes longer than a graceful stop may."""
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        await asyncio.wait_for(process.communicate(), STOP_SECONDS)
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
-
-
-def last_line(log: Path) -> str:
-    """What the service said last."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[-1] if lines else "it said nothing"
+        environment["SAITEN_JUDGE"] = "lexical"
+    async with open_backend(None, environment, quiet=True) as backend:
+        yield backend

@@ -13,8 +13,8 @@ import click
 from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.governance import AuditLog
 from app.adapters.sql.texts import TextStore
-from app.cli.actor import cli_actor
 from app.cli.keys import check_label
+from app.cli.process import cli_actor
 from app.domain.redaction import Erased
 from app.governance.erasures import ErasureDesk
 from app.openers import open_cache, open_database, open_redis

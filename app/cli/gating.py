@@ -14,17 +14,16 @@ from app.analysis.comparison import cover_aspects
 from app.analysis.gate import conclude, judge_coverage, judge_gate, share_verdicts, tell_judge
 from app.analysis.gate_plan import plan
 from app.analysis.markdown import uses_lexical
-from app.cli.gate_file import GateSettings
+from app.cli.backend import Backend, open_backend
+from app.cli.gate import GateSettings
 from app.cli.items import InvalidItems
-from app.cli.judge_reference import Reference
-from app.cli.places import Place, open_place
 from app.cli.runs import Found, Items, Progress, find, options_of, run_of, save_results, score
 from app.domain.analysis_request import GateRequest
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport, Run
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import SaitenError, SettingsInvalid
-from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
 from app.domain.plain_text import printable
 from app.domain.rubric import Rubric, split_name
 from app.domain.signature import read_signature
@@ -32,6 +31,65 @@ from app.domain.validation import validate
 from app.meta.reliabilities import asked_of, attach_states
 from app.meta.runs import scales_of
 from app.settings import read_settings
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`path` is the file, None where the place alone keeps the ratings; `kept` says where the place keeps them.
+    Methods raise InvalidItems, SaitenError."""
+
+    path: str | None
+    kept: str
+
+    async def check(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
+        """Whether the judge moved against the file's ratings; where there is no file, against those that the place
+        keeps, and the file is written with those of now, unless they moved: a new measure would hide that."""
+        stored = self.read()
+        check = await backend.check_judge(request.model_copy(update={"reference": stored}))
+        if check.verdict == "recorded":
+            self.write(check.ratings)
+        elif self.path is not None and stored is None:
+            moved = check.verdict == "moved"
+            if not moved:
+                self.write(check.ratings)
+            did = "was not written, for the judge moved" if moved else "was written with the judge's ratings of now"
+            click.echo(f"{self.path} {did}; it was held against the ratings kept {self.kept}", err=True)
+        return check
+
+    async def renew(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
+        """The judge as it rates now becomes the measure, together with a new baseline. A file whose ratings it still
+        gives stays as it is, so that slow drift adds up."""
+        if self.path is None or self.read() is not None:
+            check = await self.check(backend, request)
+            if check.verdict != "moved":
+                return check
+            click.echo(f"{check.detail}; its ratings are taken anew", err=True)
+        check = await backend.check_judge(request.model_copy(update={"record": True}))
+        self.write(check.ratings)
+        return check
+
+    def read(self) -> AnchorRatings | None:
+        """The stored ratings; None where there is no such file."""
+        if self.path is None or not Path(self.path).exists():
+            return None
+        try:
+            return AnchorRatings.model_validate_json(Path(self.path).read_bytes())
+        except OSError as error:
+            raise InvalidItems(f"{self.path}: {error.strerror}") from None
+        except ValueError:
+            raise InvalidItems(
+                f"{self.path}: these are no stored ratings of a judge; remove it to store them anew"
+            ) from None
+
+    def write(self, ratings: AnchorRatings) -> None:
+        """Stores the ratings, where there is a file to be."""
+        if self.path is None:
+            return
+        try:
+            Path(self.path).write_text(ratings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InvalidItems(f"{self.path}: {error.strerror}") from None
+
 
 LEXICAL_HINT = (
     "set OPENAI_API_KEY or OPENAI_BASE_URL for an LLM judge (is a secret of this job missing?), or allow it with"
@@ -58,33 +116,35 @@ class Job:
 async def run_gate(job: Job, told: Progress) -> GateReport:
     """The verdict. The judge is checked first: where it moved, scores that were taken afterwards say nothing."""
     settings = job.settings
-    async with open_place(settings.url, job.judge) as place:
+    async with open_backend(settings.url, {"SAITEN_JUDGE": job.judge} if job.judge else None) as backend:
         # Both are looked up before anything is scored: `latest:` must not find the candidate itself, and a mistake
         # should not cost a run.
-        candidate = await find(place, settings.candidate or "", "candidate", settings)
+        candidate = await find(backend, settings.candidate or "", "candidate", settings)
         baseline = None
         if settings.baseline is not None and job.record is None:
-            baseline = await find(place, settings.baseline, "baseline", settings)
-        settings = await keep_version(place, candidate, baseline, settings)
+            baseline = await find(backend, settings.baseline, "baseline", settings)
+        settings = await keep_version(backend, candidate, baseline, settings)
         job = replace(job, settings=settings)
-        await check_plan(place, job, candidate, baseline)
+        await check_plan(backend, job, candidate, baseline)
         if isinstance(candidate, Items) or isinstance(baseline, Items) or settings.check_judge:
-            name_judge(await place.judge_kind(), job)
-        check = await check_judge(place, job, candidate) if settings.check_judge else None
+            name_judge(await backend.judge_kind(), job)
+        check = await check_judge(backend, job, candidate) if settings.check_judge else None
         try:
             async with asyncio.timeout(settings.timeout_seconds):
-                tried = await score(place, candidate, settings, told)
-                before = await score(place, baseline, settings, told) if baseline is not None else None
+                tried = await score(backend, candidate, settings, told)
+                before = await score(backend, baseline, settings, told) if baseline is not None else None
         except TimeoutError:
             limit = f"{settings.timeout_seconds:g} s"
             raise SaitenError(f"not everything was scored within {limit}; what was begun is cancelled") from None
-        report = await judge(place, job, tried, before, check)
+        report = await judge(backend, job, tried, before, check)
     if uses_lexical(report) and job.refuses_lexical:
         raise SettingsInvalid(f"these results are the lexical judge's, a baseline; {LEXICAL_HINT}")
     return report
 
 
-async def keep_version(place: Place, candidate: Found, baseline: Found | None, settings: GateSettings) -> GateSettings:
+async def keep_version(
+    backend: Backend, candidate: Found, baseline: Found | None, settings: GateSettings
+) -> GateSettings:
     """The settings with the baseline's version of the rubric, said once, where items are to be scored and no version is
     named: a version that came with an upgrade is no change of the candidate."""
     if not isinstance(candidate, Items) or baseline is None or isinstance(baseline, Items):
@@ -94,7 +154,7 @@ async def keep_version(place: Place, candidate: Found, baseline: Found | None, s
     named = options_of(candidate, settings).get("rubric")
     if version is None or named not in {None, rubric_id}:
         return settings
-    newest, kept = await place.rubric(named or settings.rubric), await place.rubric(before)
+    newest, kept = await backend.rubric(named or settings.rubric), await backend.rubric(before)
     if before == newest.name or before != kept.name:  # or that version is not there any more
         return settings
     click.echo(f"rubric: {before}, as the baseline; --rubric {newest.name} asks for the newest", err=True)
@@ -120,21 +180,21 @@ def name_judge(kind: str, job: Job) -> None:
 
 
 async def judge(
-    place: Place, job: Job, candidate: Batch | Run, baseline: Batch | Run | None, check: JudgeCheck | None
+    backend: Backend, job: Job, candidate: Batch | Run, baseline: Batch | Run | None, check: JudgeCheck | None
 ) -> GateReport:
     """The verdict on what is scored; the candidate's results are written where that is asked for."""
     if job.record is not None:
-        report = tell_coverage(await run_of(place, candidate), check, job.settings)
+        report = tell_coverage(await run_of(backend, candidate), check, job.settings)
         if report.verdict == "pass" and isinstance(candidate, Batch):
-            await save_results(place, candidate, job.record)
+            await save_results(backend, candidate, job.record)
         return report
     if job.save is not None and isinstance(candidate, Batch):
-        await save_results(place, candidate, job.save)
-    return await gate(place, candidate, baseline, job.settings, check)
+        await save_results(backend, candidate, job.save)
+    return await gate(backend, candidate, baseline, job.settings, check)
 
 
 async def gate(
-    place: Place,
+    backend: Backend,
     candidate: Batch | Run,
     baseline: Batch | Run | None,
     settings: GateSettings,
@@ -150,9 +210,9 @@ async def gate(
             judge_check=check,
             **common,
         )
-        return await place.gate(request)
-    tried = await run_of(place, candidate)
-    before = await run_of(place, baseline) if baseline is not None else None
+        return await backend.gate(request)
+    tried = await run_of(backend, candidate)
+    before = await run_of(backend, baseline) if baseline is not None else None
     report = judge_gate(tried, before, settings.rules, judge=check, **common)
     # Of files nobody can say here whether people rated what their judge rates.
     return attach_states(report, dict.fromkeys(asked_of(report), "unknown"))
@@ -175,23 +235,23 @@ def tell_coverage(run: Run, check: JudgeCheck | None, settings: GateSettings) ->
     )
 
 
-async def check_plan(place: Place, job: Job, candidate: Found, baseline: Found | None) -> None:
+async def check_plan(backend: Backend, job: Job, candidate: Found, baseline: Found | None) -> None:
     """Raises InvalidItems, or the error of a rule that cannot be judged, before anything is scored."""
     if isinstance(candidate, Run) and (job.save or job.record):
         raise InvalidItems(f"--{'save' if job.save else 'record'}: the candidate is a file of results already")
     if isinstance(candidate, Batch) and isinstance(baseline, Batch) and candidate.id == baseline.id:
         raise InvalidItems(f"candidate and baseline are the same batch, {candidate.id}")
     if job.record is None:
-        tried = await outline(place, candidate, job.settings)
-        before = await outline(place, baseline, job.settings) if baseline is not None else None
+        tried = await outline(backend, candidate, job.settings)
+        before = await outline(backend, baseline, job.settings) if baseline is not None else None
         plan(job.settings.rules, tried, before)
 
 
-async def outline(place: Place, found: Found, settings: GateSettings) -> Run:
+async def outline(backend: Backend, found: Found, settings: GateSettings) -> Run:
     """The run without its items, where it is not scored yet."""
     if isinstance(found, Run):
         return found
-    rubric = await place.rubric(str(options_for(found, settings)["rubric"]))
+    rubric = await backend.rubric(str(options_for(found, settings)["rubric"]))
     return blank_run(rubric)
 
 
@@ -222,12 +282,12 @@ def name_keeper(settings: GateSettings) -> str:
     return f"in the database ({Path(file).name})" if scheme.startswith("sqlite") and file else "in the database"
 
 
-async def check_judge(place: Place, job: Job, candidate: Found) -> JudgeCheck:
+async def check_judge(backend: Backend, job: Job, candidate: Found) -> JudgeCheck:
     """Whether the judge that rates the candidate moved, against the stored ratings in the file where there is one."""
     asked = options_for(candidate, job.settings)
     path = "source" if asked["path"] == "both" else asked["path"]
     request = validate(JudgeCheckRequest, {**asked, "path": path}, DEFAULT_LIMITS)
     reference = Reference(job.settings.judge_reference, name_keeper(job.settings))
     if job.record is None:
-        return await reference.check(place, request)
-    return await reference.renew(place, request)
+        return await reference.check(backend, request)
+    return await reference.renew(backend, request)

@@ -14,8 +14,8 @@ import click
 from app.adapters.sql.engine import open_engine
 from app.adapters.sql.governance import AuditLog, PolicyStore
 from app.adapters.sql.schema import migrate
-from app.cli.actor import cli_actor
 from app.cli.keys import check_label
+from app.cli.process import cli_actor
 from app.domain.policy import ProjectPolicy
 from app.governance.integrity import RecentPolicies
 from app.governance.policies import PolicyDesk

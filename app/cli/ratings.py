@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.domain.plain_text import escape_controls
 
 if TYPE_CHECKING:
     from app.cli.ratings_file import RatingFile
     from app.domain.human_rating import Exclusion, RatingFilter, RatingsKept
+    from saiten import AsyncClient
 
 URL = click.option("--url", metavar="URL", help="Use a running service (key from SAITEN_API_KEY).")
 
@@ -68,24 +68,33 @@ def take_in(file: str, batch: str | None, rater: str | None, simulated: bool, ur
 
 async def keep(read: RatingFile, url: str | None) -> RatingsKept:
     """Keeps all, in as many pieces as it takes. Raises InvalidItems, SaitenError; what was kept before is told."""
-    from app.cli.ratings_places import cut, open_place
-    from app.domain.human_rating import RatingsKept
+    from app.cli.backend import NO_JUDGE, open_backend
 
-    added = replaced = 0
-    async with open_place(url) as place:
-        for piece in cut(read.ratings, await place.most_bytes()):
-            start = added + replaced
-            try:
-                kept = await place.keep(piece)
-            except (NotFound, InvalidRequest) as error:
-                tell_kept(start, len(read.ratings))
-                raise read.explain(error, start) from None
-            except SaitenError:
-                tell_kept(start, len(read.ratings))
-                raise
-            added, replaced = added + kept.added, replaced + kept.replaced
-        await place.settle()
-    return RatingsKept(added, replaced)
+    async with open_backend(url, NO_JUDGE) as backend:
+        return await post_pieces(read, backend.client)
+
+
+async def post_pieces(read: RatingFile, client: AsyncClient) -> RatingsKept:
+    """Posts all, as much at a time as the service takes."""
+    from app.cli.backend import understand
+    from app.cli.ratings_file import PIECE_BYTES, Kept, cut, read_refusal
+    from app.domain.human_rating import RatingsKept, tell_rating
+    from saiten import SaitenError, ServiceRefused
+
+    limits = (await client.info()).get("limits")
+    told = limits.get("body_bytes") if isinstance(limits, dict) else None
+    kept = RatingsKept(0, 0)
+    for piece in cut(read.ratings, told if isinstance(told, int) else PIECE_BYTES):
+        start = kept.added + kept.replaced
+        try:
+            answer = understand(Kept, await client.post_ratings(map(tell_rating, piece)))
+        except SaitenError as error:
+            tell_kept(start, len(read.ratings))
+            if isinstance(error, ServiceRefused) and (refused := read_refusal(error)) is not None:
+                raise read.explain(refused, start) from None
+            raise
+        kept = RatingsKept(kept.added + answer.added, kept.replaced + answer.replaced)
+    return kept
 
 
 def tell_kept(count: int, total: int) -> None:
@@ -147,12 +156,13 @@ def read_exclusion(rater: str | None, round_id: str | None) -> Exclusion:
 
 async def change(wanted: Exclusion, url: str | None, *, excluded: bool) -> bool:
     """Whether anything changed. Raises SaitenError."""
-    from app.cli.ratings_places import open_place
+    from app.cli.backend import NO_JUDGE, open_backend
 
-    async with open_place(url) as place:
-        done = await (place.exclude(wanted) if excluded else place.include(wanted))
-        await place.settle()
-        return done
+    async with open_backend(url, NO_JUDGE) as backend:
+        named = wanted.model_dump(exclude_none=True)
+        if excluded:
+            return bool((await backend.client.exclude_ratings(named)).get("added"))
+        return bool((await backend.client.include_ratings(named)).get("removed"))
 
 
 @command.command("export")
@@ -180,12 +190,12 @@ def give_back(
 
 async def print_ratings(wanted: RatingFilter, form: str, url: str | None) -> None:
     """All that are wanted. A table has a column an aspect, so that it waits for the last."""
+    from app.cli.backend import NO_JUDGE, open_backend
     from app.cli.ratings_file import write_table
-    from app.cli.ratings_places import open_place
 
     ratings: list[dict[str, Any]] = []
-    async with open_place(url) as place:
-        async for page in place.pages(wanted):
+    async with open_backend(url, NO_JUDGE) as backend:
+        async for page in backend.client.ratings(**wanted.model_dump(exclude_none=True)):
             if form == "csv":
                 ratings += page
                 continue

@@ -12,13 +12,17 @@ from app.analysis.reading import MARK, Unfit, number_of
 from app.batches.export import FORMULA_STARTS, write_rows
 from app.cli.analysis_input import guess, refuse_foreign
 from app.cli.items import InvalidItems, read_bytes, shorten_faults
-from app.domain.dialogue import Limits
+from app.domain.dialogue import DEFAULT_LIMITS, Limits
 from app.domain.errors import InvalidRequest, NotFound
+from app.domain.human_rating import HumanRating, tell_rating
 from app.domain.lines import InvalidLines
-from app.domain.model import ID_PATTERN
+from app.domain.model import ID_PATTERN, Value
 from app.domain.rating_lines import Unread, check_records, locate_fault, parse_lines
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import clip
+from app.meta.desk import MOST_BATCHES
+from saiten.client import write_line
+from saiten.errors import ServiceRefused
 
 TEXTS = ("item", "evaluation", "batch", "candidate", "system", "rater")
 STAMP = "created_at"
@@ -36,6 +40,13 @@ ASPECT = re.compile(ID_PATTERN)
 
 Record = tuple[int, Any]
 Row = dict[str, Any]
+
+
+PIECE_BYTES = DEFAULT_LIMITS.body_bytes
+"""Posted at a time to a service that does not say how much it takes."""
+
+REFUSED = frozenset({400, 404, 422})
+"""Statuses of ratings that are not taken however often they are sent."""
 
 
 class RatingFile:
@@ -69,6 +80,42 @@ class RatingFile:
     def _name_places(self, error: InvalidLines) -> InvalidItems:
         places = [f"{self._name}: {self._noun} {number}: {what}" for number, what in error.faults]
         return InvalidItems(shorten_faults(places, error.total))
+
+
+class Kept(Value):
+    """The service's answer to ratings."""
+
+    added: int
+    replaced: int
+
+
+def cut(ratings: Sequence[HumanRating], most_bytes: int) -> Iterator[Sequence[HumanRating]]:
+    """The ratings in pieces of at most so many bytes as NDJSON, and of as many batches as one request may name."""
+    start, held, batches = 0, 0, set[str]()
+    for number, rating in enumerate(ratings):
+        size = len(write_line(tell_rating(rating)))
+        named = {rating.batch} if rating.batch is not None else set[str]()
+        if number > start and (held + size > most_bytes or len(batches) + len(named - batches) > MOST_BATCHES):
+            yield ratings[start:number]
+            start, held, batches = number, 0, set[str]()
+        held += size
+        batches |= named
+    yield ratings[start:]
+
+
+def read_refusal(error: ServiceRefused) -> InvalidRequest | None:
+    """What is wrong with the ratings that a service refused, by their number from 1; None where it is not they."""
+    if error.status not in REFUSED:
+        return None
+    faults = [
+        (int(number) + 1, what.removeprefix(f"line {int(number) + 1}: "))
+        for where, what in error.faults
+        if (number := where.removeprefix("/")).isascii() and number.isdigit()
+    ]
+    if not faults:
+        return InvalidRequest(error.detail)
+    total = error.answer.get("total")
+    return InvalidLines(faults, total if isinstance(total, int) else None)
 
 
 def fill_in(records: Iterable[Record], fill: Row) -> Iterator[Record]:

@@ -8,8 +8,7 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
-from app.cli.layout import Sheet, drop_noughts, print_sheet, tabulate
-from app.cli.output import DASH, console
+from app.cli.output import DASH, Sheet, console, drop_noughts, print_sheet, tabulate
 from app.domain.model import Value
 from app.domain.plain_text import printable
 from app.domain.reports import (

@@ -71,22 +71,19 @@ def find_one(name: str, url: str | None) -> Rubric:
 
 async def fetch_all(url: str) -> Sequence[Known]:
     """Those of the service, one after the other."""
-    from app.cli.meta_calls import calling
-    from app.cli.places import There
+    from app.cli.backend import open_backend
 
-    async with calling(url) as client:
-        place = There(client)
-        listed = await place.rubric_versions()
-        return [(await place.rubric(rubric_id), versions) for rubric_id, versions in listed.items()]
+    async with open_backend(url) as backend:
+        listed = await backend.rubric_versions()
+        return [(await backend.rubric(rubric_id), versions) for rubric_id, versions in listed.items()]
 
 
 async def fetch_one(name: str, url: str) -> Rubric:
     """One of the service's."""
-    from app.cli.meta_calls import calling
-    from app.cli.places import There
+    from app.cli.backend import open_backend
 
-    async with calling(url) as client:
-        return await There(client).exact_rubric(name)
+    async with open_backend(url) as backend:
+        return await backend.exact_rubric(name)
 
 
 @command.command("list")

@@ -5,26 +5,139 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import click
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.cli.gate_file import GateSettings
+import saiten
+from app.cli.backend import Backend
+from app.cli.gate import GateSettings
 from app.cli.items import InvalidItems, holds_options, parse, read_bytes, shorten_faults, split
-from app.cli.meta_calls import ServiceRefused
-from app.cli.places import Place
-from app.cli.result_file import Placed, is_result, make_run, read_results, rubric_of
 from app.domain.batch import Batch
-from app.domain.comparison import Run
-from app.domain.errors import NotFound, RubricRequired, SaitenError
+from app.domain.clusters import name_dialogue
+from app.domain.comparison import Run, RunItem
+from app.domain.errors import SaitenError
+from app.domain.model import Finite
 from app.domain.plain_text import escape_controls, printable
-from app.domain.validation import InvalidDocument
+from app.domain.rubric import Rubric, name_version, split_name
+from app.domain.validation import explain
+from app.meta.runs import are_numbered, scales_of
 
-POLL_SECONDS = 0.1
-MOST_POLL_SECONDS = 2.0
+Placed = tuple[str, Any]
+"""Where a value stands (`base.ndjson:3`), and the value."""
+
+
+class Part(BaseModel):
+    """A part of a result. Fields that a later version may add are passed over."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class RubricPart(Part):
+    id: str
+    version: int | None = None
+
+    @property
+    def name(self) -> str:
+        return name_version(self.id, self.version)
+
+
+class AspectPart(Part):
+    mean: Finite | None
+    blended: Finite | None = None
+
+
+class ResultLine(Part):
+    """What of a result makes a run. One that failed has neither aspects nor, in a batch, a rubric."""
+
+    status: str
+    item: str | None = None
+    candidate: int | None = None
+    rubric: RubricPart | None = None
+    aspects: dict[str, AspectPart] = Field(default_factory=dict)
+    composites: dict[str, Finite | None] = Field(default_factory=dict)
+    signature: str | None = None
+    metadata: dict[str, str] = Field(default_factory=dict)
+    dialogue: str | None = None
+    cluster: str | None = None
+
+
+def is_result(value: object) -> bool:
+    """Whether this is a result, rather than an item to be scored."""
+    return isinstance(value, dict) and "status" in value and "context" not in value
+
+
+def read_results(values: Sequence[Placed]) -> list[ResultLine]:
+    """Every result. Raises InvalidItems that names the line and the field."""
+    return [parse_result(where, value) for where, value in values]
+
+
+def parse_result(where: str, value: object) -> ResultLine:
+    """One result; raises InvalidItems where it is none."""
+    if not is_result(value):
+        raise InvalidItems(f"{where}: this is no result of `saiten score` or of a batch, as the lines before it are")
+    try:
+        found = ResultLine.model_validate(value)
+    except ValidationError as error:
+        pointer, detail = explain(error, value)[0]
+        raise InvalidItems(f"{where}: {pointer or 'the result'}: {detail}") from None
+    if found.status != "failed" and not (found.aspects and found.rubric):
+        raise InvalidItems(f"{where}: this result has no aspects or names no rubric")
+    return found
+
+
+def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
+    """The rubric that all results are by, with its version; None where all failed. Raises InvalidItems for several."""
+    found = {result.rubric.name for result in results if result.rubric is not None}
+    # One that failed before it was judged names no version.
+    versioned = {split_name(each)[0] for each in found if split_name(each)[1] is not None}
+    names = sorted(found - versioned)
+    if len(names) > 1:
+        raise InvalidItems(f"{name}: it holds results by the rubrics {', '.join(names)}; a run has one")
+    return names[0] if names else None
+
+
+def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> Run:
+    """The run of these results."""
+    items = [describe(result, number, rubric) for number, result in enumerate(results)]
+    return Run(
+        name=name,
+        items=items,
+        expected=len(results),
+        signatures=Counter(result.signature for result in results if result.signature is not None),
+        scales=scales_of(rubric),
+        aspects=tuple(aspect.id for aspect in rubric.aspects),
+        numbered=are_numbered(item.item for item in items),
+        best=rubric.best,
+    )
+
+
+def cluster_of(result: ResultLine) -> str | None:
+    """The digest of the dialogue that the result is a turn of; results that were written by hand name it alone."""
+    return result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
+
+
+def describe(result: ResultLine, number: int, rubric: Rubric) -> RunItem:
+    """One result's values; `number` from 0 stands for an item without a name."""
+    aspects = {aspect.id: result.aspects.get(aspect.id) for aspect in rubric.aspects}
+    blended = {name: part.blended for name, part in aspects.items() if part is not None and part.blended is not None}
+    return RunItem(
+        item=str(number) if result.item is None else result.item,
+        candidate=result.candidate,
+        system=result.metadata.get("system"),
+        context=None,
+        ratings={name: None if part is None else part.mean for name, part in aspects.items()},
+        composites={each.id: result.composites.get(each.id) for each in rubric.composites},
+        blended=blended,
+        cluster=cluster_of(result),
+    )
+
+
 LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
 ITEM = re.compile(r"/items/(\d+)(/.*)?")
@@ -46,18 +159,18 @@ class Items:
 Found = Batch | Run | Items
 
 
-async def find(place: Place, written: str, role: Role, settings: GateSettings) -> Found:
+async def find(backend: Backend, written: str, role: Role, settings: GateSettings) -> Found:
     """What `candidate` or `baseline` names, as it is now; nothing is scored yet. Raises InvalidItems."""
     if not written.strip():
         raise InvalidItems(f"the {role} is named by an empty text; is a variable of this job not set?")
     if BATCH.fullmatch(written):
         try:
-            return await place.look(written)
-        except (NotFound, ServiceRefused) as error:
+            return await backend.batch(written)
+        except saiten.ServiceRefused as error:
             raise InvalidItems(f"{role} {written}: {error.detail}") from None
     if written.startswith(LATEST):
         name = written.removeprefix(LATEST)
-        found = await place.latest(name) if name else None
+        found = await backend.latest(name) if name else None
         if found is None:
             raise InvalidItems(f"{role} {printable(written[:128])}: there is no completed batch of that name")
         return found
@@ -65,7 +178,7 @@ async def find(place: Place, written: str, role: Role, settings: GateSettings) -
     if not is_result(values[0][1]):
         return take_items(name, values)
     results = read_results(values)
-    rubric = await place.rubric(rubric_of(name, results) or settings.rubric)
+    rubric = await backend.rubric(rubric_of(name, results) or settings.rubric)
     return make_run(name, results, rubric)
 
 
@@ -100,29 +213,31 @@ def options_of(items: Items, settings: GateSettings) -> dict[str, Any]:
     return {**items.options, **chosen}
 
 
-async def score(place: Place, found: Found, settings: GateSettings, told: Progress) -> Batch | Run:
+async def score(backend: Backend, found: Found, settings: GateSettings, told: Progress) -> Batch | Run:
     """The run, scored: items become a batch, and a batch is waited for. Raises InvalidItems, SaitenError."""
     if isinstance(found, Run):
         return found
     if isinstance(found, Batch):
-        return await wait(place, found, told)
-    batch = await submit(place, found, options_of(found, settings))
+        return await wait(backend, found.id, told)
+    batch = await submit(backend, found, options_of(found, settings))
     try:
-        return await wait(place, batch, told)
+        return await wait(backend, batch.id, told)
     except asyncio.CancelledError:
         # Interrupted, or out of time: nobody waits for these scores any more, and they cost money.
-        with suppress(SaitenError):
-            await place.cancel(batch.id)
+        with suppress(saiten.SaitenError):
+            await backend.client.cancel_batch(batch.id)
         raise
 
 
-async def submit(place: Place, items: Items, options: dict[str, Any]) -> Batch:
+async def submit(backend: Backend, items: Items, options: dict[str, Any]) -> Batch:
     """Hands the items in. Raises InvalidItems that names their places in the file."""
     lines = [options, *(value for _, value in items.values)]
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     try:
-        return await place.submit(body)
-    except (InvalidDocument, RubricRequired) as error:
+        return await backend.submit(body)
+    except saiten.ServiceRefused as error:
+        if not error.faults:
+            raise
         faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
         raise InvalidItems(shorten_faults(faults)) from None
 
@@ -135,18 +250,12 @@ def name_fault(items: Items, pointer: str, detail: str) -> str:
     return f"{items.values[int(found[1])][0]}: {found[2] or 'the item'}: {LINE.sub('', detail)}"
 
 
-async def wait(place: Place, batch: Batch, told: Progress) -> Batch:
-    """The batch once it is scored. Raises SaitenError where it paused or was cancelled: nobody would go on."""
-    pause = POLL_SECONDS
-    while True:
-        told(batch)
-        if batch.status == "completed":
-            return batch
-        if batch.status in {"paused", "cancelled"}:
-            raise SaitenError(explain_stop(batch))
-        await asyncio.sleep(pause)
-        pause = min(MOST_POLL_SECONDS, 1.25 * pause)
-        batch = await place.look(batch.id)
+async def wait(backend: Backend, batch_id: str, told: Progress) -> Batch:
+    """The batch once it is scored. Raises SaitenError where it paused or was cancelled and would not go on."""
+    batch = await backend.wait(batch_id, told)
+    if batch.status != "completed":
+        raise SaitenError(explain_stop(batch))
+    return batch
 
 
 def explain_stop(batch: Batch) -> str:
@@ -158,21 +267,21 @@ def explain_stop(batch: Batch) -> str:
     return f"the batch {batch.id} paused after {done}: {why}"
 
 
-async def run_of(place: Place, found: Batch | Run) -> Run:
+async def run_of(backend: Backend, found: Batch | Run) -> Run:
     """The run, fetched where it is a batch."""
     if isinstance(found, Run):
         return found
-    lines = [line async for line in place.results(found.id)]
+    lines = [line async for line in backend.client.results(found.id)]
     values = [(f"{found.id}:{number}", parse(found.id, line.encode())) for number, line in enumerate(lines, start=1)]
     name = f"{found.name} ({found.id})" if found.name else found.id
-    return make_run(name, read_results(values), await place.rubric(found.rubric_name))
+    return make_run(name, read_results(values), await backend.rubric(found.rubric_name))
 
 
-async def save_results(place: Place, batch: Batch, path: str) -> None:
+async def save_results(backend: Backend, batch: Batch, path: str) -> None:
     """Writes the batch's results, one a line, to be the baseline of another day."""
     try:
         with click.open_file(path, "w", encoding="utf-8", atomic=path != "-") as file:
-            async for line in place.results(batch.id):
+            async for line in backend.client.results(batch.id):
                 file.write(escape_controls(line) + "\n")
     except OSError as error:
         raise InvalidItems(f"{path}: {error.strerror}") from None

@@ -4,24 +4,118 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from itertools import islice
 from typing import Any, get_args
 
 import click
+from pydantic import ValidationError
 from rich.progress import Progress
 from rich.text import Text
 
+import saiten
 from app.adapters.telemetry import configure_logging
+from app.cli.backend import open_backend
 from app.cli.items import Item, find_dialogues, read_items
-from app.cli.output import print_ndjson, print_table
-from app.cli.progress import open_progress
-from app.cli.scoring import UNUSED, Scorer, score_here, score_in_order, score_there
+from app.cli.output import open_progress, print_ndjson, print_table
 from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
+from app.domain.evaluation import CallTrace, EvaluationRequest
 from app.domain.plain_text import printable
 from app.domain.policy import Integrity
-from app.openers import find_encoder_faults
+from app.domain.rubric import split_name
 from app.providers import registry
 from app.settings import read_settings
+
+Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
+
+WINDOW = 4
+"""Items begun and not yet printed, as a multiple of those in flight: so many may wait for a slow one before them."""
+
+UNUSED = "_unused"
+"""In a result of a scorer: the beginning of a reply that did not rate everything. It is not part of the result."""
+
+SHAPE = {"status": str, "rubric": dict, "aspects": dict, "composites": dict, "warnings": list, "metadata": dict}
+"""What every evaluation has."""
+
+
+def scorer_of(client: saiten.AsyncClient) -> Scorer:
+    """A scorer that asks the service."""
+
+    async def score(request: EvaluationRequest) -> dict[str, Any]:
+        try:
+            result = await client.evaluate(request.model_dump(mode="json"))
+        except saiten.ServiceRefused as error:
+            said = isinstance(error.answer.get("detail"), str)
+            why = error.detail if said else f"{client.url} answered {error.status} without saying why"
+            return failed(request, error.code, why)
+        except saiten.SaitenError as error:
+            return failed(request, error.code, error.detail)
+        if not all(isinstance(result.get(name), kind) for name, kind in SHAPE.items()):
+            detail = f"{client.url} answered 200 without an evaluation; is it a Saiten service?"
+            return failed(request, "service-reply-invalid", detail)
+        if result["status"] == "partial":
+            result[UNUSED] = await fetch_unused(client, result.get("id"))
+        return result
+
+    return score
+
+
+async def fetch_unused(client: saiten.AsyncClient, evaluation_id: object) -> str | None:
+    """How the reply began that left an aspect unrated; None where that is not to be had."""
+    from app.pipeline import quote_unused
+
+    try:
+        calls = (await client.evaluation(str(evaluation_id), trace=True)).get("trace")
+        return quote_unused([CallTrace.model_validate(call) for call in calls]) if isinstance(calls, list) else None
+    except (saiten.SaitenError, ValidationError):
+        return None
+
+
+def failed(request: EvaluationRequest, code: str, detail: str) -> dict[str, Any]:
+    """What stands in place of a result that could not be had."""
+    return {
+        "status": "failed",
+        "rubric": {"id": split_name(request.rubric)[0]},
+        "error": {"code": code, "detail": detail},
+        "metadata": request.metadata,
+        "dialogue": request.dialogue,
+    }
+
+
+async def score_in_order(
+    requests: Iterable[EvaluationRequest], scorer: Scorer, *, concurrency: int, done: Callable[[], None]
+) -> AsyncGenerator[dict[str, Any], None]:
+    """One result a request, in order, each when it and all before it are there; `concurrency` calls at once at most.
+
+    `done` is told of each call that ends. Close the generator (`aclosing`): what is in flight then ends with it.
+    """
+    gate = asyncio.Semaphore(concurrency)
+
+    async def one(request: EvaluationRequest) -> dict[str, Any]:
+        async with gate:
+            result = await scorer(request)
+        done()
+        return result
+
+    remaining = iter(requests)
+    begun: deque[asyncio.Task[dict[str, Any]]] = deque()
+    try:
+        while True:
+            room = WINDOW * concurrency - len(begun)
+            begun.extend(asyncio.create_task(one(request)) for request in islice(remaining, room))
+            if not begun:
+                return
+            # It stays in the queue until it has ended, so that an interruption ends it as well.
+            result = await begun[0]
+            begun.popleft()
+            yield result
+    finally:
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
+
 
 EXIT_SOME_FAILED = 1
 
@@ -73,21 +167,21 @@ def command(
     judge = {"temperature": temperature, "max_tokens": max_tokens}
     judge = {name: value for name, value in judge.items() if value is not None}
     requests = read_items(file, defaults, settings.limits, judge=judge)
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    scorer = score_there(url, key) if url is not None else score_here(settings)
     if url is None and registry.find_judge(settings).baseline:
         click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     if url is None and (settings.encoder or settings.encoders):
+        from app.openers import find_encoder_faults
+
         for fault in find_encoder_faults(settings):
             click.echo(f"saiten: {fault}", err=True)
     as_table = form == "table" or (form is None and sys.stdout.isatty())
-    if not asyncio.run(score_and_show(requests, scorer, concurrency=concurrency, as_table=as_table)):
+    if not asyncio.run(score_and_show(requests, url, concurrency=concurrency, as_table=as_table)):
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
 
 async def score_and_show(
     requests: list[Item],
-    scorer: AbstractAsyncContextManager[Scorer],
+    url: str | None,
     *,
     concurrency: int,
     as_table: bool,
@@ -104,9 +198,14 @@ async def score_and_show(
         with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
             bar = progress.add_task("scoring", total=len(requests))
             async with (
-                scorer as score,
+                open_backend(url) as backend,
                 aclosing(
-                    score_in_order(requests, score, concurrency=concurrency, done=lambda: progress.advance(bar))
+                    score_in_order(
+                        requests,
+                        scorer_of(backend.client),
+                        concurrency=concurrency,
+                        done=lambda: progress.advance(bar),
+                    )
                 ) as results,
             ):
                 position = 0

@@ -11,9 +11,11 @@ import click
 from app.adapters.telemetry import configure_logging
 from app.bootstrap import open_service
 from app.cli.listening import bind, is_loopback, resolve
+from app.cli.process import cli_actor
 from app.domain.errors import SettingsInvalid
 from app.memory import tune_collection
 from app.settings import Settings, find_unknown, read_settings
+from app.web.private import serve_privately
 from app.web.server import make_server
 
 logger = logging.getLogger("saiten")
@@ -24,11 +26,17 @@ logger = logging.getLogger("saiten")
 @click.option(
     "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes a free one."
 )
-def command(host: str, port: int) -> None:
+@click.option("--private", hidden=True, metavar="CONTROL,ANNOUNCEMENT", help="Serve the process that starts this.")
+def command(host: str, port: int, private: str | None) -> None:
     """Answer over HTTP until stopped.
 
     Without API keys it listens on loopback only.
     """
+    if private is not None:
+        control, announcement = map(int, private.split(","))
+        configure_logging("warning")
+        serve_privately(read_settings, bind("127.0.0.1", 0), control, announcement, actor=cli_actor())
+        return
     settings = read_settings()
     configure_logging(settings.log_level)
     if unknown := find_unknown(os.environ):

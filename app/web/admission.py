@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,11 +39,12 @@ class Admitted:
     project: str
     scope: str
     key: APIKey | None = None
+    name: str = ANONYMOUS
 
     @property
     def actor(self) -> str:
         """What the audit log calls the visitor."""
-        return ANONYMOUS if self.key is None else self.key.id
+        return self.name if self.key is None else self.key.id
 
 
 class Admission:
@@ -51,9 +53,20 @@ class Admission:
     def __init__(self, keyring: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
         self._keyring = keyring
         self._allow_anonymous = allow_anonymous
+        self._only: tuple[str, Admitted] | None = None
+
+    def take_only(self, key: str, actor: str) -> None:
+        """From now on this key lets `actor` do everything in the project of calls without a key, and no other key is
+        taken: for a private service, which serves the process that started it."""
+        self._only = (key, Admitted("default", "admin", name=actor))
 
     async def admit(self, request: Request, shown: Credential | None) -> Admitted:
         """Whoever shows a key or a session; raises Refused (401, 403), and the `Store…` errors."""
+        if self._only is not None:
+            only, caller = self._only
+            if shown is None or shown.is_session or not secrets.compare_digest(shown.text.encode(), only.encode()):
+                raise Refused(401, "unauthorized", "A valid key is needed", "this service is another process's own")
+            return caller
         keyring = self._keyring()
         key = await find_key(keyring, shown)
         if key is not None:

@@ -34,7 +34,7 @@ class Nursery:
                 [sys.executable, "-m", "tests.support.forks", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "client")))},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )

@@ -221,7 +221,7 @@ def test_help_loads_click_and_nothing_else_that_is_installed(tmp_path: Path) -> 
     for code in ("import app.cli", HELP):
         loaded = loaded_by(code, tmp_path) - loaded_by("", tmp_path)
         packages = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
-        assert packages == {"app", "click"}
+        assert packages == {"app", "click", "saiten"}
         assert "asyncio" not in loaded
         assert not {name for name in loaded if name.startswith(("app.adapters", "app.web", "app.analysis"))}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.attack_items import read_corpus
+from app.cli.attacking import read_corpus
 from app.cli.items import InvalidItems
 from app.domain.dialogue import DEFAULT_LIMITS, Dialogue
 from app.domain.untrusted import Kind

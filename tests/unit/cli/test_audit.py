@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.cli.actor import cli_actor
+from app.cli.process import cli_actor
 from tests.support.command import saiten
 
 

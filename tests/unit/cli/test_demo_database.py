@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.demo_database import check_place, keep_database
+from app.cli.demo import check_place, keep_database
 from app.domain.errors import SettingsInvalid
 
 

@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 from typing import get_args
 
-from app.cli.gate import command
-from app.cli.gate_file import GateSettings
+from app.cli.gate import GateSettings, command
 from app.domain.comparison import GateReason
 from tests.support.command import saiten
 

@@ -1,4 +1,4 @@
-"""The file of a judge's own ratings, where the place keeps ratings as well."""
+"""The file of a judge's own ratings, where the service keeps ratings as well."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from app.cli.gate_file import GateSettings
-from app.cli.gating import name_keeper
-from app.cli.judge_reference import Reference
-from app.cli.places import Place
+from app.cli.backend import Backend
+from app.cli.gate import GateSettings
+from app.cli.gating import Reference, name_keeper
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
 from tests.support.judge_checks import make_check
 
@@ -20,7 +19,7 @@ KEPT = "in the database (saiten.db)"
 
 @dataclass
 class Answering:
-    """The part of a place that checks the judge; it keeps ratings of its own."""
+    """The part of a backend that checks the judge; it keeps ratings of its own."""
 
     verdict: Literal["steady", "moved", "recorded"]
     asked: JudgeCheckRequest | None = None
@@ -30,15 +29,15 @@ class Answering:
         return make_check(self.verdict)
 
 
-def placed(verdict: Any) -> Place:
-    return cast(Place, Answering(verdict))
+def answering(verdict: Any) -> Backend:
+    return cast(Backend, Answering(verdict))
 
 
-async def test_a_missing_file_is_written_though_the_place_keeps_ratings(
+async def test_a_missing_file_is_written_though_the_service_keeps_ratings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "judge.json"
-    check = await Reference(str(file), KEPT).check(placed("steady"), JudgeCheckRequest())
+    check = await Reference(str(file), KEPT).check(answering("steady"), JudgeCheckRequest())
     assert AnchorRatings.model_validate_json(file.read_bytes()) == check.ratings
     told = f"{file} was written with the judge's ratings of now; it was held against the ratings kept {KEPT}\n"
     assert capsys.readouterr().err == told
@@ -48,7 +47,7 @@ async def test_the_ratings_of_a_judge_that_moved_are_no_reference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "judge.json"
-    await Reference(str(file), KEPT).check(placed("moved"), JudgeCheckRequest())
+    await Reference(str(file), KEPT).check(answering("moved"), JudgeCheckRequest())
     assert not file.exists()
     assert "was not written, for the judge moved; it was held against" in capsys.readouterr().err
 
@@ -56,12 +55,12 @@ async def test_the_ratings_of_a_judge_that_moved_are_no_reference(
 async def test_a_file_that_is_there_is_the_measure_and_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, place = tmp_path / "judge.json", Answering("steady")
+    file, backend = tmp_path / "judge.json", Answering("steady")
     file.write_text(make_check("steady").ratings.model_dump_json(), encoding="utf-8")
     before = file.read_bytes()
-    await Reference(str(file), KEPT).check(cast(Place, place), JudgeCheckRequest())
-    assert place.asked is not None
-    assert place.asked.reference == make_check("steady").ratings
+    await Reference(str(file), KEPT).check(cast(Backend, backend), JudgeCheckRequest())
+    assert backend.asked is not None
+    assert backend.asked.reference == make_check("steady").ratings
     assert (file.read_bytes(), capsys.readouterr().err) == (before, "")
 
 

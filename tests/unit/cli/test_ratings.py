@@ -5,21 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+import saiten as saiten_client
 from app.bootstrap import open_service
-from app.cli import ratings_places
 from app.cli.items import InvalidItems
-from app.cli.ratings import keep
+from app.cli.ratings import post_pieces
 from app.cli.ratings_file import RatingFile
 from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.errors import StoreUnavailable
-from app.domain.human_rating import RatingsKept
 from app.settings import Settings
 from tests.support.command import saiten, served
 from tests.support.posted import make_item, wait_for
@@ -209,26 +206,21 @@ def test_a_whole_file_is_said_to_be_simulated(tmp_path: Path) -> None:
 
 
 async def test_a_piece_that_fails_says_how_many_were_kept_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Failing:
-        kept = 0
+    taken = 0
 
-        async def most_bytes(self) -> float:
-            return 1.0
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal taken
+        if request.url.path == "/v1/info":
+            return httpx.Response(200, json={"limits": {"body_bytes": 1}})
+        if taken == 2:
+            return httpx.Response(500, json={"detail": "away"})
+        taken += 1
+        return httpx.Response(200, json={"added": 1, "replaced": 0})
 
-        async def keep(self, ratings):
-            if self.kept == 2:
-                raise StoreUnavailable("away")
-            self.kept += len(ratings)
-            return RatingsKept(len(ratings), 0)
-
-    @asynccontextmanager
-    async def place(_):
-        yield Failing()
-
-    monkeypatch.setattr(ratings_places, "open_place", place)
     read = RatingFile(str(tmp_path / write_lines(tmp_path, RATINGS)), DEFAULT_LIMITS, {})
-    with pytest.raises(StoreUnavailable):
-        await keep(read, None)
+    async with saiten_client.AsyncClient("http://h", transport=httpx.MockTransport(answer)) as client:
+        with pytest.raises(saiten_client.ServiceRefused, match="away"):
+            await post_pieces(read, client)
     assert "the first 2 of 4 ratings were kept" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from app.cli.layout import EDGE, Sheet, widths_of
+from app.cli.output import EDGE, Sheet, widths_of
 from app.cli.reports import notes, print_report, remarks, render, tabulate
 from app.domain.analysis_request import REQUESTS
 from app.domain.dialogue import DEFAULT_LIMITS

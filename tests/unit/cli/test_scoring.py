@@ -1,4 +1,4 @@
-"""What another service says is believed only where it is a result; results come in order, within bounds."""
+"""Results come in the order of their requests, within bounds."""
 
 from __future__ import annotations
 
@@ -6,25 +6,12 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-import httpx
-import pytest
-
-from app.cli.scoring import read_answer, score_in_order
+from app.cli.score import score_in_order
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import validate
 from tests.support.records import BODY
 from tests.support.waiting import LIMIT_SECONDS
-
-
-@pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"\xff", b"null"])
-def test_an_answer_that_is_no_object_is_empty(content: bytes) -> None:
-    assert read_answer(httpx.Response(200, content=content)) == {}
-
-
-def test_an_object_is_read() -> None:
-    assert read_answer(httpx.Response(503, content=b'{"code": "busy"}')) == {"code": "busy"}
-
 
 REQUESTS = [validate(EvaluationRequest, {**BODY, "metadata": {"n": str(n)}}, DEFAULT_LIMITS) for n in range(30)]
 

@@ -31,7 +31,7 @@ def test_a_start_that_is_stopped_ends_with_0(tmp_path: Path, command: str, secon
 
 BEGIN = """
 import os, signal, weakref
-from app.cli.signals import leave_on_sigterm
+from app.cli.process import leave_on_sigterm
 leave_on_sigterm()
 
 def stop(*args):

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from app.cli.meta_calls import ServiceRefused, ask
-from app.cli.patience import MOST_SECONDS, PatientTransport
-from app.cli.scoring import greet
+from saiten import AsyncClient, ServiceRefused
+from saiten.waiting import MOST_SECONDS, WaitingTransport
 
 
 class Service:
@@ -29,10 +28,10 @@ class Service:
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
 
-    def client(self, spread: float = 1.0) -> httpx.AsyncClient:
+    def client(self, spread: float = 1.0) -> AsyncClient:
         inner = httpx.MockTransport(self.answer)
-        patient = PatientTransport(inner, sleep=self.sleep, spread=lambda low, high: min(max(spread, low), high))
-        return httpx.AsyncClient(base_url="http://h", transport=patient)
+        waiting = WaitingTransport(inner, sleep=self.sleep, spread=lambda low, high: min(max(spread, low), high))
+        return AsyncClient("http://h", sleep=self.sleep, transport=waiting)
 
 
 def limited(code: str, seconds: str = "7", status: int = 429) -> httpx.Response:
@@ -48,7 +47,7 @@ FINE = httpx.Response(200, json={"ok": True})
 async def test_a_limit_that_passes_is_waited_out_and_the_same_is_sent_again(code: str, status: int) -> None:
     service = Service(limited(code, status=status), limited(code, "0", status), FINE)
     async with service.client() as client:
-        answer = await client.post("/v1/evaluations", json={"response": "はい"})
+        answer = await client.send("POST", "/v1/evaluations", json={"response": "はい"})
     assert answer.json() == {"ok": True}
     assert service.pauses == [7.0, 1.0]
     assert len(set(service.bodies)) == 1
@@ -58,7 +57,7 @@ async def test_a_limit_that_passes_is_waited_out_and_the_same_is_sent_again(code
 async def test_those_who_were_told_the_same_come_back_apart_and_never_early() -> None:
     service = Service(limited("overloaded", "10", 503), FINE)
     async with service.client(spread=9.0) as client:
-        await client.get("/")
+        await client.send("GET", "/")
     assert service.pauses == [12.0]
 
 
@@ -77,21 +76,22 @@ OTHERS = {
 async def test_whatever_else_is_an_answer(answer: httpx.Response) -> None:
     service = Service(answer)
     async with service.client() as client:
-        got = await client.get("/")
+        got = await client.send("GET", "/")
     assert (got.status_code, got.content, service.pauses) == (answer.status_code, answer.content, [])
 
 
 async def test_a_limit_of_a_proxy_is_waited_out_too() -> None:
     service = Service(httpx.Response(429, headers={"retry-after": "2"}, content=b"slow down"), FINE)
     async with service.client() as client:
-        assert (await client.get("/")).is_success
+        assert (await client.send("GET", "/")).is_success
     assert service.pauses == [2.0]
 
 
 async def test_waiting_has_an_end_and_the_answer_can_still_be_read() -> None:
     service = Service(limited("request-limit-reached", "60"))
-    async with service.client() as client, client.stream("GET", "/") as answer:
-        assert [line async for line in answer.aiter_lines()] == ['{"code":"request-limit-reached","detail":"too much"}']
+    async with service.client() as client:
+        with pytest.raises(ServiceRefused, match="too much"):
+            await anext(client.results("ba_1"))
     assert sum(service.pauses) == MOST_SECONDS
 
 
@@ -99,7 +99,7 @@ async def test_what_was_waited_out_in_vain_is_not_waited_for_again() -> None:
     service = Service(limited("queue-limit-reached", "60"))
     async with service.client() as client:
         with pytest.raises(ServiceRefused, match="too much"):
-            await ask(client, "GET", "/", sleep=service.sleep)
+            await client.request("GET", "/")
     assert sum(service.pauses) == MOST_SECONDS
 
 
@@ -107,19 +107,19 @@ async def test_a_days_money_is_not_waited_for() -> None:
     service = Service(limited("cost-limit-reached", "40000"))
     async with service.client() as client:
         with pytest.raises(ServiceRefused, match="too much"):
-            await ask(client, "POST", "/", sleep=service.sleep)
+            await client.request("POST", "/")
     assert (len(service.bodies), service.pauses) == (1, [])
 
 
 async def test_what_must_not_be_done_twice_is_sent_again_where_nothing_was_begun() -> None:
     service = Service(limited("overloaded", "3", 503), FINE)
     async with service.client() as client:
-        assert (await ask(client, "POST", "/", again=False, sleep=service.sleep)).is_success
+        assert (await client.request("POST", "/", again=False)).is_success
     assert service.pauses == [3.0]
 
 
 async def test_a_service_that_limits_its_callers_is_still_a_service() -> None:
     service = Service(limited("request-limit-reached"), FINE)
     async with service.client() as client:
-        await greet(client, "http://h")
+        await client.greet()
     assert service.pauses == [7.0]

@@ -1,4 +1,4 @@
-"""What the commands make of a service's answers: what may pass is waited out, the rest is one sentence."""
+"""What the client makes of a service's answers: what may pass is waited out, the rest is one sentence."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from app.cli.meta_calls import ATTEMPTS, ServiceRefused, ask, understand
-from app.domain.batch import Batch
-from app.domain.errors import SettingsInvalid, SignatureMismatch
+from saiten import AsyncClient, ServiceRefused, ServiceUnreachable, SignatureMismatch
+from saiten.client import ATTEMPTS
 
 
 class Service:
@@ -31,8 +30,11 @@ class Service:
         self.pauses.append(seconds)
 
     async def ask(self, *, again: bool = True) -> httpx.Response:
-        async with httpx.AsyncClient(base_url="http://h", transport=httpx.MockTransport(self.answer)) as client:
-            return await ask(client, "GET", "/", again=again, sleep=self.sleep)
+        async with self.client() as client:
+            return await client.request("GET", "/", again=again)
+
+    def client(self) -> AsyncClient:
+        return AsyncClient("http://h", transport=httpx.MockTransport(self.answer), sleep=self.sleep)
 
 
 def problem(status: int, **answer: object) -> httpx.Response:
@@ -54,7 +56,7 @@ async def test_a_limit_says_how_long_to_wait(said: str, pause: float) -> None:
 
 async def test_waiting_has_an_end() -> None:
     gone = Service(None)
-    with pytest.raises(SettingsInvalid, match="the service gave no answer"):
+    with pytest.raises(ServiceUnreachable, match="the service gave no answer"):
         await gone.ask()
     # Half a second, then twice as long each time: 15.5 s in all.
     assert (gone.asked, sum(gone.pauses)) == (ATTEMPTS, 15.5)
@@ -65,7 +67,7 @@ async def test_waiting_has_an_end() -> None:
 
 async def test_what_must_not_be_asked_twice_is_not() -> None:
     for service in (Service(None), Service(problem(503, detail="busy"))):
-        with pytest.raises((SettingsInvalid, ServiceRefused)):
+        with pytest.raises((ServiceUnreachable, ServiceRefused)):
             await service.ask(again=False)
         assert (service.asked, service.pauses) == (1, [])
 
@@ -90,6 +92,46 @@ async def test_a_signature_mismatch_keeps_its_pieces() -> None:
     assert caught.value.pieces == {"model": ("a", "b")}
 
 
-def test_an_answer_of_another_version_is_said_to_be_one() -> None:
-    with pytest.raises(SettingsInvalid, match="is not understood; is it of this command's version"):
-        understand(Batch, b'{"id": "ba_1"}')
+@pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"\xff", b"null", b"[" * 100_000])
+async def test_an_answer_that_is_no_object_is_empty(content: bytes) -> None:
+    async with Service(httpx.Response(200, content=content)).client() as client:
+        assert await client.info() == {}
+
+
+async def test_a_batch_is_asked_for_until_it_is_done() -> None:
+    states = [
+        httpx.Response(200, json={"id": "ba_1", "status": status}) for status in ("queued", "running", "completed")
+    ]
+    service = Service(*states)
+    seen: list[str] = []
+    async with service.client() as client:
+        done = await client.wait("ba_1", progress=lambda batch: seen.append(batch["status"]))
+    assert (done["status"], seen) == ("completed", ["queued", "running", "completed"])
+    assert service.pauses == [0.1, 0.125]
+
+
+async def test_faults_are_read_from_a_problem_document() -> None:
+    listed = [{"pointer": "/items/0", "detail": "is blank"}, "odd"]
+    with pytest.raises(ServiceRefused) as caught:
+        await Service(problem(422, code="invalid-request", detail="no", errors=listed)).ask()
+    assert (caught.value.code, caught.value.status) == ("invalid-request", 422)
+    assert caught.value.faults == [("/items/0", "is blank")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "nobody answers at http://h"),
+        (httpx.Response(401), "refused the key"),
+        (httpx.Response(404), "is no Saiten service"),
+    ],
+)
+async def test_what_is_no_service_is_said_at_once(answer: httpx.Response | None, words: str) -> None:
+    async with Service(answer).client() as client:
+        with pytest.raises(ServiceUnreachable, match=words):
+            await client.greet()
+
+
+def test_what_is_no_url_is_not_called() -> None:
+    with pytest.raises(ServiceUnreachable, match="is not the URL of a service"):
+        AsyncClient("ftp://h")

@@ -1,0 +1,164 @@
+"""The service that a command asks: a running one, or a private one that lives as long as the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+import saiten
+from app import __version__
+from app.domain.analysis_request import AnalysisRequest, GateRequest
+from app.domain.batch import Batch
+from app.domain.comparison import GateReport
+from app.domain.errors import SettingsInvalid
+from app.domain.evaluation import CallTrace, Evaluation
+from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.model import Value
+from app.domain.reports import (
+    AgreementReport,
+    BlendFit,
+    CompositeFit,
+    CorrelationReport,
+    HierarchyReport,
+    WinReport,
+)
+from app.domain.rubric import Rubric, split_name
+from app.settings import is_http_url, read_settings
+from saiten.client import READ_SECONDS
+from saiten.private import Address, private_service
+
+REPORTS: dict[str, type[Value]] = {
+    "agreement": AgreementReport,
+    "correlation": CorrelationReport,
+    "hierarchy": HierarchyReport,
+    "composite-fit": CompositeFit,
+    "blend-fit": BlendFit,
+    "win-rates": WinReport,
+}
+
+NO_JUDGE = {"SAITEN_JUDGE": "lexical", "SAITEN_MODEL": None, "OPENAI_BASE_URL": None, "OPENAI_API_KEY": None}
+"""The environment of a private service for a command that judges nothing, whatever the settings say of the judge."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ListedRubric(Value):
+    """A rubric as the list has it; the rest is not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    versions: tuple[int, ...] = ()
+
+
+class StoredRecord(Value):
+    """An evaluation with its judge calls, as it was read back."""
+
+    evaluation: Evaluation
+    trace: tuple[CallTrace, ...]
+
+
+class Backend:
+    """A service's answers as values. Methods raise the errors of `saiten.AsyncClient`, which is `client`."""
+
+    def __init__(self, client: saiten.AsyncClient) -> None:
+        self.client = client
+
+    async def judge_kind(self) -> str:
+        """`openai` or `lexical`: which judge scores there."""
+        judge = (await self.client.info()).get("judge")
+        return str(judge.get("kind")) if isinstance(judge, dict) else ""
+
+    async def rubric_versions(self) -> dict[str, Sequence[int]]:
+        """The versions of each rubric by id; none of a service that does not tell them."""
+        found = [understand(ListedRubric, rubric) for rubric in await self.client.rubrics()]
+        return {rubric.id: rubric.versions for rubric in found}
+
+    async def exact_rubric(self, name: str) -> Rubric:
+        """The rubric in that very version."""
+        found = await self.client.rubric(name)
+        return understand(Rubric, {key: value for key, value in found.items() if key != "digest"})
+
+    async def rubric(self, name: str) -> Rubric:
+        """The rubric, `id` or `id@version`; its newest version where that one is gone."""
+        try:
+            return await self.exact_rubric(name)
+        except saiten.ServiceRefused:
+            rubric_id, version = split_name(name)
+            if version is None:
+                raise
+            return await self.exact_rubric(rubric_id)
+
+    async def score(self, body: Mapping[str, Any]) -> StoredRecord:
+        """The evaluation as it is stored."""
+        evaluation = understand(Evaluation, await self.client.evaluate(body))
+        kept = await self.client.evaluation(evaluation.id, trace=True)
+        trace = kept.pop("trace", [])
+        return understand(StoredRecord, {"evaluation": kept, "trace": trace})
+
+    async def submit(self, body: bytes) -> Batch:
+        """Posts a batch as NDJSON."""
+        return understand(Batch, await self.client.post_batch(body))
+
+    async def batch(self, batch_id: str) -> Batch:
+        return understand(Batch, await self.client.batch(batch_id))
+
+    async def latest(self, name: str) -> Batch | None:
+        """The newest completed batch of that name."""
+        found = await self.client.batches(name=name, status="completed", limit="1")
+        return understand(Batch, found[0]) if found else None
+
+    async def wait(self, batch_id: str, told: Callable[[Batch], None]) -> Batch:
+        """The batch once nothing more of it will be scored; `told` is called with each state of it."""
+        done = await self.client.wait(batch_id, progress=lambda state: told(understand(Batch, state)))
+        return understand(Batch, done)
+
+    async def gate(self, request: GateRequest) -> GateReport:
+        return understand(GateReport, await self.client.gate(dump(request)))
+
+    async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
+        return understand(JudgeCheck, await self.client.check_judge(dump(request)))
+
+    async def analyse(self, name: str, request: AnalysisRequest) -> Value:
+        """The report of the analysis `name`."""
+        return understand(REPORTS[name], await self.client.analyse(name, dump(request)))
+
+
+def dump(request: BaseModel) -> dict[str, Any]:
+    """The request as it is sent."""
+    return request.model_dump(mode="json", exclude_unset=True)
+
+
+def understand(model: type[Model], answer: object) -> Model:
+    """The answer as a value; raises AnswerInvalid where a service of another version meant something else."""
+    try:
+        return model.model_validate_json(json.dumps(answer))
+    except ValidationError:
+        raise saiten.AnswerInvalid(
+            f"the service's answer is not understood; is it of this command's version, {__version__}?"
+        ) from None
+
+
+@asynccontextmanager
+async def open_backend(
+    url: str | None, environment: Mapping[str, str | None] | None = None, *, quiet: bool = False
+) -> AsyncIterator[Backend]:
+    """The service at `url` with the key of the settings; without `url` a private one, with `environment` over this
+    process's own, whose log is not shown where it is to be `quiet`. Raises saiten.SaitenError where there is none."""
+    async with AsyncExitStack() as stack:
+        if url is None:
+            address, read_seconds = stack.enter_context(private_service(environment, quiet=quiet)), None
+        else:
+            if not is_http_url(url):
+                raise SettingsInvalid(f"--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
+            key, read_seconds = read_settings().api_key, READ_SECONDS
+            address = Address(url, key.get_secret_value() if key else None)
+        client = saiten.AsyncClient(address.url, api_key=address.api_key, read_seconds=read_seconds)
+        await stack.enter_async_context(client)
+        if url is not None:
+            await client.greet()
+        yield Backend(client)

@@ -1,0 +1,120 @@
+"""A service of one caller's own. `saiten.private` starts it, and holds the other ends of its two pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.bootstrap import Service, open_service, working
+from app.cancellation import end_tasks
+from app.domain.errors import SaitenError
+from app.settings import Settings
+from app.web.application import create_application
+
+BATCHES = "/v1/batches"
+
+BODY_BYTES = 1 << 30
+PLACES = 1 << 10
+"""The usual bounds protect a service from its callers; this one's only caller is the process that started it."""
+
+
+def serve_privately(
+    settings: Callable[[], Settings], listener: socket.socket, control: int, announcement: int, *, actor: str
+) -> None:
+    """Serves until the pipe `control` is closed. The first line that comes through it is the only key that is taken.
+
+    `announcement` gets one line of JSON: `url` once the service is ready, or `error` where it cannot be opened. `actor`
+    is what the audit log calls the caller.
+    """
+    with os.fdopen(control, "rb", buffering=0) as pipe, os.fdopen(announcement, "w", encoding="utf-8") as told:
+        key = pipe.readline().decode().strip()
+        # The caller is told what goes wrong with its requests, and says so itself.
+        logging.getLogger("saiten.web").setLevel(logging.ERROR)
+
+        def tell(**what: str) -> None:
+            told.write(json.dumps(what) + "\n")
+            told.flush()
+
+        try:
+            private = PrivateService(adapt(settings()), key, actor)
+            asyncio.run(private.serve(listener, pipe.fileno(), lambda url: tell(url=url)))
+        except SaitenError as error:
+            tell(error=error.detail)
+
+
+def adapt(settings: Settings) -> Settings:
+    """The settings of a service with one caller, which is this machine's own."""
+    limits = settings.limits.model_copy(update={"body_bytes": BODY_BYTES})
+    return settings.model_copy(update={"limits": limits, "most_evaluations": PLACES, "tracing": "off"})
+
+
+class PrivateService:
+    """Works on batches that are posted to it or asked of it, and on no others; its worker starts with the first."""
+
+    def __init__(self, settings: Settings, key: str, actor: str) -> None:
+        self._settings = settings
+        self._application = create_application(settings)
+        self._application.state.stopping = asyncio.Event()
+        self._application.state.admission.take_only(key, actor)
+        self._batches: set[str] = set()
+        self._work = AsyncExitStack()
+        self._works = False
+
+    async def serve(self, listener: socket.socket, control: int, ready: Callable[[str], None]) -> None:
+        """Opens everything, says so, and serves until `control` ends. Raises SaitenError where it cannot be opened."""
+        async with open_service(self._settings, own=self._batches) as service, self._work:
+            self._application.state.service = service
+            server = uvicorn.Server(
+                uvicorn.Config(
+                    self._watch(self._application),
+                    ws="none",
+                    lifespan="off",
+                    access_log=False,
+                    log_config=None,
+                    server_header=False,
+                    timeout_keep_alive=3600,
+                )
+            )
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            ready(f"http://127.0.0.1:{listener.getsockname()[1]}")
+            await wait_for_end(control)
+            self._application.state.stopping.set()
+            # Nobody is left to answer: what is cut off is no error.
+            logging.getLogger("uvicorn.error").disabled = True
+            await end_tasks([serving, *server.server_state.tasks])
+            # What follows from ratings is computed behind the requests that changed them.
+            await service.meta.settle()
+
+    def _watch(self, application: ASGIApp) -> ASGIApp:
+        """The application, which starts the worker when a batch is posted or one is asked for."""
+
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            path, method = scope["path"], scope["method"]
+            if path.startswith(f"{BATCHES}/") and method == "GET":
+                self._batches.add(path.removeprefix(f"{BATCHES}/"))
+            if path.startswith(BATCHES) and not self._works:
+                self._works = True
+                service: Service = self._application.state.service
+                await self._work.enter_async_context(working(service, self._application.state.stopping))
+            await application(scope, receive, send)
+
+        return watched
+
+
+async def wait_for_end(pipe: int) -> None:
+    """Returns when the other end of the pipe is closed."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(pipe, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(pipe)

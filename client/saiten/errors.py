@@ -1,0 +1,67 @@
+"""What can go wrong between a caller and a service.
+
+SaitenError
+├── ServiceUnreachable       no answer, or no Saiten service at the address
+├── PrivateServiceFailed     a private service did not start
+├── AnswerInvalid            the answer is not one of this version of Saiten
+└── ServiceRefused           a problem document, with its `code`
+    └── SignatureMismatch    two runs that were scored differently
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class SaitenError(Exception):
+    """`detail` is one sentence for the caller; `code` is stable."""
+
+    code = "saiten-error"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class ServiceUnreachable(SaitenError):
+    code = "service-unavailable"
+
+
+class PrivateServiceFailed(SaitenError):
+    code = "private-service-failed"
+
+
+class AnswerInvalid(SaitenError):
+    code = "service-reply-invalid"
+
+
+class ServiceRefused(SaitenError):
+    """A request that the service answered with an error.
+
+    `answer` is the problem document, empty where the answer held none; `status` is the HTTP status.
+    """
+
+    def __init__(self, detail: str, answer: Mapping[str, Any], status: int) -> None:
+        super().__init__(detail)
+        self.answer = answer
+        self.status = status
+        code = answer.get("code")
+        self.code = code if isinstance(code, str) else f"http-{status}"
+
+    @property
+    def faults(self) -> list[tuple[str, str]]:
+        """(JSON pointer, what is wrong) of each fault of the request that the problem document lists."""
+        errors = self.answer.get("errors")
+        listed = [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
+        return [(str(error.get("pointer", "")), str(error.get("detail", ""))) for error in listed]
+
+
+class SignatureMismatch(ServiceRefused):
+    """Two runs cannot be compared: `pieces` holds what differs as (baseline, candidate) per piece of the signature."""
+
+    @property
+    def pieces(self) -> dict[str, tuple[str, str]]:
+        found = self.answer.get("pieces")
+        pairs = found.items() if isinstance(found, dict) else ()
+        return {name: (str(p[0]), str(p[1])) for name, p in pairs if isinstance(p, list) and len(p) == 2}

@@ -1,0 +1,110 @@
+"""A service of one caller's own: it starts with the caller, takes one key, and ends when the caller does."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from saiten.errors import PrivateServiceFailed
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+"""A service that is told to end finishes what it has in hand first."""
+
+
+class Process(Protocol):
+    """What of a started process is used here: `subprocess.Popen` has it."""
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service answers, and the key that it takes."""
+
+    url: str
+    api_key: str | None = None
+
+
+@contextmanager
+def private_service(
+    environment: Mapping[str, str | None] | None = None, *, quiet: bool = False, start_seconds: float = START_SECONDS
+) -> Iterator[Address]:
+    """Starts a service on a free loopback port, and ends it with the context.
+
+    It has this process's environment with `environment` over it, in which None unsets a variable. It works on batches
+    that are posted to it or asked of it, and on no others. `quiet`: its log is not written to standard error. Raises
+    PrivateServiceFailed in the service's own words where it does not start.
+    """
+    key = secrets.token_urlsafe(32)
+    # The service reads the key from `control`, and ends when that pipe is closed, however this process ends.
+    control, to_service = os.pipe()
+    from_service, announcement = os.pipe()
+    try:
+        chosen = {name: value for name, value in {**os.environ, **(environment or {})}.items() if value is not None}
+        process = launch(chosen, control, announcement, quiet=quiet)
+    finally:
+        os.close(control)
+        os.close(announcement)
+    try:
+        try:
+            os.write(to_service, f"{key}\n".encode())
+            url = read_announcement(from_service, start_seconds)
+        finally:
+            os.close(from_service)
+        yield Address(url, key)
+    finally:
+        os.close(to_service)
+        stop(process)
+
+
+def launch(environment: Mapping[str, str], control: int, announcement: int, *, quiet: bool) -> Process:
+    """Starts the server. It is isolated, so that no folder `app` of the user's own is taken for it."""
+    return subprocess.Popen(  # noqa: S603 - this interpreter, with fixed arguments
+        [sys.executable, "-I", "-m", "app", "serve", "--private", f"{control},{announcement}"],
+        env=dict(environment),
+        pass_fds=(control, announcement),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if quiet else None,
+        # An interruption from the terminal is the caller's: it may still have batches to cancel.
+        start_new_session=True,
+    )
+
+
+def read_announcement(descriptor: int, seconds: float) -> str:
+    """The URL that the service announces once it is ready."""
+    said = b""
+    while not said.endswith(b"\n"):
+        if not select.select([descriptor], [], [], seconds)[0]:
+            raise PrivateServiceFailed(
+                f"the private service did not start within {seconds:g} s; see what holds it up with `saiten serve`"
+            )
+        piece = os.read(descriptor, 65536)
+        if not piece:
+            raise PrivateServiceFailed("the private service did not start; see why with `saiten serve`")
+        said += piece
+    answer: dict[str, Any] = json.loads(said)
+    if "error" in answer:
+        raise PrivateServiceFailed(str(answer["error"]))
+    return str(answer["url"])
+
+
+def stop(process: Process) -> None:
+    """Waits for the end of a service whose pipe is closed; ends it by force where it takes too long."""
+    try:
+        process.wait(timeout=STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait()

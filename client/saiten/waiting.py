@@ -1,0 +1,83 @@
+"""An HTTP transport that waits out the limits of a service: a request that was turned away is sent again in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+
+COST_LIMIT = "cost-limit-reached"
+PASSING_CODES = frozenset({"request-limit-reached", "queue-limit-reached", "overloaded"})
+"""Limits that pass within minutes. The service has begun nothing, so sending the request again does no harm."""
+
+MOST_SECONDS = 600.0
+"""The longest wait for one request in all. A limit that takes longer to pass, as that of a day's cost, is an answer."""
+
+SPREAD = 0.2
+"""Callers that were told the same moment should not all come back at that moment."""
+
+WAITED = "saiten_waited"
+
+
+class WaitingTransport(httpx.AsyncBaseTransport):
+    """Sends through `inner`. An answer that is still a limit after `MOST_SECONDS` is returned as it is."""
+
+    def __init__(
+        self,
+        inner: httpx.AsyncBaseTransport,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        spread: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._inner = inner
+        self._sleep = sleep
+        self._spread = spread
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        left = MOST_SECONDS
+        while True:
+            response = await self._inner.handle_async_request(request)
+            pause = await find_pause(response)
+            if pause is None:
+                return response
+            pause *= self._spread(1, 1 + SPREAD)
+            if pause > left:
+                response.extensions[WAITED] = True
+                return response
+            left -= pause
+            await self._sleep(pause)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def find_pause(response: httpx.Response) -> float | None:
+    """Seconds that the service asks to wait, at least one; None where the answer is not a limit that passes."""
+    said = response.headers.get("retry-after", "")
+    limited = response.status_code in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+    if not (limited and said.isascii() and said.isdigit()):
+        return None
+    await response.aread()
+    code = read_object(response).get("code", "")
+    # A proxy in front of the service that limits its callers sends no code of Saiten's.
+    passes = code in PASSING_CODES or (code == "" and response.status_code == HTTPStatus.TOO_MANY_REQUESTS)
+    return max(1.0, float(said)) if passes else None
+
+
+def is_final(response: httpx.Response) -> bool:
+    """Whether another attempt soon would not help: a limit was waited for in vain, or does not pass today."""
+    return bool(response.extensions.get(WAITED)) or read_object(response).get("code") == COST_LIMIT
+
+
+def read_object(response: httpx.Response) -> dict[str, Any]:
+    """The answer's JSON object; empty where there is none, as in a proxy's error page."""
+    try:
+        answer = json.loads(response.content)
+    except (ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
