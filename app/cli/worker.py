@@ -21,7 +21,7 @@ from app.domain.errors import SettingsInvalid
 from app.memory import tune_collection
 from app.openers import open_tracing
 from app.settings import Settings, find_unknown, read_settings
-from app.web.probes import create_probes
+from app.web.api.operations import create_probes
 
 logger = logging.getLogger("saiten.batches")
 

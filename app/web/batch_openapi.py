@@ -8,9 +8,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from app.domain.batch import BatchItem, BatchOptions, ItemResult
-from app.web.body import JSON
+from app.web.body import JSON, NDJSON
 from app.web.openapi import EXAMPLE, IDEMPOTENCY_KEY, TEMPLATE
-from app.web.upload import NDJSON
 
 
 class BatchRequest(BatchOptions):

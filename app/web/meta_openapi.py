@@ -15,9 +15,8 @@ from app.domain.analysis_request import (
 from app.domain.human_rating import Exclusion, HumanRating, StoredRating
 from app.domain.judge_check import JudgeCheckRequest
 from app.web.batch_openapi import write_lines
-from app.web.body import JSON
+from app.web.body import JSON, NDJSON
 from app.web.openapi import IDEMPOTENCY_KEY, TEMPLATE
-from app.web.upload import NDJSON
 
 META_DOCUMENTED: tuple[type[BaseModel], ...] = (
     *REQUESTS.values(),

@@ -236,7 +236,7 @@ def test_opening_the_service_loads_nothing_heavy(tmp_path: Path) -> None:
 
 def test_what_serves_loads_nothing_heavy(tmp_path: Path) -> None:
     loaded = loaded_by(SERVE, tmp_path)
-    assert {"uvicorn", "app.web.docs"} <= loaded
+    assert {"uvicorn", "app.web.api.operations"} <= loaded
     assert loaded & (HEAVY | EYES) == set()
 
 

@@ -1,11 +1,14 @@
-"""What several pages say of a run beside its figures: whose it is, who judged it, and which run came before it."""
+"""What several pages say of runs: whose a run is, who judged it, which run came before it, its charts, and the
+comparison of two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
+
+from markupsafe import Markup
 
 from app.batch_ports import BatchFilter
 from app.batches.desk import BatchDesk
@@ -15,7 +18,11 @@ from app.domain.errors import UnknownRubric
 from app.domain.rubric import Rubric
 from app.domain.signature import read_signature
 from app.domain.summary import Summary
+from app.meta.computations import PATIENCE_SECONDS, Pending
+from app.meta.examination import Examination
 from app.scores import SYSTEM
+from app.web.dashboard.language import Speech
+from app.web.dashboard.run_view import ENDED
 
 BUILD = "build"
 """The metadata entry that names a system's build."""
@@ -141,3 +148,79 @@ async def list_before(desk: BatchDesk, project: str, batch: Batch, limit: int) -
 def place_of(batch: Batch) -> tuple[datetime, str]:
     """Its place among all, by time."""
     return batch.created_at, batch.id
+
+
+Both = tuple[Batch, Batch]
+"""Baseline and candidate."""
+
+
+def find_obstacle(service: Service, both: Both) -> dict[str, Any] | None:
+    """Why there is nothing to compare, as a state of the page; None where there is."""
+    baseline, candidate = both
+    if baseline.id == candidate.id:
+        return {"state": "same"}
+    if baseline.rubric != candidate.rubric:
+        return {"state": "rubrics", "rubrics": [find_rubric(service, batch.rubric_name) for batch in both]}
+    open_ones = [batch for batch in both if batch.status not in ENDED]
+    if open_ones:
+        return {"state": "open", "waiting": open_ones}
+    empty = [batch for batch in both if not batch.counts.scored + batch.counts.partial]
+    return {"state": "nothing", "empty": empty} if empty else None
+
+
+async def examine(
+    service: Service,
+    project: str,
+    both: Both,
+    rubric: Rubric,
+    *,
+    measure: str | None = None,
+    mismatch: bool = False,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Examination | Pending:
+    """The comparison, once it is reckoned. Raises SignatureMismatch, and UnknownAspect for the measure."""
+    key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch)
+    return await service.computations.get(
+        project,
+        key,
+        lambda: service.examiner.examine(
+            project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, measure=measure
+        ),
+        patience_seconds=patience_seconds,
+    )
+
+
+def state_of(batch: Batch) -> tuple[object, ...]:
+    """What changes whenever the run's results do."""
+    counts = batch.counts
+    return (
+        batch.id,
+        batch.status,
+        batch.finished_at,
+        counts.total,
+        counts.scored,
+        counts.partial,
+        counts.failed,
+        counts.expired,
+    )
+
+
+PATIENCE_SECONDS = 0.15
+"""For the first chart of a process, whose engine takes longer to start, no page waits. Those of a page that are asked
+for together wait together."""
+
+PLACE = Markup('<p class="computing soft"><span class="lead">{}</span></p>')
+
+
+async def paint(service: Service, speech: Speech, spec: Mapping[str, Any]) -> Markup:
+    """The chart, or where it will be: a page that shows that asks again by itself."""
+    _ = speech.say
+    drawn = await service.charts.draw_soon(spec, PATIENCE_SECONDS)
+    if drawn is None:
+        return PLACE.format(_("The chart is being drawn"))
+    return Markup(drawn)  # noqa: S704 (the renderer keeps nothing but shapes and texts)
+
+
+def is_missing(chart: Markup) -> bool:
+    """Whether it is only the place of one."""
+    return "<svg" not in chart

@@ -20,11 +20,11 @@ from app.domain.rubric import Aspect, Example, Level, Rubric
 from app.domain.validation import InvalidDocument
 from app.meta.rounds import read_rater
 from app.web.dashboard.forms import Form, read_form
-from app.web.dashboard.item_views import responder_of
+from app.web.dashboard.item_view import responder_of
+from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.session import WritableProject
-from app.web.dashboard.texts import query
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -11,9 +11,9 @@ from fastapi.routing import APIRoute
 from starlette.types import Message, Receive, Scope, Send
 
 from app.domain.errors import StoreUnavailable
+from app.web.api.evaluations import create_evaluation
+from app.web.api.evaluations import router as evaluations
 from app.web.direct import Direct
-from app.web.evaluations import create_evaluation
-from app.web.evaluations import router as evaluations
 
 ROUTER = APIRouter(prefix="/v1/things")
 

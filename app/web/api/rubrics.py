@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from app.domain.errors import NotFound, UnknownRubric
 from app.domain.rubric import Rubric
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 from app.web.openapi import PROBLEMS
 
 router = APIRouter(prefix="/v1/rubrics", tags=["rubrics"])

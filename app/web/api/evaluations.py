@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from app.bootstrap import Service
 from app.call_cache import collect_keys
 from app.domain.errors import NotFound
 from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric
@@ -15,6 +14,7 @@ from app.domain.record_json import write_json
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate
 from app.web.body import read_body
+from app.web.dependencies import Serving, service_of
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import EXAMPLE, PROBLEMS, creates
@@ -30,15 +30,6 @@ class ReadEvaluation(Evaluation):
 
     trace: list[CallTrace] | None = None
     request: EvaluationRequest | None = None
-
-
-async def service_of(request: Request) -> Service:
-    """The service that this application serves. Asynchronous, or FastAPI would ask a thread for it at each request."""
-    service: Service = request.app.state.service
-    return service
-
-
-Serving = Annotated[Service, Depends(service_of)]
 
 
 @router.post(

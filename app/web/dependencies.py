@@ -1,4 +1,5 @@
-"""`/v1/audit`: what administrators did; and the right to administer."""
+"""What routes take from the application and from the caller's key: the services, the right to write or to administer,
+and the audit log."""
 
 from __future__ import annotations
 
@@ -9,24 +10,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel
+from fastapi import Depends, Request
 
 from app.bootstrap import Service
 from app.domain.audit import AuditEvent
 from app.domain.errors import StoreError
-from app.web.body import JSON
-from app.web.evaluations import Serving
-from app.web.openapi import PROBLEMS
-from app.web.pages import link_to
 from app.web.problems import Refused
-from app.web.queries import refuse_other_queries
 
 logger = logging.getLogger("saiten.web")
 told = logging.getLogger("saiten.audit")
 
 REFUSED = "admin.refused"
-MOST_NUMBER = 2**53
 
 QUIET_SECONDS = 60.0
 """Whoever goes on trying is noted so often: a loop is not to fill the database."""
@@ -37,11 +31,25 @@ Attempt = tuple[str, str, str, str]
 """Project, actor, method and route."""
 
 
-class AuditPage(BaseModel):
-    """Events, newest first. `next` is what `before` is to be for the page after this one; null on the last."""
+async def service_of(request: Request) -> Service:
+    """The service that this application serves. Asynchronous, or FastAPI would ask a thread for it at each request."""
+    service: Service = request.app.state.service
+    return service
 
-    items: list[AuditEvent]
-    next: int | None
+
+Serving = Annotated[Service, Depends(service_of)]
+
+
+def may_write(request: Request) -> bool:
+    """Whether the caller's key allows more than reading."""
+    return bool(request.state.scope != "read")
+
+
+def refuse_reader(request: Request) -> None:
+    """Raises Refused (403) where the key may only read: what it asks for costs money."""
+    if not may_write(request):
+        detail = "this key may only read, and checking the judge costs judge calls"
+        raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)
 
 
 async def note(request: Request, service: Service, action: str, target: str, **detail: Any) -> None:
@@ -122,27 +130,3 @@ async def note_refusal(request: Request) -> None:
     path: str = request.scope["path"]
     if (request.method, path) in ADMINISTRATIVE:
         await note_attempt(request, request.app.state.service, path)
-
-
-router = APIRouter(prefix="/v1/audit", tags=["operate"], dependencies=[Administering])
-
-
-@router.get("", summary="Read the audit log", responses={200: {"model": AuditPage}, **PROBLEMS})
-async def list_events(
-    request: Request,
-    service: Serving,
-    *,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER, description="`next` of the page before")] = None,
-) -> Response:
-    """What administrators did in the key's project, newest first: keys, policies, erasures, refused attempts.
-
-    `next`, and the `Link` header, lead to the page after this one; events that come in meanwhile shift nothing.
-    """
-    refuse_other_queries(request, "limit", "before")
-    # One more than asked for tells whether there is a next page.
-    found = await service.audit.events(request.state.project, before=before, limit=limit + 1)
-    following = found[limit - 1].number if len(found) > limit else None
-    page = AuditPage(items=found[:limit], next=following)
-    headers = {} if following is None else link_to(request, before=str(following))
-    return Response(page.model_dump_json(), headers=headers, media_type=JSON)

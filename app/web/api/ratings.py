@@ -14,14 +14,12 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating, tell_rating
 from app.domain.rating_lines import locate_fault, read_rating_lines
 from app.domain.validation import validate
-from app.web.audit import note
-from app.web.body import JSON, decode, read_body, receive, require_media_type
-from app.web.evaluations import Serving
+from app.web.body import JSON, NDJSON, decode, read_body, receive, require_media_type
+from app.web.dependencies import Serving, note
 from app.web.idempotency import once
 from app.web.meta_openapi import EXCLUDED, EXCLUDES, KEEPS_RATINGS, KEPT, RATINGS
 from app.web.openapi import PROBLEMS
 from app.web.queries import refuse_other_queries
-from app.web.upload import NDJSON
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 

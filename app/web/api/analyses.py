@@ -1,22 +1,24 @@
-"""`/v1/analyses/{name}`: agreement, correlation with humans, dependency, fits and win rates."""
+"""`/v1/analyses/{name}`, `/v1/comparisons`, `/v1/gates` and `/v1/judge-checks`: what stored scores and ratings say."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 
-from app.domain.analysis_request import REQUESTS, AnalysisRequest
+from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, GateRequest
+from app.domain.comparison import Comparison, GateReport
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
+from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import Report
 from app.domain.validation import validate
-from app.web.body import JSON, decode_as, receive, require_media_type
-from app.web.evaluations import Serving
-from app.web.meta_openapi import ANALYSES
+from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type
+from app.web.dependencies import Serving, may_write, refuse_reader
+from app.web.limits import evaluating, require_place, require_price
+from app.web.meta_openapi import ANALYSES, CHECKS_JUDGE, COMPARES, GATES
 from app.web.openapi import PROBLEMS
-from app.web.upload import NDJSON
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
@@ -60,11 +62,6 @@ async def run_analysis(
     return Response(await service.meta.compute(report.model_dump_json), media_type=JSON)
 
 
-def may_write(request: Request) -> bool:
-    """Whether the caller's key allows more than reading."""
-    return bool(request.state.scope != "read")
-
-
 def refuse_query(request: Request) -> None:
     """Raises InvalidRequest for options in the query of a request whose body holds them."""
     for name in request.query_params:
@@ -95,3 +92,60 @@ def read_number(name: str, text: str, where: str) -> Any:
         return kind(text)
     except ValueError:
         raise InvalidRequest("must be an integer", pointer=where) from None
+
+
+comparisons = APIRouter(prefix="/v1", tags=["comparisons"])
+
+
+@comparisons.post(
+    "/comparisons",
+    summary="Compare two batches",
+    responses={200: {"model": Comparison}, **PROBLEMS},
+    openapi_extra=COMPARES,
+)
+async def compare_batches(
+    request: Request, service: Serving, body: Annotated[ComparisonRequest, Depends(body_of(ComparisonRequest))]
+) -> Response:
+    """Every measure of both, with test, effect size, interval and the smallest difference that so many items show.
+
+    409 `signature-mismatch`, with the differing `pieces`, where the two were not scored the same way.
+    """
+    comparison = await service.meta.compare(request.state.project, body)
+    return Response(comparison.model_dump_json(), media_type=JSON)
+
+
+@comparisons.post(
+    "/gates", summary="Pass or fail a batch", responses={200: {"model": GateReport}, **PROBLEMS}, openapi_extra=GATES
+)
+async def gate_batch(
+    request: Request, service: Serving, body: Annotated[GateRequest, Depends(body_of(GateRequest))]
+) -> Response:
+    """The verdict, with every reason. `check_judge` asks the judge for the anchors first; that needs a key that
+    writes."""
+    if not body.check_judge:
+        report = await service.meta.gate(request.state.project, body)
+    else:
+        refuse_reader(request)
+        async with evaluating(request):
+            if body.judge_check is None:  # else the judge is not asked
+                rated = await service.desk.find(request.state.project, body.candidate)
+                require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
+            report = await service.meta.gate(request.state.project, body)
+    return Response(report.model_dump_json(), media_type=JSON)
+
+
+@comparisons.post(
+    "/judge-checks",
+    summary="Check the judge for drift",
+    responses={200: {"model": JudgeCheck}, **PROBLEMS},
+    openapi_extra=CHECKS_JUDGE,
+    dependencies=[Depends(require_place)],
+)
+async def check_judge(
+    request: Request, service: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
+) -> Response:
+    """Scores the rubric's frozen anchors, past every cache, and compares with the ratings that were stored."""
+    async with evaluating(request):
+        require_price(request, body.rubric, body.judge)
+        check = await service.meta.check_judge(request.state.project, body)
+    return Response(check.model_dump_json(), media_type=JSON)

@@ -10,10 +10,9 @@ from app.batches.spool import Spool
 from app.domain.estimate import EstimateReport
 from app.governance.integrity import settle_for
 from app.web.batch_openapi import ESTIMATES_BATCH
-from app.web.body import JSON
-from app.web.evaluations import Serving
+from app.web.body import JSON, receive_batch
+from app.web.dependencies import Serving
 from app.web.openapi import PROBLEMS
-from app.web.upload import receive_batch
 
 router = APIRouter(prefix="/v1/estimates", tags=["batches"])
 

@@ -1,16 +1,22 @@
-"""What the operator's tools ask: alive, ready, metrics, and which service this is."""
+"""What the operator's tools ask, which service this is, and its documentation."""
 
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.staticfiles import StaticFiles
 
 from app import __version__
+from app.bootstrap import Service
 from app.domain.errors import StoreUnavailable
-from app.web.evaluations import Serving
+from app.web import problems
+from app.web.dependencies import Serving
 from app.web.limits import describe_key
 from app.web.openapi import PROBLEMS
 from app.web.problems import Refused
@@ -70,3 +76,39 @@ async def info(request: Request, service: Serving) -> dict[str, Any]:
         "limits": service.settings.limits.model_dump(),
         "key": await describe_key(request),
     }
+
+
+documentation = APIRouter(include_in_schema=False)
+
+
+@documentation.get("/docs")
+async def docs() -> Response:
+    """The page; its assets lie below it."""
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title="Saiten API",
+        swagger_js_url="docs/assets/swagger-ui-bundle.js",
+        swagger_css_url="docs/assets/swagger-ui.css",
+        swagger_favicon_url="docs/assets/favicon-32x32.png",
+        swagger_ui_parameters={"tryItOutEnabled": True, "persistAuthorization": True, "displayRequestDuration": True},
+    )
+
+
+def mount_assets(application: FastAPI) -> None:
+    """Swagger UI's script, style and icon."""
+    # The package is not loaded: nothing of it is wanted but its files.
+    found = find_spec("fastapi_swagger")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("no module named 'fastapi_swagger'", name="fastapi_swagger")
+    folder = Path(found.origin).parent / "resources"
+    application.mount("/docs/assets", StaticFiles(directory=folder), name="docs-assets")
+
+
+def create_probes(service: Service) -> FastAPI:
+    """The application behind a worker's metrics port."""
+    application = FastAPI(title="Saiten worker", docs_url=None, redoc_url=None, openapi_url=None)
+    application.state.service = service
+    application.state.draining = False
+    application.include_router(probes)
+    problems.install(application)
+    return application
