@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 import httpx
 
-from app.bootstrap import Service, open_service
 from app.cli import places
 from app.cli.meta_calls import ATTEMPTS, PAUSE_SECONDS, PROJECT, ask, calling, understand, wished_pause
 from app.cli.scoring import read_answer
+from app.container import Container, open_container
 from app.domain.errors import NotFound, SaitenError
 from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest
 from app.domain.model import Value
@@ -65,7 +65,7 @@ class Target(Protocol):
 class Here:
     """This process, with its own settings."""
 
-    service: Service
+    service: Container
 
     @property
     def judge(self) -> str:
@@ -77,16 +77,16 @@ class Here:
         return f"openai at {base.netloc.decode()}" if base else "openai"
 
     async def rubric(self, rubric_id: str) -> Rubric:
-        return self.service.instruments.rubrics.get(rubric_id)
+        return self.service.scoring.instruments.rubrics.get(rubric_id)
 
     async def score(self, body: dict[str, Any]) -> StoredRecord:
         try:
             request = validate(EvaluationRequest, body, self.service.settings.limits)
         except InvalidDocument as error:
             raise Refused(error.code, error.detail) from None
-        record = await evaluate(request, self.service.instruments)
-        await self.service.store.save(PROJECT, record)
-        kept = await self.service.store.find(PROJECT, record.evaluation.id)
+        record = await evaluate(request, self.service.scoring.instruments)
+        await self.service.scoring.evaluations.save(PROJECT, record)
+        kept = await self.service.scoring.evaluations.find(PROJECT, record.evaluation.id)
         if kept is None:
             raise NotFound("the evaluation was not stored")
         return StoredRecord(evaluation=kept.evaluation, trace=kept.trace)
@@ -134,7 +134,7 @@ class There:
 async def open_target(url: str | None, settings: Settings) -> AsyncIterator[Target]:
     """A service, or this process."""
     if url is None:
-        async with open_service(settings) as service:
+        async with open_container(settings) as service:
             yield Here(service)
         return
     async with calling(url) as client:

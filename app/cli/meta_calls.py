@@ -11,9 +11,9 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from app import __version__
-from app.bootstrap import Service, open_service
 from app.cli.patience import is_final, open_transport
 from app.cli.scoring import READ_SECONDS, greet, read_answer
+from app.container import Container, open_container
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.errors import SaitenError, SettingsInvalid, SignatureMismatch
 from app.domain.model import Value
@@ -140,13 +140,13 @@ async def analyse_batches(name: str, request: AnalysisRequest, url: str | None) 
     """The analysis of batches, here or there."""
     if url is None:
         async with opened() as service:
-            return await service.meta.analyse(PROJECT, request)
+            return await service.comparison.analyse(PROJECT, request)
     async with calling(url) as client:
         return understand(REPORTS[name], await post(client, f"/v1/analyses/{name}", request))
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Service]:
+async def opened() -> AsyncIterator[Container]:
     """The service in this process, over the configured database; it judges nothing."""
-    async with open_service(read_settings().without_judge()) as service:
+    async with open_container(read_settings().without_judge()) as service:
         yield service

@@ -16,10 +16,10 @@ from pydantic import ConfigDict
 
 from app.batch_ports import BatchFilter
 from app.batches.spool import Spool
-from app.bootstrap import Service, open_service, working
 from app.cli.actor import cli_actor
 from app.cli.items import InvalidItems
 from app.cli.meta_calls import PROJECT, ServiceRefused, ask, calling, post, refusal, understand
+from app.container import Container, open_container, working
 from app.domain.analysis_request import GateRequest
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport
@@ -73,7 +73,7 @@ class Here:
     """This process, over the configured database. Its worker begins when a batch is seen that waits for one: what else
     lies unfinished in the database is not touched by a gate that scores nothing. `stack` ends it."""
 
-    service: Service
+    service: Container
     stack: AsyncExitStack
     works: bool = False
 
@@ -83,43 +83,43 @@ class Here:
 
         async with Spool() as spool:
             try:
-                intake = await self.service.desk.take_in(pieces(), spool, ndjson=True)
+                intake = await self.service.batches.take_in(pieces(), spool, ndjson=True)
             except StrictJSONError as error:
                 raise InvalidItems(f"the items are not valid JSON: {error}") from None
-            return await self.service.desk.accept(PROJECT, intake, None)
+            return await self.service.batches.accept(PROJECT, intake, None)
 
     async def look(self, batch_id: str) -> Batch:
-        batch = await self.service.desk.find(PROJECT, batch_id)
+        batch = await self.service.batches.find(PROJECT, batch_id)
         if batch.status in {"queued", "running"} and not self.works:
             self.works = True
             await self.stack.enter_async_context(working(self.service, asyncio.Event()))
         return batch
 
     async def cancel(self, batch_id: str) -> None:
-        await self.service.desk.cancel(PROJECT, batch_id)
+        await self.service.batches.cancel(PROJECT, batch_id)
 
     async def latest(self, name: str) -> Batch | None:
         wanted = BatchFilter(name=name, status="completed")
-        found = await self.service.desk.list(PROJECT, wanted, after=None, limit=1)
+        found = await self.service.batches.list(PROJECT, wanted, after=None, limit=1)
         return found[0] if found else None
 
     async def rubric(self, name: str) -> Rubric:
-        return self.service.instruments.rubrics.nearest(name)
+        return self.service.scoring.instruments.rubrics.nearest(name)
 
     async def results(self, batch_id: str) -> AsyncIterator[str]:
-        async for page in self.service.desk.results(PROJECT, batch_id, after=-1, limit=None):
+        async for page in self.service.batches.results(PROJECT, batch_id, after=-1, limit=None):
             for result in page:
                 yield json.dumps(result.line(), ensure_ascii=False)
 
     async def gate(self, request: GateRequest) -> GateReport:
-        return await self.service.meta.gate(PROJECT, request)
+        return await self.service.comparison.gate(PROJECT, request)
 
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
         with acting_as(cli_actor()):
-            return await self.service.meta.check_judge(PROJECT, request)
+            return await self.service.comparison.check_judge(PROJECT, request)
 
     async def judge_kind(self) -> str:
-        return self.service.instruments.judge.kind
+        return self.service.scoring.instruments.judge.kind
 
 
 class ListedRubric(Value):
@@ -226,5 +226,5 @@ async def open_place(url: str | None, judge: str | None = None) -> AsyncIterator
         return
     settings = read_settings()
     chosen = settings.model_copy(update={"judge": judge}) if judge else settings
-    async with open_service(chosen) as service, AsyncExitStack() as stack:
+    async with open_container(chosen) as service, AsyncExitStack() as stack:
         yield Here(service, stack)

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import httpx
 
-from app.bootstrap import Service
 from app.cli.actor import cli_actor
 from app.cli.meta_calls import PROJECT, ServiceRefused, ask, calling, opened, understand
 from app.cli.places import read_faults
+from app.container import Container
 from app.domain.audit import AuditEvent
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import InvalidRequest, SettingsInvalid
@@ -23,7 +23,7 @@ from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, tell_r
 from app.domain.lines import InvalidLines
 from app.domain.model import Value
 from app.domain.strict_json import StrictJSONError, parse_strict_json
-from app.meta.desk import MOST_BATCHES
+from app.meta.rating_service import MOST_BATCHES
 from app.meta_ports import RatingsKept
 
 PAGE = 1000
@@ -69,34 +69,38 @@ class Place(Protocol):
 class Here:
     """This process, over the configured database."""
 
-    service: Service
+    service: Container
 
     async def most_bytes(self) -> float:
         return float("inf")
 
     async def keep(self, ratings: Sequence[HumanRating]) -> RatingsKept:
-        return await self.service.meta.keep_ratings(PROJECT, ratings)
+        return await self.service.ratings.service.keep_ratings(PROJECT, ratings)
 
     async def settle(self) -> None:
-        await self.service.meta.settle()
+        await self.service.ratings.service.settle()
 
     async def pages(self, wanted: RatingFilter) -> AsyncIterator[list[dict[str, Any]]]:
         after = -1
-        while page := await self.service.meta.list_ratings(PROJECT, wanted, after=after, limit=PAGE):
+        while page := await self.service.ratings.service.list_ratings(PROJECT, wanted, after=after, limit=PAGE):
             after = page[-1][0]
             yield [tell_rating(rating) for _, rating in page]
 
     async def exclude(self, exclusion: Exclusion) -> bool:
-        return await self._note("ratings.excluded", exclusion, await self.service.meta.exclude(PROJECT, exclusion))
+        return await self._note(
+            "ratings.excluded", exclusion, await self.service.ratings.service.exclude(PROJECT, exclusion)
+        )
 
     async def include(self, exclusion: Exclusion) -> bool:
-        return await self._note("ratings.included", exclusion, await self.service.meta.include(PROJECT, exclusion))
+        return await self._note(
+            "ratings.included", exclusion, await self.service.ratings.service.include(PROJECT, exclusion)
+        )
 
     async def _note(self, action: str, exclusion: Exclusion, done: bool) -> bool:
         if done:
             now, target = datetime.now(UTC), exclusion.round or "a rater"
             event = AuditEvent(at=now, project=PROJECT, actor=cli_actor(), action=action, target=target, detail={})
-            await self.service.audit.note(event)
+            await self.service.governance.audit.note(event)
         return done
 
 

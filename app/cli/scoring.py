@@ -13,9 +13,9 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
-from app.bootstrap import open_service
 from app.call_cache import collect_keys
 from app.cli.patience import open_transport
+from app.container import open_container
 from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.evaluation import CallTrace, EvaluationRequest
 from app.domain.rubric import split_name
@@ -41,17 +41,17 @@ SHAPE = {"status": str, "rubric": dict, "aspects": dict, "composites": dict, "wa
 @asynccontextmanager
 async def score_here(settings: Settings) -> AsyncIterator[Scorer]:
     """A scorer in this process; its results are stored as the service's are."""
-    async with open_service(settings) as service:
+    async with open_container(settings) as service:
 
         async def score(request: EvaluationRequest) -> dict[str, Any]:
             try:
-                asked = await settle_for("default", request, service.policies)
+                asked = await settle_for("default", request, service.governance.policies)
                 with collect_keys() as calls:
-                    record = await evaluate(asked, service.instruments)
-                await service.store.save("default", record, tuple(calls))
+                    record = await evaluate(asked, service.scoring.instruments)
+                await service.scoring.evaluations.save("default", record, tuple(calls))
             except SaitenError as error:
                 return failed(request, error.code, error.detail)
-            marked = await service.reliabilities.mark("default", record.evaluation)
+            marked = await service.ratings.reliabilities.mark("default", record.evaluation)
             result = marked.model_dump(mode="json")
             if record.evaluation.status != "scored":
                 result[UNUSED] = quote_unused(record.trace)

@@ -10,7 +10,7 @@ from app.domain.policy import ProjectPolicy
 from app.governance_ports import AuditLog, PolicyStore
 
 
-class PolicyDesk:
+class PolicyService:
     """Shows policies, and changes them with a line in the audit log. Methods raise the `Store…` errors."""
 
     def __init__(self, *, policies: PolicyStore, audit: AuditLog, now: Callable[[], datetime]) -> None:

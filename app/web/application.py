@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from app import __version__
-from app.bootstrap import announce, open_service, warming, working
+from app.container import announce, open_container, warming, working
 from app.domain.policy import ProjectPolicy
 from app.openers import open_tracing
 from app.settings import Settings
@@ -117,12 +117,12 @@ async def open_while_serving(settings: Settings, tracing: Tracing | None, applic
     """The time between start and stop, with the service open."""
     application.state.stopping = asyncio.Event()
     async with (
-        open_service(settings, tracing) as service,
-        working(service, application.state.stopping),
+        open_container(settings, tracing) as container,
+        working(container, application.state.stopping),
         warming(settings),
     ):
-        application.state.service = service
-        announce(service)
+        application.state.container = container
+        announce(container)
         yield
 
 
@@ -137,7 +137,7 @@ def set_state(application: FastAPI, settings: Settings) -> None:
     state.parting_seconds = 0.0
     state.places = Places(settings.most_evaluations)
     state.refusals = Refusals()
-    state.admission = Admission(lambda: state.service.keyring, allow_anonymous=settings.allow_anonymous)
+    state.admission = Admission(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
 
 
 def add_layers(application: FastAPI) -> None:
@@ -146,5 +146,5 @@ def add_layers(application: FastAPI) -> None:
     application.add_middleware(Direct, routes=evaluations.router.routes, endpoints=[evaluations.create_evaluation])
     application.add_middleware(Gatekeeper, admission=state.admission)
     application.add_middleware(
-        RequestFrame, telemetry=lambda: state.service.telemetry, answer_defect=page.answer_defect
+        RequestFrame, telemetry=lambda: state.container.telemetry, answer_defect=page.answer_defect
     )

@@ -226,10 +226,10 @@ class Upload:
             self._waited_seconds += clock() - started
 
 
-async def receive_batch(request: Request, desk: BatchDesk, spool: Spool) -> Intake:
+async def receive_batch(request: Request, batches: BatchDesk, spool: Spool) -> Intake:
     """The batch in the body, whole and valid. Raises Refused and InvalidDocument."""
     upload = Upload(request)
     try:
-        return await desk.take_in(upload, spool, ndjson=upload.ndjson)
+        return await batches.take_in(upload, spool, ndjson=upload.ndjson)
     except StrictJSONError as error:
         raise invalid_json(str(error)) from None

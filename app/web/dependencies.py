@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.audit import AuditEvent
 from app.domain.errors import StoreError
 from app.web.problems import Refused
@@ -31,13 +31,13 @@ Attempt = tuple[str, str, str, str]
 """Project, actor, method and route."""
 
 
-async def service_of(request: Request) -> Service:
+async def container_of(request: Request) -> Container:
     """The service that this application serves. Asynchronous, or FastAPI would ask a thread for it at each request."""
-    service: Service = request.app.state.service
-    return service
+    container: Container = request.app.state.container
+    return container
 
 
-Serving = Annotated[Service, Depends(service_of)]
+Serving = Annotated[Container, Depends(container_of)]
 
 
 def may_write(request: Request) -> bool:
@@ -52,14 +52,14 @@ def refuse_reader(request: Request) -> None:
         raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)
 
 
-async def note(request: Request, service: Service, action: str, target: str, **detail: Any) -> None:
+async def note(request: Request, container: Container, action: str, target: str, **detail: Any) -> None:
     """Notes what the caller of this request did just now. Raises the `Store…` errors: what was done stays done, and the
     caller hears that the log lacks it, as the log record does."""
     state = request.state
     now = datetime.now(UTC)
     event = AuditEvent(at=now, project=state.project, actor=state.actor, action=action, target=target, detail=detail)
     try:
-        await service.audit.note(event)
+        await container.governance.audit.note(event)
     except StoreError:
         about = {"actor": event.actor, "action": action, "target": target}
         logger.error("an event is missing in the audit log", extra=about)  # noqa: TRY400 (the table of errors tells why)
@@ -93,7 +93,7 @@ class Refusals:
         self._noted.pop(attempt, None)
 
 
-async def note_attempt(request: Request, service: Service, route: str) -> None:
+async def note_attempt(request: Request, container: Container, route: str) -> None:
     """Notes a refused attempt, once a minute for each key and route; each has its log record."""
     refusals: Refusals = request.app.state.refusals
     state = request.state
@@ -103,17 +103,17 @@ async def note_attempt(request: Request, service: Service, route: str) -> None:
         told.info("audit", extra=about)
         return
     try:
-        await note(request, service, REFUSED, route, method=request.method)
+        await note(request, container, REFUSED, route, method=request.method)
     except (StoreError, asyncio.CancelledError):
         refusals.leave(attempt)
         raise
 
 
-async def administer(request: Request, service: Serving) -> None:
+async def administer(request: Request, container: Serving) -> None:
     """A FastAPI dependency that lets administrators pass; raises Refused (403), and notes the attempt."""
     if request.state.scope == "admin":
         return
-    await note_attempt(request, service, request.scope["route"].path)
+    await note_attempt(request, container, request.scope["route"].path)
     detail = "this needs a key with the scope admin; make one with `saiten keys create --scope admin`"
     raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)
 
@@ -129,4 +129,4 @@ async def note_refusal(request: Request) -> None:
     """Notes an attempt at an administrative route that was refused before it got there."""
     path: str = request.scope["path"]
     if (request.method, path) in ADMINISTRATIVE:
-        await note_attempt(request, request.app.state.service, path)
+        await note_attempt(request, request.app.state.container, path)

@@ -49,12 +49,12 @@ USED = {"database": {"alembic"}, "export-finetune": {"numpy"}}
 
 OPEN = """
 import asyncio
-from app.bootstrap import open_service
+from app.container import open_container
 from app.settings import read_settings
 
 async def start():
-    async with open_service(read_settings()) as service:
-        assert not await service.keyring.any()
+    async with open_container(read_settings()) as service:
+        assert not await service.governance.keys.any()
 
 asyncio.run(start())
 """
@@ -69,7 +69,7 @@ make_server(read_settings())
 
 ANALYSE = """
 import asyncio, sys, threading
-from app.bootstrap import open_service
+from app.container import open_container
 from app.domain.analysis_request import AgreementRequest
 from app.settings import read_settings
 
@@ -79,10 +79,10 @@ class Watch:
             assert threading.current_thread() is not threading.main_thread(), f"the event loop waits for {name}"
 
 async def start():
-    async with open_service(read_settings()) as service:
+    async with open_container(read_settings()) as service:
         sys.meta_path.insert(0, Watch())
         rows = [{"item": f"i{n % 4}", "rater": f"r{n // 4}", "ratings": {"wit": n % 3 + 1}} for n in range(12)]
-        await service.meta.analyse("default", AgreementRequest(data=rows))
+        await service.comparison.analyse("default", AgreementRequest(data=rows))
 
 asyncio.run(start())
 """
@@ -125,7 +125,7 @@ from app.ports import JudgingTask
 from tests.support.small_rubrics import joint_rubric, make_dialogue
 task = JudgingTask(joint_rubric(), "ja", make_dialogue(), JudgeOptions())
 def call(service):
-    return service.instruments.judge.judge(task)
+    return service.scoring.instruments.judge.judge(task)
 """,
         {"aiohttp", "httpx2", "openai"},
     ),
@@ -141,7 +141,7 @@ def call(service):
         """
 from tests.support.small_rubrics import make_dialogue
 def call(service):
-    return service.instruments.translator.translate(make_dialogue(), "ja")
+    return service.scoring.instruments.translator.translate(make_dialogue(), "ja")
 """,
         {"deepl"},
     ),
@@ -149,12 +149,12 @@ def call(service):
 """Who calls out, and what that loads."""
 
 CALL = """
-from app.bootstrap import open_service
+from app.container import open_container
 from app.domain.errors import UpstreamError
 from app.settings import read_settings
 
 async def start():
-    async with open_service(read_settings()) as service:
+    async with open_container(read_settings()) as service:
         look()
         try:
             await call(service)
@@ -230,7 +230,7 @@ def test_opening_the_service_loads_nothing_heavy(tmp_path: Path) -> None:
     assert (tmp_path / "saiten.db").exists()
     existing = loaded_by(OPEN, tmp_path)
     for loaded in (fresh, existing):
-        assert "app.bootstrap" in loaded
+        assert "app.container" in loaded
         assert loaded & (HEAVY | SERVING | EYES) == set()
 
 

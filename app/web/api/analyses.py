@@ -37,7 +37,7 @@ PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
     openapi_extra=ANALYSES,
 )
 async def run_analysis(
-    request: Request, service: Serving, name: Annotated[str, Path(json_schema_extra={"enum": [*REQUESTS]})]
+    request: Request, container: Serving, name: Annotated[str, Path(json_schema_extra={"enum": [*REQUESTS]})]
 ) -> Response:
     """Analyses `data`, or a batch's results with the human ratings kept for them; nothing but those is read.
 
@@ -55,11 +55,11 @@ async def run_analysis(
     if media_type == JSON:
         refuse_query(request)
         asked = await decode_as(model, body, limits, unlimited=("data",))
-        report = await service.meta.analyse(request.state.project, asked, remember=may_write(request))
+        report = await container.comparison.analyse(request.state.project, asked, remember=may_write(request))
     else:
         asked = validate(model, read_query(request, model), limits)
-        report = await service.meta.analyse_text(asked, body, csv=media_type == CSV)
-    return Response(await service.meta.compute(report.model_dump_json), media_type=JSON)
+        report = await container.comparison.analyse_text(asked, body, csv=media_type == CSV)
+    return Response(await container.comparison.compute(report.model_dump_json), media_type=JSON)
 
 
 def refuse_query(request: Request) -> None:
@@ -104,13 +104,13 @@ comparisons = APIRouter(prefix="/v1", tags=["comparisons"])
     openapi_extra=COMPARES,
 )
 async def compare_batches(
-    request: Request, service: Serving, body: Annotated[ComparisonRequest, Depends(body_of(ComparisonRequest))]
+    request: Request, container: Serving, body: Annotated[ComparisonRequest, Depends(body_of(ComparisonRequest))]
 ) -> Response:
     """Every measure of both, with test, effect size, interval and the smallest difference that so many items show.
 
     409 `signature-mismatch`, with the differing `pieces`, where the two were not scored the same way.
     """
-    comparison = await service.meta.compare(request.state.project, body)
+    comparison = await container.comparison.compare(request.state.project, body)
     return Response(comparison.model_dump_json(), media_type=JSON)
 
 
@@ -118,19 +118,19 @@ async def compare_batches(
     "/gates", summary="Pass or fail a batch", responses={200: {"model": GateReport}, **PROBLEMS}, openapi_extra=GATES
 )
 async def gate_batch(
-    request: Request, service: Serving, body: Annotated[GateRequest, Depends(body_of(GateRequest))]
+    request: Request, container: Serving, body: Annotated[GateRequest, Depends(body_of(GateRequest))]
 ) -> Response:
     """The verdict, with every reason. `check_judge` asks the judge for the anchors first; that needs a key that
     writes."""
     if not body.check_judge:
-        report = await service.meta.gate(request.state.project, body)
+        report = await container.comparison.gate(request.state.project, body)
     else:
         refuse_reader(request)
         async with evaluating(request):
             if body.judge_check is None:  # else the judge is not asked
-                rated = await service.desk.find(request.state.project, body.candidate)
+                rated = await container.batches.find(request.state.project, body.candidate)
                 require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
-            report = await service.meta.gate(request.state.project, body)
+            report = await container.comparison.gate(request.state.project, body)
     return Response(report.model_dump_json(), media_type=JSON)
 
 
@@ -142,10 +142,10 @@ async def gate_batch(
     dependencies=[Depends(require_place)],
 )
 async def check_judge(
-    request: Request, service: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
+    request: Request, container: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
 ) -> Response:
     """Scores the rubric's frozen anchors, past every cache, and compares with the ratings that were stored."""
     async with evaluating(request):
         require_price(request, body.rubric, body.judge)
-        check = await service.meta.check_judge(request.state.project, body)
+        check = await container.comparison.check_judge(request.state.project, body)
     return Response(check.model_dump_json(), media_type=JSON)

@@ -53,7 +53,7 @@ class BatchPage(BaseModel):
     responses={202: {"model": Batch, "headers": {"Location": LOCATION}}, **PROBLEMS},
     openapi_extra=CREATES_BATCH,
 )
-async def create_batch(request: Request, service: Serving) -> Response:
+async def create_batch(request: Request, container: Serving) -> Response:
     """Takes a batch whole or not at all: one bad item refuses it, with a pointer to the fault.
 
     Once it is answered with 202 the batch is stored and will run, whatever stops in between. The body is read as a
@@ -61,17 +61,21 @@ async def create_batch(request: Request, service: Serving) -> Response:
     """
     key = key_of(request)
     async with Spool() as spool:
-        intake = await receive_batch(request, service.desk, spool)
-        async with claimed(request, service.store, key, digest_of(request, intake.digest.encode())) as replayed:
+        intake = await receive_batch(request, container.batches, spool)
+        async with claimed(
+            request, container.scoring.evaluations, key, digest_of(request, intake.digest.encode())
+        ) as replayed:
             response = replayed
             if response is None:
                 keep = None if key is None else partial(keep_under, key)
                 await require_money(request)
                 require_price(request, intake.options.rubric, intake.options.judge)
                 project, payer = request.state.project, request.state.key
-                intake = replace(intake, options=await settle_for(project, intake.options, service.policies))
+                intake = replace(
+                    intake, options=await settle_for(project, intake.options, container.governance.policies)
+                )
                 api_key = None if payer is None else payer.id
-                response = accepted(await service.desk.accept(project, intake, keep, api_key=api_key))
+                response = accepted(await container.batches.accept(project, intake, keep, api_key=api_key))
     # A replay leads to the same batch: its address is made from the answer that was kept.
     response.headers["Location"] = f"/v1/batches/{json.loads(bytes(response.body))['id']}"
     return response
@@ -85,7 +89,7 @@ async def create_batch(request: Request, service: Serving) -> Response:
 )
 async def list_batches(
     request: Request,
-    service: Serving,
+    container: Serving,
     *,
     name: str | None = None,
     rubric: str | None = None,
@@ -102,39 +106,39 @@ async def list_batches(
     wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata(request))
     after = read_cursor(cursor)
     # One more than asked for tells whether there is a next page.
-    found = await service.desk.list(request.state.project, wanted, after=after, limit=limit + 1)
+    found = await container.batches.list(request.state.project, wanted, after=after, limit=limit + 1)
     following = write_cursor(found[limit - 1]) if len(found) > limit else None
     page = BatchPage(items=found[:limit], next=following)
     return Response(page.model_dump_json(), headers=link_next(request, following), media_type=JSON)
 
 
 @router.get("/{batch_id}", summary="Look at a batch", responses={200: {"model": Batch}, **PROBLEMS})
-async def read_batch(request: Request, service: Serving, batch_id: str) -> Response:
+async def read_batch(request: Request, container: Serving, batch_id: str) -> Response:
     """Status, counts, progress, rate, estimated end, usage and signature, as they are now."""
-    return answer(await service.desk.find(request.state.project, batch_id))
+    return answer(await container.batches.find(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/pause", summary="Pause a batch", responses={200: {"model": Batch}, **PROBLEMS})
-async def pause_batch(request: Request, service: Serving, batch_id: str) -> Response:
+async def pause_batch(request: Request, container: Serving, batch_id: str) -> Response:
     """Begins nothing new; what the judge is rating at this moment is still kept. A paused batch stays as it is.
 
     409 `batch-finished` where it is completed or cancelled.
     """
-    return answer(await service.desk.pause(request.state.project, batch_id))
+    return answer(await container.batches.pause(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/resume", summary="Resume a batch", responses={200: {"model": Batch}, **PROBLEMS})
-async def resume_batch(request: Request, service: Serving, batch_id: str) -> Response:
+async def resume_batch(request: Request, container: Serving, batch_id: str) -> Response:
     """Goes on with a paused batch where it stopped. One that is queued or running stays as it is.
 
     409 `batch-finished` where it is completed or cancelled; 429 `queue-limit-reached` or 503 `overloaded` where too
     much waits already.
     """
-    return answer(await service.desk.resume(request.state.project, batch_id))
+    return answer(await container.batches.resume(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/cancel", summary="Cancel a batch", responses={200: {"model": Batch}, **PROBLEMS})
-async def cancel_batch(request: Request, service: Serving, batch_id: str) -> Response:
+async def cancel_batch(request: Request, container: Serving, batch_id: str) -> Response:
     """Ends the batch for good; its results until now are kept. A cancelled batch stays as it is.
 
     Workers stop within a second: no call is begun later than that, and calls under way are cut off. The provider may
@@ -142,18 +146,18 @@ async def cancel_batch(request: Request, service: Serving, batch_id: str) -> Res
 
     409 `batch-finished` where it is completed.
     """
-    return answer(await service.desk.cancel(request.state.project, batch_id))
+    return answer(await container.batches.cancel(request.state.project, batch_id))
 
 
 @router.delete("/{batch_id}", status_code=204, summary="Erase a batch", responses=PROBLEMS)
-async def erase_batch(request: Request, service: Serving, batch_id: str) -> None:
+async def erase_batch(request: Request, container: Serving, batch_id: str) -> None:
     """Removes the batch, its texts, its results and what the call cache holds of them, also while it runs.
 
     After the 204 nothing of it is stored. Workers that have it in hand stop within a second: until then they may still
     send texts to the judge, and what comes back is refused. There is no way back.
     """
-    await service.desk.erase(request.state.project, batch_id)
-    await note(request, service, "batch.erased", batch_id)
+    await container.batches.erase(request.state.project, batch_id)
+    await note(request, container, "batch.erased", batch_id)
 
 
 def accepted(batch: Batch) -> Response:
@@ -196,7 +200,7 @@ MOST_POSITION = 2**31 - 1
 )
 async def read_results(
     request: Request,
-    service: Serving,
+    container: Serving,
     batch_id: str,
     *,
     written_as: Annotated[Format, Query(alias="format")] = "ndjson",
@@ -211,27 +215,29 @@ async def read_results(
     """
     refuse_other_queries(request, "format", "after", "limit")
     project: str = request.state.project
-    batch = await service.desk.find(project, batch_id)
-    found = service.desk.results(project, batch_id, after=after, limit=limit)
-    pages = service.reliabilities.mark_pages(project, found)
+    batch = await container.batches.find(project, batch_id)
+    found = container.batches.results(project, batch_id, after=after, limit=limit)
+    pages = container.ratings.reliabilities.mark_pages(project, found)
     headers: dict[str, str] = {"X-Batch-Status": batch.status}
     if written_as == "ndjson":
         return StreamingResponse(stream_ndjson(pages), headers=headers, media_type=NDJSON)
-    options = await service.desk.options(project, batch_id)
-    table = stream_csv(pages, service.instruments.rubrics.nearest(batch.rubric_name), options)
+    options = await container.batches.options(project, batch_id)
+    table = stream_csv(pages, container.scoring.instruments.rubrics.nearest(batch.rubric_name), options)
     # The id is the service's own: nothing in a file name is the caller's.
     headers["Content-Disposition"] = f'attachment; filename="{batch.id}.csv"'
     return StreamingResponse(table, headers=headers, media_type=f"{CSV}; charset=utf-8; header=present")
 
 
 @router.get("/{batch_id}/summary", summary="Sum a batch up", responses={200: {"model": Summary}, **PROBLEMS})
-async def sum_batch(request: Request, service: Serving, batch_id: str) -> Response:
+async def sum_batch(request: Request, container: Serving, batch_id: str) -> Response:
     """Per aspect: how many are rated and unrated, mean, standard deviation, 95 % interval, histogram, blended mean.
 
     Beside it composites, coverage, usage and cost; all over the results that there are now.
     """
     project: str = request.state.project
-    summary = await service.reliabilities.mark_summary(project, await service.desk.summarize(project, batch_id))
+    summary = await container.ratings.reliabilities.mark_summary(
+        project, await container.batches.summarize(project, batch_id)
+    )
     return Response(summary.model_dump_json(), media_type=JSON)
 
 
@@ -257,7 +263,7 @@ ENDS = frozenset({"completed", "cancelled", "erased"})
     responses={200: EVENTS, 204: {"description": "Told to the end before: do not reconnect"}, **PROBLEMS},
     openapi_extra=FOLLOWS,
 )
-async def follow_batch(request: Request, service: Serving, batch_id: str) -> Response:
+async def follow_batch(request: Request, container: Serving, batch_id: str) -> Response:
     """`progress` with the batch at once and at every change; at the end `completed`, `cancelled` or `erased`.
 
     A paused batch is told as it is, and the stream goes on: it may be resumed. When the service stops the stream ends
@@ -268,7 +274,7 @@ async def follow_batch(request: Request, service: Serving, batch_id: str) -> Res
     project: str = request.state.project
 
     async def find() -> Batch | None:
-        return await service.desk.look(project, batch_id)
+        return await container.batches.look(project, batch_id)
 
     if request.headers.get("last-event-id") in ENDS:
         return Response(status_code=204)

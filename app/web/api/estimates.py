@@ -23,13 +23,13 @@ router = APIRouter(prefix="/v1/estimates", tags=["batches"])
     responses={200: {"model": EstimateReport}, **PROBLEMS},
     openapi_extra=ESTIMATES_BATCH,
 )
-async def create_estimate(request: Request, service: Serving) -> Response:
+async def create_estimate(request: Request, container: Serving) -> Response:
     """Calls, tokens, translated characters and cost of the batch in the body, which is checked as a batch would be.
 
     Nothing is stored, and nobody is called.
     """
     async with Spool() as spool:
-        intake = await receive_batch(request, service.desk, spool)
-        options = await settle_for(request.state.project, intake.options, service.policies)
-        report = await service.desk.estimate(replace(intake, options=options))
+        intake = await receive_batch(request, container.batches, spool)
+        options = await settle_for(request.state.project, intake.options, container.governance.policies)
+        report = await container.batches.estimate(replace(intake, options=options))
     return Response(report.model_dump_json(), media_type=JSON)

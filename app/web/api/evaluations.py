@@ -14,7 +14,7 @@ from app.domain.record_json import write_json
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate
 from app.web.body import read_body
-from app.web.dependencies import Serving, service_of
+from app.web.dependencies import Serving, container_of
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import EXAMPLE, PROBLEMS, creates
@@ -42,7 +42,7 @@ async def create_evaluation(request: Request) -> Response:
     """Rates every aspect of the rubric, blends the relevance in, signs and stores the result."""
     # No dependencies of FastAPI's: this is the one route of which their cost is felt, and `app.web.direct` calls it
     # past them.
-    service = await service_of(request)
+    container = await container_of(request)
     await require_place(request)
     body = await read_body(request, EvaluationRequest)
     require_rubric(body)
@@ -50,29 +50,29 @@ async def create_evaluation(request: Request) -> Response:
     async def make() -> Response:
         async with evaluating(request):
             require_price(request, body.rubric, body.judge)
-            asked = await settle_for(request.state.project, body, service.policies)
+            asked = await settle_for(request.state.project, body, container.governance.policies)
             with collect_keys() as calls:
-                record = await evaluate(asked, service.instruments)
+                record = await evaluate(asked, container.scoring.instruments)
         project: str = request.state.project
         written = write_json(record)
-        await service.store.save(project, record, tuple(calls), written=written.record)
-        badge = await service.reliabilities.badge_of(project, record.evaluation)
+        await container.scoring.evaluations.save(project, record, tuple(calls), written=written.record)
+        badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
         return Response(written.mark(badge), media_type="application/json")
 
-    return await once(request, service.store, make)
+    return await once(request, container.scoring.evaluations, make)
 
 
 @router.get("/{evaluation_id}", summary="Read a score again", responses={200: {"model": ReadEvaluation}, **PROBLEMS})
 async def read_evaluation(
-    request: Request, service: Serving, evaluation_id: str, include: Annotated[list[Include] | None, Query()] = None
+    request: Request, container: Serving, evaluation_id: str, include: Annotated[list[Include] | None, Query()] = None
 ) -> Response:
     """The stored result; `include=trace` adds the judge's raw replies, `include=request` what was asked."""
     refuse_other_queries(request, "include", repeated="include")
     project: str = request.state.project
-    record = await service.store.find(project, evaluation_id)
+    record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
         raise NotFound("there is no such evaluation in this project")
-    evaluation = await service.reliabilities.mark(project, record.evaluation)
+    evaluation = await container.ratings.reliabilities.mark(project, record.evaluation)
     more: dict[str, Any] = {}
     if include and "trace" in include:
         more["trace"] = [call.model_dump(mode="json") for call in record.trace]

@@ -12,7 +12,7 @@ from app.domain.audit import AuditEvent
 from app.domain.evaluation import Metadata
 from app.domain.model import Value
 from app.domain.policy import ProjectPolicy
-from app.governance.policies import PolicyDesk
+from app.governance.policies import PolicyService
 from app.web.body import JSON, body_of
 from app.web.dependencies import Administering, Serving
 from app.web.meta_openapi import reads
@@ -35,7 +35,7 @@ audit = APIRouter(prefix="/v1/audit", tags=["operate"], dependencies=[Administer
 @audit.get("", summary="Read the audit log", responses={200: {"model": AuditPage}, **PROBLEMS})
 async def list_events(
     request: Request,
-    service: Serving,
+    container: Serving,
     *,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER, description="`next` of the page before")] = None,
@@ -46,7 +46,7 @@ async def list_events(
     """
     refuse_other_queries(request, "limit", "before")
     # One more than asked for tells whether there is a next page.
-    found = await service.audit.events(request.state.project, before=before, limit=limit + 1)
+    found = await container.governance.audit.events(request.state.project, before=before, limit=limit + 1)
     following = found[limit - 1].number if len(found) > limit else None
     page = AuditPage(items=found[:limit], next=following)
     headers = {} if following is None else link_to(request, before=str(following))
@@ -59,9 +59,9 @@ POLICY_BODY = reads(ProjectPolicy, {"integrity": "flag", "texts": "hash", "after
 
 
 @policy.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
-async def read_policy(request: Request, service: Serving) -> Response:
+async def read_policy(request: Request, container: Serving) -> Response:
     """How suspected attacks are dealt with, and how long texts are kept. Any key of the project may read it."""
-    found = await service.policies.find_policy(request.state.project)
+    found = await container.governance.policies.find_policy(request.state.project)
     return Response(found.model_dump_json(), media_type=JSON)
 
 
@@ -73,14 +73,16 @@ async def read_policy(request: Request, service: Serving) -> Response:
     dependencies=[Administering],
 )
 async def set_policy(
-    request: Request, service: Serving, body: Annotated[ProjectPolicy, Depends(body_of(ProjectPolicy))]
+    request: Request, container: Serving, body: Annotated[ProjectPolicy, Depends(body_of(ProjectPolicy))]
 ) -> Response:
     """Sets the whole policy: what is left out is as by default. Needs the scope `admin`.
 
     Texts that are to go sooner now, go within a minute or so; what is hashed or dropped does not come back.
     """
-    desk = PolicyDesk(policies=service.policies, audit=service.audit, now=service.instruments.now)
-    found = await desk.change(request.state.project, body, actor=request.state.actor)
+    service = PolicyService(
+        policies=container.governance.policies, audit=container.governance.audit, now=container.scoring.instruments.now
+    )
+    found = await service.change(request.state.project, body, actor=request.state.actor)
     return Response(found.model_dump_json(), media_type=JSON)
 
 
@@ -112,7 +114,7 @@ ERASES = reads(ErasureRequest, {"metadata": {"user": "u-42"}})
     dependencies=[Administering],
 )
 async def erase(
-    request: Request, service: Serving, body: Annotated[ErasureRequest, Depends(body_of(ErasureRequest))]
+    request: Request, container: Serving, body: Annotated[ErasureRequest, Depends(body_of(ErasureRequest))]
 ) -> dict[str, int]:
     """Erases batches, candidates of other batches and single evaluations whose own metadata hold all these entries,
     with their texts, results and human ratings, in the store and in the call cache. Needs the scope `admin`.
@@ -120,4 +122,6 @@ async def erase(
     In the place of a candidate stands a failure with the code `erased`. What is still being scored on its own when this
     is asked for is stored afterwards: stop sending first. Asked for twice, the second finds nothing.
     """
-    return asdict(await service.erasures.erase(request.state.project, body.metadata, actor=request.state.actor))
+    return asdict(
+        await container.governance.erasures.erase(request.state.project, body.metadata, actor=request.state.actor)
+    )

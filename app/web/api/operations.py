@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.staticfiles import StaticFiles
 
 from app import __version__
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.errors import StoreUnavailable
 from app.web import problems
 from app.web.dependencies import Serving
@@ -38,28 +38,28 @@ async def live() -> dict[str, str]:
 
 
 @probes.get("/readyz", summary="Ready", responses={503: PROBLEMS[503]})
-async def ready(request: Request, service: Serving) -> dict[str, str]:
+async def ready(request: Request, container: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is no readiness dependency: restarting Saiten would not mend it."""
     if request.app.state.draining:
         raise Refused(503, "stopping", "The service is stopping", "send new requests elsewhere")
     try:
         async with asyncio.timeout(READY_SECONDS):
-            await service.store.ping()
+            await container.scoring.evaluations.ping()
     except TimeoutError:
         raise StoreUnavailable(f"the database did not answer within {READY_SECONDS:g} s; check that it runs") from None
     return {"status": "ready"}
 
 
 @probes.get("/metrics", summary="Prometheus metrics", response_class=Response, responses={200: METRICS})
-async def metrics(service: Serving) -> Response:
+async def metrics(container: Serving) -> Response:
     """Names start with `saiten_`; no label carries caller text."""
-    return Response(generate_latest(service.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(container.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/info", summary="Which service this is", responses=PROBLEMS)
-async def info(request: Request, service: Serving) -> dict[str, Any]:
+async def info(request: Request, container: Serving) -> dict[str, Any]:
     """Version, judge, translator, encoder, limits, and the caller's key: its limits, and what it has cost today."""
-    instruments = service.instruments
+    instruments = container.scoring.instruments
     return {
         "version": __version__,
         "judge": {
@@ -68,12 +68,12 @@ async def info(request: Request, service: Serving) -> dict[str, Any]:
             "baseline": instruments.judge.kind == "lexical",
         },
         "translator": None if instruments.translator is None else instruments.translator.engine,
-        "encoder": service.encoder_settings,
+        "encoder": container.scoring.encoder_settings,
         "rubrics": [rubric.id for rubric in instruments.rubrics.list()],
         "rubric_versions": {
             rubric.id: list(instruments.rubrics.versions(rubric.id)) for rubric in instruments.rubrics.list()
         },
-        "limits": service.settings.limits.model_dump(),
+        "limits": container.settings.limits.model_dump(),
         "key": await describe_key(request),
     }
 
@@ -104,10 +104,10 @@ def mount_assets(application: FastAPI) -> None:
     application.mount("/docs/assets", StaticFiles(directory=folder), name="docs-assets")
 
 
-def create_probes(service: Service) -> FastAPI:
+def create_probes(container: Container) -> FastAPI:
     """The application behind a worker's metrics port."""
     application = FastAPI(title="Saiten worker", docs_url=None, redoc_url=None, openapi_url=None)
-    application.state.service = service
+    application.state.container = container
     application.state.draining = False
     application.include_router(probes)
     problems.install(application)

@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.batch_ports import BatchFilter
-from app.bootstrap import Service
 from app.charts.agreement import AgreementLabels, build_agreement
 from app.charts.dependencies import DependencyLabels, build_dependencies
+from app.container import Container
 from app.domain.batch import Batch
 from app.domain.comparison_view import Outcome, SystemMatrix
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport
@@ -38,11 +38,11 @@ LONGEST = 100
 
 
 @router.get("/aspects")
-async def show_aspects(request: Request, service: Serving, project: Project) -> Response:
+async def show_aspects(request: Request, container: Serving, project: Project) -> Response:
     """The runs that were chosen, else the newest of each system."""
     given = request.query_params
     asked = [batch_id[:LONGEST] for batch_id in given.getlist("run")[:MOST_ASKED] if batch_id.strip()]
-    runs = await list_runs(service, project, asked)
+    runs = await list_runs(container, project, asked)
     rubric_id = given.get("rubric", "")[:LONGEST]
     choice = choose(runs, rubric=rubric_id, asked=asked, is_final=given.get("chosen") == "1")
     if choice is None:
@@ -50,10 +50,10 @@ async def show_aspects(request: Request, service: Serving, project: Project) -> 
     level = given.get("alpha", "")
     level = level if level in LEVELS else next(iter(LEVELS))
     values = "ratings" if given.get("values") == "ratings" else "judge"
-    rubric = find_rubric(service, choice.rubric)
+    rubric = find_rubric(container, choice.rubric)
     found: dict[str, Any] = {"state": "gone"}
     if rubric is not None:
-        found = await gather(service, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values)
+        found = await gather(container, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values)
     ids = [run.id for run in choice.chosen]
 
     def address(**changes: Any) -> str:
@@ -76,40 +76,40 @@ async def show_aspects(request: Request, service: Serving, project: Project) -> 
     )
 
 
-async def list_runs(service: Service, project: str, asked: list[str]) -> list[Batch]:
+async def list_runs(container: Container, project: str, asked: list[str]) -> list[Batch]:
     """The newest completed runs, and those asked for that have ended. Raises NotFound for one that is not there."""
-    runs = await service.desk.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
+    runs = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
     listed = {run.id for run in runs}
     for batch_id in dict.fromkeys(asked):
         if batch_id not in listed:
-            batch = await service.desk.find(project, batch_id)
+            batch = await container.batches.find(project, batch_id)
             runs += [batch] if batch.status in ENDED else []
     return runs
 
 
 async def gather(
-    service: Service, project: str, speech: Speech, choice: Choice, rubric: Rubric, *, alpha: float, values: str
+    container: Container, project: str, speech: Speech, choice: Choice, rubric: Rubric, *, alpha: float, values: str
 ) -> dict[str, Any]:
     """Everything that rests on the runs' results."""
     ids = [run.id for run in choice.chosen]
     aspects = [aspect.id for aspect in rubric.aspects]
     # A rating more or less, and it is another overview.
-    ratings = await service.meta.mark_ratings(project)
+    ratings = await container.ratings.service.mark_ratings(project)
     key = ("overview", *map(state_of, choice.chosen), rubric.digest, alpha, ratings)
-    found = await service.computations.get(
+    found = await container.dashboard.computations.get(
         project,
         key,
-        lambda: service.overview.look(project, ids, aspects=aspects, alpha=alpha),
+        lambda: container.dashboard.overviews.look(project, ids, aspects=aspects, alpha=alpha),
     )
     if isinstance(found, Pending):
         return {"state": "computing"}
-    report = await make_report(service, speech, choice, rubric, found, values=values)
+    report = await make_report(container, speech, choice, rubric, found, values=values)
     charts = [chart for chart in (report["graph_chart"], report["correlation_chart"]) if chart is not None]
     return {"state": "ready", "painting": any(map(is_missing, charts)), **report}
 
 
 async def make_report(
-    service: Service, speech: Speech, choice: Choice, rubric: Rubric, found: Overview, *, values: str
+    container: Container, speech: Speech, choice: Choice, rubric: Rubric, found: Overview, *, values: str
 ) -> dict[str, Any]:
     """What the overview says, drawn and named."""
     names = name_measures(rubric, speech)
@@ -120,7 +120,7 @@ async def make_report(
         "names": names,
         "graph": graph,
         "no_graph": explain(ranking.hierarchy.code),
-        "graph_chart": await paint(service, speech, chart_dependencies(graph, names, speech)) if graph else None,
+        "graph_chart": await paint(container, speech, chart_dependencies(graph, names, speech)) if graph else None,
         "graph_reasons": list_reasons([*(each.undefined for each in graph.aspects.values())]) if graph else [],
         "matrices": make_matrices(matrices, names, name_systems(found.systems, choice.chosen)) if matrices else [],
         "no_matrices": explain(ranking.matrices.code),
@@ -129,7 +129,7 @@ async def make_report(
         "rater_rows": list_rater_rows(found.agreement.report),
         "correlation": correlation,
         "no_correlation": explain(found.correlation.code),
-        "correlation_chart": await paint(service, speech, chart_agreement(correlation, names, speech))
+        "correlation_chart": await paint(container, speech, chart_agreement(correlation, names, speech))
         if correlation
         else None,
         "correlation_reasons": list_reasons([each.undefined for each in correlation.aspects.values()])

@@ -10,8 +10,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.bootstrap import Service
 from app.call_cache import collect_keys
+from app.container import Container
 from app.domain.errors import (
     InvalidRequest,
     LanguageNotSupported,
@@ -44,37 +44,37 @@ BASELINE = "lexical"
 
 @router.get("/try")
 async def show_form(
-    request: Request, service: Serving, project: Project, rubric: str = "", example: str = ""
+    request: Request, container: Serving, project: Project, rubric: str = "", example: str = ""
 ) -> Response:
     """The form, empty or with an example."""
-    return show(request, service, start_draft(service.instruments.rubrics.list(), rubric, example))
+    return show(request, container, start_draft(container.scoring.instruments.rubrics.list(), rubric, example))
 
 
 @router.post("/try")
-async def try_response(request: Request, service: Serving, project: WritableProject) -> Response:
+async def try_response(request: Request, container: Serving, project: WritableProject) -> Response:
     """Scores what the form holds and leads to the result; shows the form again where that cannot be done."""
     form = await read_form(request)
-    draft = read_draft(form, service.settings.limits.context_utterances)
+    draft = read_draft(form, container.settings.limits.context_utterances)
     if form.get("action") == "add":
-        return show(request, service, draft.widen(), added=True)
+        return show(request, container, draft.widen(), added=True)
     try:
         await count_request(request, request.state.key)
-        asked = validate(EvaluationRequest, draft.request(), service.settings.limits)
+        asked = validate(EvaluationRequest, draft.request(), container.settings.limits)
         async with evaluating(request):
             require_price(request, asked.rubric, asked.judge)
-            asked = await settle_for(project, asked, service.policies)
+            asked = await settle_for(project, asked, container.governance.policies)
             with collect_keys() as calls:
-                record = await evaluate(asked, service.instruments)
-        await service.store.save(project, record, tuple(calls))
+                record = await evaluate(asked, container.scoring.instruments)
+        await container.scoring.evaluations.save(project, record, tuple(calls))
     except (InvalidRequest, LimitReached, UpstreamError, StoreError) as error:
         # Where a limit is reached, too, what was typed in must not be lost.
-        return show_error(request, service, draft, error)
+        return show_error(request, container, draft, error)
     return redirect(f"/evaluations/{record.evaluation.id}")
 
 
 def show(
     request: Request,
-    service: Service,
+    container: Container,
     draft: Draft,
     status: int = HTTPStatus.OK,
     *,
@@ -83,7 +83,7 @@ def show(
     added: bool = False,
 ) -> Response:
     """The form."""
-    rubrics, judge = service.instruments.rubrics.list(), service.instruments.judge
+    rubrics, judge = container.scoring.instruments.rubrics.list(), container.scoring.instruments.judge
     languages = {rubric.source_language for rubric in rubrics}
     return render(
         request,
@@ -93,8 +93,8 @@ def show(
         rubrics=rubrics,
         chosen=next((rubric for rubric in rubrics if rubric.id == draft.rubric), None),
         examples=[language for language in EXAMPLES if language in languages],
-        paths=PATHS if service.instruments.translator is not None else (),
-        limits=service.settings.limits,
+        paths=PATHS if container.scoring.instruments.translator is not None else (),
+        limits=container.settings.limits,
         judge=judge,
         costs=judge.kind != BASELINE,
         faults=faults,
@@ -105,7 +105,7 @@ def show(
     )
 
 
-def show_error(request: Request, service: Service, draft: Draft, error: SaitenError) -> Response:
+def show_error(request: Request, container: Container, draft: Draft, error: SaitenError) -> Response:
     """The form with what is wrong at its fields; what others did wrong stands above it."""
     status = status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -115,7 +115,7 @@ def show_error(request: Request, service: Service, draft: Draft, error: SaitenEr
         found = [("/rubric", error.detail)]
     faults = [draft.fault(where, clip(what, 400)) for where, what in found[:20]]
     trouble = "" if faults else clip(error.detail, 400)
-    page = show(request, service, draft, status, faults=faults, trouble=trouble)
+    page = show(request, container, draft, status, faults=faults, trouble=trouble)
     page.headers.update(headers_of(error, status))
     return page
 

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from app.bootstrap import Service
 from app.browse_ports import Browsed, ResultBrowser, ResultQuery
+from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult
 from app.domain.errors import NotFound
 from app.domain.evaluation import Evaluation, Record
 from app.domain.human_rating import RatingFilter, StoredRating
 from app.domain.redaction import kind_of_text
 from app.domain.rubric import name_version
-from app.meta.desk import MetaDesk
+from app.meta.rating_service import RatingService
 from app.scores import SYSTEM
 from app.web.dashboard.item_view import (
     codes_at,
@@ -42,41 +42,48 @@ Position = Annotated[int, Path(ge=0, lt=2**31)]
 
 @router.get("/runs/{batch_id}/items/{position}")
 async def show_item(
-    request: Request, service: Serving, project: Project, batch_id: str, position: Position
+    request: Request, container: Serving, project: Project, batch_id: str, position: Position
 ) -> Response:
     """One result of a run, with the ones before and after it in the list that the visitor came from."""
-    batch = await service.desk.find(project, batch_id)
-    place = await locate(request, service, project, batch, position)
+    batch = await container.batches.find(project, batch_id)
+    place = await locate(request, container, project, batch, position)
     if place is None:
         return show_pending(request, batch, position)
     found = place.found
-    result = await read_result(service, project, batch_id, position)
-    record = await service.store.find(project, found.evaluation)
+    result = await read_result(container, project, batch_id, position)
+    record = await container.scoring.evaluations.find(project, found.evaluation)
     ratings = await find_ratings(
-        service.meta, project, ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
+        container.ratings.service, project, ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
     )
     back = address_of(batch_id, place.listing, place.at // ROWS + 1) + f"#at-{position}"
     more = {"batch": batch, "place": place, "entry": found.entry, "failure": result.failure, "back": back}
     return await show(
-        request, service, project, record, candidate=found.candidate, rubric=batch.rubric_name, ratings=ratings, **more
+        request,
+        container,
+        project,
+        record,
+        candidate=found.candidate,
+        rubric=batch.rubric_name,
+        ratings=ratings,
+        **more,
     )
 
 
 @router.get("/evaluations/{evaluation_id}")
-async def show_evaluation(request: Request, service: Serving, project: Project, evaluation_id: str) -> Response:
+async def show_evaluation(request: Request, container: Serving, project: Project, evaluation_id: str) -> Response:
     """One evaluation, of a run or not."""
-    record = await service.store.find(project, evaluation_id)
+    record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
         raise NotFound("there is no such evaluation in this project")
     asked = record.request
     candidate = Candidate.model_construct(
         context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
     )
-    ratings = await find_ratings(service.meta, project, ResponseNames(evaluation_id))
+    ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
     return await show(
         request,
-        service,
+        container,
         project,
         record,
         candidate=candidate,
@@ -86,12 +93,12 @@ async def show_evaluation(request: Request, service: Serving, project: Project, 
     )
 
 
-async def locate(request: Request, service: Service, project: str, batch: Batch, position: int) -> Place | None:
+async def locate(request: Request, container: Container, project: str, batch: Batch, position: int) -> Place | None:
     """The result in the list that the address names; None where there is none yet."""
-    rubric = find_rubric(service, batch.rubric_name)
-    measures = await service.browser.measures(project, batch.id)
+    rubric = find_rubric(container, batch.rubric_name)
+    measures = await container.dashboard.browser.measures(project, batch.id)
     return await find_place(
-        service.browser,
+        container.dashboard.browser,
         project,
         batch.id,
         position,
@@ -101,9 +108,9 @@ async def locate(request: Request, service: Service, project: str, batch: Batch,
     )
 
 
-async def read_result(service: Service, project: str, batch_id: str, position: int) -> ItemResult:
+async def read_result(container: Container, project: str, batch_id: str, position: int) -> ItemResult:
     """The result at a position that has one; NotFound where it was erased meanwhile."""
-    async for page in service.desk.results(project, batch_id, after=position - 1, limit=1):
+    async for page in container.batches.results(project, batch_id, after=position - 1, limit=1):
         if page[0].entry.position == position:
             return page[0]
     raise NotFound("this item is not there any more")
@@ -118,7 +125,7 @@ def show_pending(request: Request, batch: Batch, position: int) -> Response:
 
 async def show(
     request: Request,
-    service: Service,
+    container: Container,
     project: str,
     record: Record | None,
     *,
@@ -128,8 +135,8 @@ async def show(
     **more: Any,
 ) -> Response:
     """The page of a response, with or without an evaluation."""
-    known = find_rubric(service, rubric)
-    evaluation = await service.reliabilities.mark(project, record.evaluation) if record else None
+    known = find_rubric(container, rubric)
+    evaluation = await container.ratings.reliabilities.mark(project, record.evaluation) if record else None
     warned = [(warning.where, warning.code) for warning in evaluation.warnings] if evaluation else []
     translation = evaluation.translation if evaluation else None
     return render(
@@ -149,7 +156,7 @@ async def show(
         ratings=ratings,
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
-        **describe(evaluation, service),
+        **describe(evaluation, container),
         **more,
     )
 
@@ -159,11 +166,11 @@ def name_of(evaluation: Evaluation) -> str:
     return name_version(evaluation.rubric.id, evaluation.rubric.version)
 
 
-def describe(evaluation: Evaluation | None, service: Service) -> dict[str, Any]:
+def describe(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
     """The ratings' part of the page."""
     if evaluation is None:
         return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None}
-    rubric = current(evaluation, find_rubric(service, name_of(evaluation)))
+    rubric = current(evaluation, find_rubric(container, name_of(evaluation)))
     return {
         "aspects": list_aspects(evaluation, rubric),
         "composites": list_composites(evaluation, rubric),
@@ -202,7 +209,7 @@ class ResponseNames:
         return {None, self.system or (self.batch.metadata.get(SYSTEM) if self.batch else None)}
 
 
-async def find_ratings(desk: MetaDesk, project: str, response: ResponseNames) -> list[RaterView]:
+async def find_ratings(service: RatingService, project: str, response: ResponseNames) -> list[RaterView]:
     """The response's ratings by rater, in the order in which they came in."""
     wanted = [RatingFilter(evaluation=response.evaluation)]
     if response.batch is not None and response.entry is not None:
@@ -212,7 +219,7 @@ async def find_ratings(desk: MetaDesk, project: str, response: ResponseNames) ->
     for each in wanted:
         after = -1
         # Of an item's id alone there may be ratings of many runs, the newest last.
-        while page := await desk.list_ratings(project, each, after=after, limit=RATINGS_PAGE):
+        while page := await service.list_ratings(project, each, after=after, limit=RATINGS_PAGE):
             found.update((number, rating) for number, rating in page if concerns(rating, response))
             after = page[-1][0]
     return list(by_rater([found[number] for number in sorted(found)]))

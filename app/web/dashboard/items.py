@@ -12,8 +12,8 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
 from app.batch_ports import Scores
-from app.bootstrap import Service
 from app.browse_ports import ANY_ASPECT, Browsed, BrowsedPage, ResultBrowser, ResultQuery
+from app.container import Container
 from app.domain.batch import Batch
 from app.domain.composites import range_of
 from app.domain.errors import UnknownRubric
@@ -308,12 +308,12 @@ class Opened:
 
 
 @router.get("/runs/{batch_id}/items")
-async def show_items(request: Request, service: Serving, project: Project, batch_id: str) -> Response:
+async def show_items(request: Request, container: Serving, project: Project, batch_id: str) -> Response:
     """A page of the list."""
-    batch = await service.desk.find(project, batch_id)
-    rubric = find_rubric(service, batch.rubric_name)
-    run = Opened(service.browser, project, batch, rubric)
-    measures = await service.browser.measures(project, batch_id)
+    batch = await container.batches.find(project, batch_id)
+    rubric = find_rubric(container, batch.rubric_name)
+    run = Opened(container.dashboard.browser, project, batch, rubric)
+    measures = await container.dashboard.browser.measures(project, batch_id)
     listing, columns = read_listing(request.query_params, measures, rubric), list_columns(measures, rubric)
     number, page = await turn_to(run, listing, read_number(request.query_params.get("page"), least=1) or 1)
     start, last = (number - 1) * ROWS, max(1, -(-page.total // ROWS))
@@ -332,7 +332,7 @@ async def show_items(request: Request, service: Serving, project: Project, batch
         last=last,
         numbers=list_numbers(number, last),
         chips=await list_chips(run, listing, columns, count=not page.total),
-        warnings=await count_warnings(service, project, batch_id),
+        warnings=await count_warnings(container, project, batch_id),
         to_page=lambda wanted: address_of(batch_id, listing, wanted),
         to_sort=lambda measure: address_of(batch_id, listing.sorted_by(measure)),
         direction=lambda measure: direction_of(listing, measure, run.best),
@@ -415,8 +415,8 @@ async def list_chips(run: Opened, listing: Listing, columns: Sequence[Column], *
     return chips
 
 
-async def count_warnings(service: Service, project: str, batch_id: str) -> Mapping[str, int]:
+async def count_warnings(container: Container, project: str, batch_id: str) -> Mapping[str, int]:
     """How many results have each warning; of a run whose rubric is gone that is not summed up."""
     with suppress(UnknownRubric):
-        return (await service.desk.summarize(project, batch_id)).warnings
+        return (await container.batches.summarize(project, batch_id)).warnings
     return {}

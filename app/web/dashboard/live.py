@@ -32,13 +32,14 @@ Show = Callable[[Batch], str]
 
 @router.get("/live")
 async def follow_runs(
-    request: Request, service: Serving, project: Project, run: Annotated[list[str] | None, Query()] = None
+    request: Request, container: Serving, project: Project, run: Annotated[list[str] | None, Query()] = None
 ) -> Response:
     """`progress` with each run's progress at once and at every change, `ended` and `gone` of a run, `over` at last."""
     if request.headers.get("last-event-id") == OVER:
         return Response(status_code=204)
     finds = {
-        run_id: partial(service.desk.look, project, run_id) for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]
+        run_id: partial(container.batches.look, project, run_id)
+        for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]
     }
     runs = {run_id: found for run_id, find in finds.items() if (found := await find()) is not None}
     if not runs:

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from app.batch_ports import BatchFilter
-from app.bootstrap import Service
 from app.charts.histogram import HistogramLabels, Level, build_histogram
 from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
+from app.container import Container
 from app.domain.batch import Batch
 from app.domain.rubric import Rubric
 from app.domain.signature import read_comparable
@@ -52,12 +52,12 @@ router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRout
 
 
 @router.get("/{run_id}")
-async def show_run(request: Request, service: Serving, project: Project, run_id: str) -> Response:
+async def show_run(request: Request, container: Serving, project: Project, run_id: str) -> Response:
     """The run as it is now."""
-    batch = await service.desk.find(project, run_id)
-    rubric = find_rubric(service, batch.rubric_name)
-    figures = await gather_figures(request, service, project, batch, rubric) if rubric else None
-    befores = await find_predecessors(service.desk, project, [batch])
+    batch = await container.batches.find(project, run_id)
+    rubric = find_rubric(container, batch.rubric_name)
+    figures = await gather_figures(request, container, project, batch, rubric) if rubric else None
+    befores = await find_predecessors(container.batches, project, [batch])
     return render(
         request,
         "run.html",
@@ -65,7 +65,7 @@ async def show_run(request: Request, service: Serving, project: Project, run_id:
         rubric=rubric,
         system=system_of(batch),
         build=build_of(batch),
-        judges=judges_of(service, batch),
+        judges=judges_of(container, batch),
         before=befores.get(batch.id),
         is_open=batch.status not in ENDED,
         advice=advise(batch),
@@ -77,19 +77,19 @@ async def show_run(request: Request, service: Serving, project: Project, run_id:
 
 
 async def gather_figures(
-    request: Request, service: Service, project: str, batch: Batch, rubric: Rubric
+    request: Request, container: Container, project: str, batch: Batch, rubric: Rubric
 ) -> dict[str, Any]:
     """Everything that rests on the run's results."""
     speech = speech_of(request)
-    summary = await service.desk.summarize(project, batch.id)
-    summary = await service.reliabilities.mark_summary(project, summary)
+    summary = await container.batches.summarize(project, batch.id)
+    summary = await container.ratings.reliabilities.mark_summary(project, summary)
     cards = make_cards(rubric, summary, samples=batch.judge.samples)
     asked = request.query_params.get("correlation")
     coefficient = asked if asked in COEFFICIENTS else COEFFICIENTS[0]
     correlations, drawings, trend = await asyncio.gather(
-        correlate(service, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
-        draw_histograms(service, speech, cards),
-        find_trend(service, project, speech, batch, cards),
+        correlate(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
+        draw_histograms(container, speech, cards),
+        find_trend(container, project, speech, batch, cards),
     )
     trended = [panel.drawing for panel in trend.panels] if trend else []
     return {
@@ -109,38 +109,38 @@ async def gather_figures(
 
 
 @router.post("/{run_id}/pause")
-async def pause_run(request: Request, service: Serving, project: WritableProject, run_id: str) -> Response:
+async def pause_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Begins nothing new."""
     await read_form(request)
-    return redirect(address_of(await service.desk.pause(project, run_id)))
+    return redirect(address_of(await container.batches.pause(project, run_id)))
 
 
 @router.post("/{run_id}/resume")
-async def resume_run(request: Request, service: Serving, project: WritableProject, run_id: str) -> Response:
+async def resume_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Goes on with a paused run."""
     await read_form(request)
-    return redirect(address_of(await service.desk.resume(project, run_id)))
+    return redirect(address_of(await container.batches.resume(project, run_id)))
 
 
 @router.post("/{run_id}/cancel")
-async def cancel_run(request: Request, service: Serving, project: WritableProject, run_id: str) -> Response:
+async def cancel_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Ends the run; what is rated stays."""
     await read_form(request)
-    return redirect(address_of(await service.desk.cancel(project, run_id)))
+    return redirect(address_of(await container.batches.cancel(project, run_id)))
 
 
 @router.get("/{run_id}/delete")
-async def ask_before_erasure(request: Request, service: Serving, project: WritableProject, run_id: str) -> Response:
+async def ask_before_erasure(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Says what would be lost."""
-    return render(request, "run_delete.html", batch=await service.desk.find(project, run_id))
+    return render(request, "run_delete.html", batch=await container.batches.find(project, run_id))
 
 
 @router.post("/{run_id}/delete")
-async def erase_run(request: Request, service: Serving, project: WritableProject, run_id: str) -> Response:
+async def erase_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Removes the run with everything that belongs to it."""
     await read_form(request)
-    await service.desk.erase(project, run_id)
-    await note(request, service, "batch.erased", run_id)
+    await container.batches.erase(project, run_id)
+    await note(request, container, "batch.erased", run_id)
     return redirect("/")
 
 
@@ -186,13 +186,13 @@ class Trend:
         return not all(run.same for run in self.runs)
 
 
-async def draw_histograms(service: Service, speech: Speech, cards: Sequence[AspectCard]) -> dict[str, Markup]:
+async def draw_histograms(container: Container, speech: Speech, cards: Sequence[AspectCard]) -> dict[str, Markup]:
     """Each aspect's drawing, by its id."""
-    drawn = await asyncio.gather(*(draw_histogram(service, speech, card) for card in cards))
+    drawn = await asyncio.gather(*(draw_histogram(container, speech, card) for card in cards))
     return {card.id: chart for card, chart in zip(cards, drawn, strict=True)}
 
 
-async def draw_histogram(service: Service, speech: Speech, card: AspectCard) -> Markup:
+async def draw_histogram(container: Container, speech: Speech, card: AspectCard) -> Markup:
     """How often each level was given."""
     _ = speech.say
     name = speech.pick(card.name)
@@ -211,7 +211,7 @@ async def draw_histogram(service: Service, speech: Speech, card: AspectCard) -> 
         ),
         width=CARD_WIDTH,
     )
-    return await paint(service, speech, spec)
+    return await paint(container, speech, spec)
 
 
 def label_level(speech: Speech, value: int, label: Mapping[str, str] | None) -> str:
@@ -220,16 +220,16 @@ def label_level(speech: Speech, value: int, label: Mapping[str, str] | None) -> 
 
 
 async def find_trend(
-    service: Service, project: str, speech: Speech, batch: Batch, cards: Sequence[AspectCard]
+    container: Container, project: str, speech: Speech, batch: Batch, cards: Sequence[AspectCard]
 ) -> Trend | None:
     """The run among the newest of its name and rubric; None for a run without a name, or alone of its name."""
     if batch.name is None:
         return None
     wanted = BatchFilter(name=batch.name, rubric=batch.rubric)
-    batches = await service.desk.list(project, wanted, after=None, limit=MOST_BUILDS)
+    batches = await container.batches.list(project, wanted, after=None, limit=MOST_BUILDS)
     if len(batches) < 2:
         return None
-    summaries = await service.desk.summaries(project, batches)
+    summaries = await container.batches.summaries(project, batches)
     runs = [
         TrendRun(each, summaries[each.id], label_run(speech, each), system_of(each), are_alike(each, batch))
         for each in reversed(batches)
@@ -239,7 +239,7 @@ async def find_trend(
         return None
     systems = order_systems(runs, batch)
     drawn = await asyncio.gather(
-        *(draw_trend(service, speech, card, runs=runs, systems=systems, batch=batch) for card in cards)
+        *(draw_trend(container, speech, card, runs=runs, systems=systems, batch=batch) for card in cards)
     )
     panels = [Panel(card, chart) for card, chart in zip(cards, drawn, strict=True)]
     return Trend(tuple(runs), tuple(panels), max(0, len(systems) - MOST_LINES))
@@ -262,7 +262,7 @@ def order_systems(runs: Sequence[TrendRun], batch: Batch) -> list[str | None]:
 
 
 async def draw_trend(
-    service: Service,
+    container: Container,
     speech: Speech,
     card: AspectCard,
     *,
@@ -294,7 +294,7 @@ async def draw_trend(
         current=current,
         width=CARD_WIDTH,
     )
-    return await paint(service, speech, spec)
+    return await paint(container, speech, spec)
 
 
 def point_of(run: TrendRun, aspect: str) -> TrendPoint | None:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from app.batch_ports import BatchFilter
 from app.batches.desk import BatchDesk
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.batch import Batch
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Rubric
@@ -82,12 +82,12 @@ def signatures_of(batch: Batch) -> tuple[str, ...]:
     return tuple(ranked) or ((batch.signature,) if batch.signature else ())
 
 
-def judges_of(service: Service, batch: Batch) -> tuple[JudgeName, ...]:
+def judges_of(container: Container, batch: Batch) -> tuple[JudgeName, ...]:
     """Who judged, as the signatures have it; before the first result who is going to."""
     signed = [read_signature(signature) for signature in signatures_of(batch)]
     found = [JudgeName(part.get("judge", "").partition("/")[0], part.get("model", "")) for part in signed]
     if not found:
-        judge = service.instruments.judge
+        judge = container.scoring.instruments.judge
         found = [JudgeName(judge.kind, batch.judge.model or judge.default_model)]
     return tuple(dict.fromkeys(found))
 
@@ -103,15 +103,15 @@ def mean_of(summary: Summary | None, aspect: str) -> float | None:
     return found.mean if found else None
 
 
-def find_rubric(service: Service, name: str) -> Rubric | None:
+def find_rubric(container: Container, name: str) -> Rubric | None:
     """The rubric in that version, in its newest where that one is gone; None where it is not installed any more."""
     try:
-        return service.instruments.rubrics.nearest(name)
+        return container.scoring.instruments.rubrics.nearest(name)
     except UnknownRubric:
         return None
 
 
-async def find_predecessors(desk: BatchDesk, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
+async def find_predecessors(service: BatchDesk, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
     """By id the completed run before each of these (newest first): of the same name, system and version of the
     rubric."""
     lines: dict[Line, list[Batch]] = {}
@@ -122,17 +122,17 @@ async def find_predecessors(desk: BatchDesk, project: str, batches: Sequence[Bat
     found: dict[str, Batch] = {}
     for line, members in lines.items():
         limit = len(members) + (SPARE if line.system is None else 0)
-        earlier = await list_before(desk, project, members[0], limit)
+        earlier = await list_before(service, project, members[0], limit)
         for batch in members:
             before = next((other for other in earlier if place_of(other) < place_of(batch)), None)
             if before is None and batch is not members[0]:
-                before = next(iter(await list_before(desk, project, batch, limit)), None)
+                before = next(iter(await list_before(service, project, batch, limit)), None)
             if before is not None:
                 found[batch.id] = before
     return found
 
 
-async def list_before(desk: BatchDesk, project: str, batch: Batch, limit: int) -> list[Batch]:
+async def list_before(service: BatchDesk, project: str, batch: Batch, limit: int) -> list[Batch]:
     """Completed runs of the batch's line that were made before it, newest first."""
     line, system = line_of(batch), system_of(batch)
     wanted = BatchFilter(
@@ -141,7 +141,7 @@ async def list_before(desk: BatchDesk, project: str, batch: Batch, limit: int) -
         status="completed",
         metadata={} if system is None else {SYSTEM: system},
     )
-    listed = await desk.list(project, wanted, after=place_of(batch), limit=limit)
+    listed = await service.list(project, wanted, after=place_of(batch), limit=limit)
     return [other for other in listed if line_of(other) == line]
 
 
@@ -154,13 +154,13 @@ Both = tuple[Batch, Batch]
 """Baseline and candidate."""
 
 
-def find_obstacle(service: Service, both: Both) -> dict[str, Any] | None:
+def find_obstacle(container: Container, both: Both) -> dict[str, Any] | None:
     """Why there is nothing to compare, as a state of the page; None where there is."""
     baseline, candidate = both
     if baseline.id == candidate.id:
         return {"state": "same"}
     if baseline.rubric != candidate.rubric:
-        return {"state": "rubrics", "rubrics": [find_rubric(service, batch.rubric_name) for batch in both]}
+        return {"state": "rubrics", "rubrics": [find_rubric(container, batch.rubric_name) for batch in both]}
     open_ones = [batch for batch in both if batch.status not in ENDED]
     if open_ones:
         return {"state": "open", "waiting": open_ones}
@@ -169,7 +169,7 @@ def find_obstacle(service: Service, both: Both) -> dict[str, Any] | None:
 
 
 async def examine(
-    service: Service,
+    container: Container,
     project: str,
     both: Both,
     rubric: Rubric,
@@ -180,10 +180,10 @@ async def examine(
 ) -> Examination | Pending:
     """The comparison, once it is reckoned. Raises SignatureMismatch, and UnknownAspect for the measure."""
     key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch)
-    return await service.computations.get(
+    return await container.dashboard.computations.get(
         project,
         key,
-        lambda: service.examiner.examine(
+        lambda: container.dashboard.examiner.examine(
             project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, measure=measure
         ),
         patience_seconds=patience_seconds,
@@ -212,10 +212,10 @@ for together wait together."""
 PLACE = Markup('<p class="computing soft"><span class="lead">{}</span></p>')
 
 
-async def paint(service: Service, speech: Speech, spec: Mapping[str, Any]) -> Markup:
+async def paint(container: Container, speech: Speech, spec: Mapping[str, Any]) -> Markup:
     """The chart, or where it will be: a page that shows that asks again by itself."""
     _ = speech.say
-    drawn = await service.charts.draw_soon(spec, PATIENCE_SECONDS)
+    drawn = await container.dashboard.charts.draw_soon(spec, PATIENCE_SECONDS)
     if drawn is None:
         return PLACE.format(_("The chart is being drawn"))
     return Markup(drawn)  # noqa: S704 (the renderer keeps nothing but shapes and texts)

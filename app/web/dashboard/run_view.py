@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from app.bootstrap import Service
 from app.browse_ports import MOST_MEASURES
+from app.container import Container
 from app.domain.batch import Batch
 from app.domain.composites import range_of
 from app.domain.errors import SaitenError
@@ -295,7 +295,9 @@ class Aspects:
         return tuple(dict.fromkeys(cell.reason for row in self.rows for cell in row if cell.reason))
 
 
-async def correlate(service: Service, project: str, batch: Batch, names: Sequence[str], coefficient: str) -> Aspects:
+async def correlate(
+    container: Container, project: str, batch: Batch, names: Sequence[str], coefficient: str
+) -> Aspects:
     """The matrix over the results that there are now."""
     names = tuple(names)[:MOST_MEASURES]
     finished = batch.counts.total - batch.counts.queued
@@ -305,13 +307,13 @@ async def correlate(service: Service, project: str, batch: Batch, names: Sequenc
         return Aspects(why_not=NOTHING)
 
     async def work() -> Correlations | None:
-        patterns = await service.browser.count_patterns(project, batch.id, names, most=MOST_PATTERNS)
+        patterns = await container.dashboard.browser.count_patterns(project, batch.id, names, most=MOST_PATTERNS)
         if patterns is None:
             return None
         return await asyncio.to_thread(correlate_there, names, patterns)
 
     # A run that goes on has other results each time: then as many are the same ones.
-    found = await service.computations.get(project, ("patterns", batch.id, finished, names), work)
+    found = await container.dashboard.computations.get(project, ("patterns", batch.id, finished, names), work)
     if isinstance(found, Pending):
         return Aspects(is_computing=True)
     if found is None:

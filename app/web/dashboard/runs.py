@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from fastapi import APIRouter, Request, Response
 
 from app.batch_ports import BatchFilter
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.batch import Batch, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.rubric import Rubric
@@ -99,26 +99,26 @@ class RunGroup:
 
 
 @router.get("/")
-async def show_runs(request: Request, service: Serving, project: Project) -> Response:
+async def show_runs(request: Request, container: Serving, project: Project) -> Response:
     """The runs that fit the filter, a page at a time."""
-    service.charts.warm()  # whoever looks at the list looks at a run next
+    container.dashboard.charts.warm()  # whoever looks at the list looks at a run next
     asked = read_asked(request)
     after = read_place(request.query_params.get("cursor"))
-    found = await service.desk.list(project, asked.filter(), after=after, limit=PAGE + 1)
+    found = await container.batches.list(project, asked.filter(), after=after, limit=PAGE + 1)
     batches = found[:PAGE]
-    rows = await make_rows(service, project, batches)
-    picked = {name: await find_picked(service, project, getattr(asked, name)) for name in ("baseline", "candidate")}
+    rows = await make_rows(container, project, batches)
+    picked = {name: await find_picked(container, project, getattr(asked, name)) for name in ("baseline", "candidate")}
     return render(
         request,
         "runs.html",
         asked=asked,
-        groups=group(service, rows),
+        groups=group(container, rows),
         count=len(rows),
-        glances=await glance(service, project, speech_of(request), asked.filter()) if after is None else (),
+        glances=await glance(container, project, speech_of(request), asked.filter()) if after is None else (),
         picked=picked,
         shown={row.batch.id for row in rows},
         systems=sorted({row.system for row in rows if row.system}),
-        rubrics=service.instruments.rubrics.list(),
+        rubrics=container.scoring.instruments.rubrics.list(),
         statuses=STATUSES,
         system_of=system_of,
         build_of=build_of,
@@ -145,40 +145,44 @@ def read_place(cursor: str | None) -> tuple[datetime, str] | None:
         return None
 
 
-async def find_picked(service: Service, project: str, batch_id: str) -> Batch | None:
+async def find_picked(container: Container, project: str, batch_id: str) -> Batch | None:
     """The run that was picked on another page of the list."""
-    return await service.desk.look(project, batch_id) if batch_id else None
+    return await container.batches.look(project, batch_id) if batch_id else None
 
 
-async def make_rows(service: Service, project: str, batches: Sequence[Batch]) -> list[RunRow]:
+async def make_rows(container: Container, project: str, batches: Sequence[Batch]) -> list[RunRow]:
     """The runs with their figures and predecessors."""
-    summaries = await service.desk.summaries(project, batches, intervals=False)
-    befores = await find_predecessors(service.desk, project, [each for each in batches if each.status == "completed"])
-    return [make_row(service, batch, summaries, befores) for batch in batches]
+    summaries = await container.batches.summaries(project, batches, intervals=False)
+    befores = await find_predecessors(
+        container.batches, project, [each for each in batches if each.status == "completed"]
+    )
+    return [make_row(container, batch, summaries, befores) for batch in batches]
 
 
-def make_row(service: Service, batch: Batch, summaries: Mapping[str, Summary], befores: Mapping[str, Batch]) -> RunRow:
+def make_row(
+    container: Container, batch: Batch, summaries: Mapping[str, Summary], befores: Mapping[str, Batch]
+) -> RunRow:
     """One run."""
-    summary, rubric = summaries.get(batch.id), find_rubric(service, batch.rubric_name)
+    summary, rubric = summaries.get(batch.id), find_rubric(container, batch.rubric_name)
     return RunRow(
         batch=batch,
         summary=summary,
         system=system_of(batch),
         build=build_of(batch),
-        judges=judges_of(service, batch),
+        judges=judges_of(container, batch),
         means=tuple((column, mean_of(summary, column.id)) for column in (columns_of(rubric) if rubric else ())),
         before=befores.get(batch.id),
     )
 
 
-def group(service: Service, rows: Sequence[RunRow]) -> list[RunGroup]:
+def group(container: Container, rows: Sequence[RunRow]) -> list[RunGroup]:
     """The runs by rubric and version, that of the newest run first: within a group all have the same aspects."""
     by_rubric: dict[str, list[RunRow]] = {}
     for row in rows:
         by_rubric.setdefault(row.batch.rubric_name, []).append(row)
     groups = []
     for name, members in by_rubric.items():
-        rubric = find_rubric(service, name)
+        rubric = find_rubric(container, name)
         columns = columns_of(rubric) if rubric else ()
         groups.append(RunGroup(name, rubric, columns, tuple(members)))
     return groups
@@ -209,25 +213,25 @@ class Glance:
     better: str = ""
 
 
-async def glance(service: Service, project: str, speech: Speech, wanted: BatchFilter) -> list[Glance]:
+async def glance(container: Container, project: str, speech: Speech, wanted: BatchFilter) -> list[Glance]:
     """How the newest runs stand against the ones before them, as far as it is known by now, those that are worse first.
 
     Of all names and systems in the store those whose means fell most evidently are compared, `MOST` at most.
     """
-    pairs = await service.desk.newest_pairs(project, wanted, limit=MOST_LINES)
+    pairs = await container.batches.newest_pairs(project, wanted, limit=MOST_LINES)
     if len(pairs) > MOST:
         batches = {batch.id: batch for pair in pairs for batch in pair}
-        summaries = await service.desk.summaries(project, [*batches.values()], intervals=False)
-        pairs = sorted(pairs, key=lambda pair: fall_of(service, pair, summaries), reverse=True)
-    found = await asyncio.gather(*(look(service, project, speech, *pair) for pair in pairs[:MOST]))
+        summaries = await container.batches.summaries(project, [*batches.values()], intervals=False)
+        pairs = sorted(pairs, key=lambda pair: fall_of(container, pair, summaries), reverse=True)
+    found = await asyncio.gather(*(look(container, project, speech, *pair) for pair in pairs[:MOST]))
     return sorted(found, key=lambda one: not one.worse)
 
 
-def fall_of(service: Service, pair: tuple[Batch, Batch], summaries: Mapping[str, Summary]) -> float:
+def fall_of(container: Container, pair: tuple[Batch, Batch], summaries: Mapping[str, Summary]) -> float:
     """How evidently the means of some aspect fell: the largest fall in standard errors, as a first look that takes no
     results to be read. Negative where every mean rose."""
     batch, before = pair
-    rubric, now, then = find_rubric(service, batch.rubric), summaries.get(batch.id), summaries.get(before.id)
+    rubric, now, then = find_rubric(container, batch.rubric), summaries.get(batch.id), summaries.get(before.id)
     if rubric is None or now is None or then is None:
         return -math.inf
     falls = [
@@ -247,21 +251,21 @@ def fall_between(then: Spread, now: Spread, best: int | None) -> float:
     return fall / error if error else math.copysign(math.inf, fall) if fall else 0.0
 
 
-async def look(service: Service, project: str, speech: Speech, batch: Batch, before: Batch) -> Glance:
+async def look(container: Container, project: str, speech: Speech, batch: Batch, before: Batch) -> Glance:
     """One of them."""
-    rubric = find_rubric(service, batch.rubric_name)
+    rubric = find_rubric(container, batch.rubric_name)
     large = max(batch.counts.total, before.counts.total) > LARGEST
-    if rubric is None or large or find_obstacle(service, (before, batch)) is not None:
+    if rubric is None or large or find_obstacle(container, (before, batch)) is not None:
         return Glance(batch, before, "unknown")
-    return await tell(service, project, speech, rubric=rubric, batch=batch, before=before)
+    return await tell(container, project, speech, rubric=rubric, batch=batch, before=before)
 
 
 async def tell(
-    service: Service, project: str, speech: Speech, *, rubric: Rubric, batch: Batch, before: Batch
+    container: Container, project: str, speech: Speech, *, rubric: Rubric, batch: Batch, before: Batch
 ) -> Glance:
     """The verdicts on the aspects."""
     try:
-        found = await examine(service, project, (before, batch), rubric, patience_seconds=PATIENCE_SECONDS)
+        found = await examine(container, project, (before, batch), rubric, patience_seconds=PATIENCE_SECONDS)
     except SignatureMismatch:
         return Glance(batch, before, "mismatch")
     except SaitenError:

@@ -91,11 +91,11 @@ async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A0
 
 
 @router.post("/login")
-async def log_in(request: Request, service: Serving) -> Response:
+async def log_in(request: Request, container: Serving) -> Response:
     """Opens a session where the key is good. The cookie holds the session's token, never the key."""
     form = await read_form(request)
     key, address = form.get("key"), own_address(form.get("next", "/"))
-    token = await service.keyring.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
+    token = await container.governance.keys.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
     if token is None:
         return render(request, "login.html", 401, next=address, failed=True)
     response = redirect(address)
@@ -105,12 +105,12 @@ async def log_in(request: Request, service: Serving) -> Response:
 
 
 @router.post("/logout")
-async def log_out(request: Request, service: Serving) -> Response:
+async def log_out(request: Request, container: Serving) -> Response:
     """Closes the session: a copy of its cookie is of no use any more."""
     await read_form(request)
     shown = cookie_of(request)
     if shown is not None:
-        await service.keyring.close_session(shown.text)
+        await container.governance.keys.close_session(shown.text)
     response = redirect("/login")
     for name in (SESSION_COOKIE, FORMER_COOKIE):
         response.delete_cookie(name, httponly=True, samesite="lax")

@@ -15,7 +15,7 @@ from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.batch_ports import CHUNK_SIZE, COLLECT, FINISH, Handler, Job, QueueUnavailable
 from app.batches.provider_run import UNAVAILABLE
 from app.batches.worker import PATIENCE_SECONDS, SWEEP_SECONDS, BatchWorker, window_of
-from app.bootstrap import keep_working
+from app.container import keep_working
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import RelevanceOptions
 from app.pipeline import Instruments

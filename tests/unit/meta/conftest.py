@@ -1,4 +1,4 @@
-"""The desk over fakes, each at hand."""
+"""The services over fakes, each at hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from app.call_cache import CachedCalls
 from app.domain.rubric import Rubric
 from app.meta.anchors import AnchorCheck
-from app.meta.desk import MetaDesk
+from app.meta.comparison_service import ComparisonService
+from app.meta.rating_service import RatingService
 from app.meta.reliabilities import Reliabilities
 from app.pipeline import Instruments
 from app.relevance import Relevance
@@ -33,9 +34,10 @@ KO = build_ko_rubric()
 
 @dataclass
 class Bench:
-    """`now` is the desk's clock."""
+    """`now` is the services' clock."""
 
-    desk: MetaDesk
+    rating: RatingService
+    comparison: ComparisonService
     batches: FakeBatchStore
     store: FakeMetaStore
     judge: FakeJudge
@@ -65,7 +67,8 @@ def build_bench(*rubrics: Rubric) -> Bench:
     )
     reliabilities = Reliabilities(store, clock=lambda: now().timestamp())
     anchors = AnchorCheck(instruments, store, now=now)
-    desk = MetaDesk(
+    rating = RatingService(batches=batches, ratings=store, rubrics=source, now=now)
+    comparison = ComparisonService(
         batches=batches,
         ratings=store,
         rubrics=source,
@@ -74,7 +77,7 @@ def build_bench(*rubrics: Rubric) -> Bench:
         now=now,
         telemetry=telemetry,
     )
-    return Bench(desk, batches, store, judge, reliabilities, anchors, now, telemetry)
+    return Bench(rating, comparison, batches, store, judge, reliabilities, anchors, now, telemetry)
 
 
 @pytest.fixture

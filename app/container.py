@@ -30,7 +30,6 @@ from app.adapters.sql.meta.store import SQLMetaStore
 from app.adapters.sql.rounds import SQLRoundStore
 from app.adapters.sql.store import SQLStore
 from app.adapters.telemetry import PrometheusTelemetry, open_no_span
-from app.batch_ports import BatchStore
 from app.batches.desk import BatchDesk
 from app.batches.queue_limits import QueueLimits
 from app.batches.worker import BatchWorker, window_of
@@ -41,19 +40,20 @@ from app.charts.engine import open_process
 from app.charts.render import ChartRenderer
 from app.flow.control import FlowControl
 from app.governance.anchors import NotedAnchors
-from app.governance.erasures import ErasureDesk
+from app.governance.erasures import ErasureService
 from app.governance.integrity import RecentPolicies
 from app.governance.retention import Retention
 from app.governance_ports import AuditLog, RequestLimiter, Spending
 from app.memory import set_aside
 from app.meta.anchors import AnchorCheck
+from app.meta.comparison_service import ComparisonService
 from app.meta.computations import Computations
-from app.meta.desk import MetaDesk
 from app.meta.examination import Examiner
 from app.meta.overview import Overviews
+from app.meta.rating_service import RatingService
 from app.meta.reliabilities import Reliabilities
 from app.meta.revalidation import BadgeRenewal, Revalidation
-from app.meta.rounds import RoundDesk
+from app.meta.rounds import RoundService
 from app.pipeline import Instruments
 from app.ports import CallCache, Keyring, Store, Telemetry
 from app.relevance import Relevance
@@ -72,38 +72,67 @@ WARM_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
-class Service:
-    """A running Saiten: what the web, the command line and workers stand on.
+class Scoring:
+    """What one evaluation is made with, and where evaluations are kept."""
 
-    `worker` works on batches once somebody runs it: the service itself where the queue is embedded, else
-    `saiten worker`.
-    """
-
-    settings: Settings
     instruments: Instruments
-    store: Store
-    desk: BatchDesk
-    meta: MetaDesk
-    reliabilities: Reliabilities
-    browser: ResultBrowser
-    rounds: RoundDesk
-    examiner: Examiner
-    overview: Overviews
-    computations: Computations
-    charts: ChartRenderer
-    worker: BatchWorker
-    keyring: Keyring
-    audit: AuditLog
-    policies: RecentPolicies
-    erasures: ErasureDesk
-    limiter: RequestLimiter
-    spending: Spending
-    telemetry: PrometheusTelemetry
+    evaluations: Store
     encoder_settings: dict[str, str] | None
 
 
+@dataclass(frozen=True)
+class Ratings:
+    """Human ratings, the rounds that ask people for them, and how far judges follow them."""
+
+    service: RatingService
+    rounds: RoundService
+    reliabilities: Reliabilities
+
+
+@dataclass(frozen=True)
+class Governance:
+    """Who may do what, at what cost, and what of it is noted, kept and erased."""
+
+    keys: Keyring
+    audit: AuditLog
+    policies: RecentPolicies
+    erasures: ErasureService
+    limiter: RequestLimiter
+    spending: Spending
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """What only pages ask for: charts, sorted tables, and comparisons that are computed in the background."""
+
+    browser: ResultBrowser
+    charts: ChartRenderer
+    computations: Computations
+    examiner: Examiner
+    overviews: Overviews
+
+
+@dataclass(frozen=True)
+class Container:
+    """Everything of a running Saiten, for the web, the command line and workers.
+
+    `worker` is for the process, not for handlers: it works on batches once it is run, by the service itself where the
+    queue is embedded, else by `saiten worker`.
+    """
+
+    settings: Settings
+    scoring: Scoring
+    batches: BatchDesk
+    ratings: Ratings
+    comparison: ComparisonService
+    governance: Governance
+    dashboard: Dashboard
+    telemetry: PrometheusTelemetry
+    worker: BatchWorker
+
+
 @asynccontextmanager
-async def open_service(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[Service]:
+async def open_container(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[Container]:
     """Builds everything that `settings` ask for, and closes it in reverse order; `tracing`, which is told of it, last.
 
     Raises SettingsInvalid, RubricInvalid or StoreUnavailable, each with one sentence for the operator.
@@ -127,36 +156,18 @@ async def open_service(settings: Settings, tracing: Tracing | None = None) -> As
         limiter = openers.open_limiter(redis)
         stack.push_async_callback(limiter.close)
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
-        desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
-        meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
-        batches, ratings, rubrics = SQLBatchStore(engine), SQLMetaStore(engine), instruments.rubrics
-        audit = SQLAuditLog(engine)
-        computations = Computations(now=instruments.now)
-        stack.push_async_callback(computations.close)
-        charts = ChartRenderer(open_executor=open_process)
-        stack.callback(charts.close)
-        yield Service(
+        batches, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments)
+        ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
+        yield Container(
             settings=settings,
-            instruments=instruments,
-            store=store,
-            desk=desk,
-            meta=meta,
-            reliabilities=reliabilities,
-            browser=SQLResultBrowser(engine),
-            rounds=open_rounds(settings, engine=engine, batches=batches, meta=meta, instruments=instruments),
-            examiner=Examiner(batches=batches, rubrics=rubrics, compute=meta.compute),
-            overview=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=meta.compute),
-            computations=computations,
-            charts=charts,
-            worker=worker,
-            keyring=SQLKeyring(engine),
-            audit=audit,
-            policies=RecentPolicies(SQLPolicyStore(engine)),
-            erasures=open_erasures(engine, batches=batches, cache=cache, audit=audit, now=instruments.now),
-            limiter=limiter,
-            spending=spending,
+            scoring=Scoring(instruments, store, openers.describe_encoder(settings)),
+            batches=batches,
+            ratings=ratings,
+            comparison=comparison,
+            governance=open_governance(engine, cache=cache, limiter=limiter, spending=spending, now=instruments.now),
+            dashboard=open_dashboard(engine, stack, comparison=comparison, instruments=instruments),
             telemetry=telemetry,
-            encoder_settings=openers.describe_encoder(settings),
+            worker=worker,
         )
 
 
@@ -234,17 +245,16 @@ def open_batches(
 
 def open_meta(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: Instruments
-) -> tuple[MetaDesk, Reliabilities]:
-    """Where callers ask what scores mean."""
-    store = SQLMetaStore(engine)
+) -> tuple[Ratings, ComparisonService]:
+    """Where callers keep human ratings, and where they ask what scores mean."""
+    store, batches = SQLMetaStore(engine), SQLBatchStore(engine)
     revalidation = Revalidation()
     reliabilities = Reliabilities(store, renew=lambda project: revalidation.ask(project, [None], removed=True))
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
-    batches = SQLBatchStore(engine)
     stack.push_async_callback(revalidation.close)
-    desk = MetaDesk(
+    comparison = ComparisonService(
         batches=batches,
         ratings=store,
         rubrics=instruments.rubrics,
@@ -255,37 +265,61 @@ def open_meta(
             now=instruments.now,
         ),
         now=instruments.now,
-        revalidation=revalidation,
         telemetry=instruments.telemetry,
     )
     revalidation.begin(
         BadgeRenewal(
-            analyse=desk.analyse, batches=batches, ratings=store, reliabilities=reliabilities, now=instruments.now
+            analyse=comparison.analyse, batches=batches, ratings=store, reliabilities=reliabilities, now=instruments.now
         )
     )
-    return desk, reliabilities
-
-
-def open_rounds(
-    settings: Settings, *, engine: AsyncEngine, batches: BatchStore, meta: MetaDesk, instruments: Instruments
-) -> RoundDesk:
-    """Where people are asked for ratings of a batch's responses."""
-    return RoundDesk(
+    service = RatingService(
+        batches=batches, ratings=store, rubrics=instruments.rubrics, now=instruments.now, revalidation=revalidation
+    )
+    rounds = RoundService(
         batches=batches,
         rounds=SQLRoundStore(engine),
-        ratings=meta,
+        ratings=service,
         rubrics=instruments.rubrics,
         now=instruments.now,
         new_id=lambda: new_id("rr_"),
         limits=settings.limits,
     )
+    return Ratings(service, rounds, reliabilities), comparison
 
 
-def open_erasures(
-    engine: AsyncEngine, *, batches: BatchStore, cache: CallCache, audit: AuditLog, now: Callable[[], datetime]
-) -> ErasureDesk:
-    """Who erases what bears certain metadata, wherever it is kept."""
-    return ErasureDesk(texts=SQLTextStore(engine), batches=batches, cache=cache, audit=audit, now=now)
+def open_governance(
+    engine: AsyncEngine, *, cache: CallCache, limiter: RequestLimiter, spending: Spending, now: Callable[[], datetime]
+) -> Governance:
+    """Keys, limits, policies, erasures and the audit log."""
+    audit = SQLAuditLog(engine)
+    return Governance(
+        keys=SQLKeyring(engine),
+        audit=audit,
+        policies=RecentPolicies(SQLPolicyStore(engine)),
+        erasures=ErasureService(
+            texts=SQLTextStore(engine), batches=SQLBatchStore(engine), cache=cache, audit=audit, now=now
+        ),
+        limiter=limiter,
+        spending=spending,
+    )
+
+
+def open_dashboard(
+    engine: AsyncEngine, stack: AsyncExitStack, *, comparison: ComparisonService, instruments: Instruments
+) -> Dashboard:
+    """What only the dashboard's pages need."""
+    computations = Computations(now=instruments.now)
+    stack.push_async_callback(computations.close)
+    charts = ChartRenderer(open_executor=open_process)
+    stack.callback(charts.close)
+    batches, rubrics = SQLBatchStore(engine), instruments.rubrics
+    return Dashboard(
+        browser=SQLResultBrowser(engine),
+        charts=charts,
+        computations=computations,
+        examiner=Examiner(batches=batches, rubrics=rubrics, compute=comparison.compute),
+        overviews=Overviews(batches=batches, ratings=SQLMetaStore(engine), rubrics=rubrics, compute=comparison.compute),
+    )
 
 
 def new_id(prefix: str) -> str:
@@ -294,17 +328,17 @@ def new_id(prefix: str) -> str:
 
 
 @asynccontextmanager
-async def working(service: Service, stopping: asyncio.Event) -> AsyncIterator[None]:
+async def working(container: Container, stopping: asyncio.Event) -> AsyncIterator[None]:
     """Works on batches in this process where the queue is embedded, until `stopping` or the end of the context. With
     Redis others do, and this process tells what waits for them."""
-    if service.settings.redis_url is not None:
-        watch = asyncio.create_task(service.worker.watch())
+    if container.settings.redis_url is not None:
+        watch = asyncio.create_task(container.worker.watch())
         try:
             yield
         finally:
             await end_tasks([watch])
         return
-    work = asyncio.create_task(keep_working(service.worker))
+    work = asyncio.create_task(keep_working(container.worker))
     watch = asyncio.create_task(stop_on(stopping, work))
     try:
         yield
@@ -361,9 +395,9 @@ async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None
             logger.warning("%s", fault)
 
 
-def announce(service: Service) -> None:
+def announce(container: Container) -> None:
     """Says once which judge rates, and why."""
-    settings, judge = service.settings, service.instruments.judge
+    settings, judge = container.settings, container.scoring.instruments.judge
     if judge.kind == "lexical":
         why = "as SAITEN_JUDGE says" if settings.judge else "because neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
         logger.warning("judge: lexical, %s; it is a baseline and a smoke test, not an LLM judge", why)
