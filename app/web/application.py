@@ -38,7 +38,6 @@ from app.web.dashboard import (
     sheet,
 )
 from app.web.dependencies import Refusals
-from app.web.direct import Direct
 from app.web.limits import Places
 from app.web.meta_openapi import META_DOCUMENTED
 from app.web.middleware import Gatekeeper, RequestFrame
@@ -143,7 +142,6 @@ def set_state(application: FastAPI, settings: Settings) -> None:
 def add_layers(application: FastAPI) -> None:
     """What each request passes on its way in, the last one first."""
     state = application.state
-    application.add_middleware(Direct, routes=evaluations.router.routes, endpoints=[evaluations.create_evaluation])
     application.add_middleware(Gatekeeper, admission=state.admission)
     application.add_middleware(
         RequestFrame, telemetry=lambda: state.container.telemetry, answer_defect=page.answer_defect

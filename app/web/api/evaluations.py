@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from app.call_cache import collect_keys
@@ -13,8 +13,8 @@ from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, requ
 from app.domain.record_json import write_json
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate
-from app.web.body import read_body
-from app.web.dependencies import Serving, container_of
+from app.web.body import body_of
+from app.web.dependencies import Serving
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import EXAMPLE, PROBLEMS, creates
@@ -37,14 +37,12 @@ class ReadEvaluation(Evaluation):
     summary="Score one response",
     responses={200: {"model": Evaluation}, **PROBLEMS},
     openapi_extra=creates(EvaluationRequest, EXAMPLE),
+    dependencies=[Depends(require_place)],
 )
-async def create_evaluation(request: Request) -> Response:
+async def create_evaluation(
+    request: Request, container: Serving, body: Annotated[EvaluationRequest, Depends(body_of(EvaluationRequest))]
+) -> Response:
     """Rates every aspect of the rubric, blends the relevance in, signs and stores the result."""
-    # No dependencies of FastAPI's: this is the one route of which their cost is felt, and `app.web.direct` calls it
-    # past them.
-    container = await container_of(request)
-    await require_place(request)
-    body = await read_body(request, EvaluationRequest)
     require_rubric(body)
 
     async def make() -> Response:
