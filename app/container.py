@@ -81,7 +81,7 @@ class Scoring:
 
 
 @dataclass(frozen=True)
-class Ratings:
+class RatingServices:
     """Human ratings, the rounds that ask people for them, and how far judges follow them."""
 
     service: RatingService
@@ -123,7 +123,7 @@ class Container:
     settings: Settings
     scoring: Scoring
     batches: BatchDesk
-    ratings: Ratings
+    ratings: RatingServices
     comparison: ComparisonService
     governance: Governance
     dashboard: Dashboard
@@ -245,7 +245,7 @@ def open_batches(
 
 def open_meta(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: Instruments
-) -> tuple[Ratings, ComparisonService]:
+) -> tuple[RatingServices, ComparisonService]:
     """Where callers keep human ratings, and where they ask what scores mean."""
     store, batches = SQLMetaStore(engine), SQLBatchStore(engine)
     revalidation = Revalidation()
@@ -284,7 +284,7 @@ def open_meta(
         new_id=lambda: new_id("rr_"),
         limits=settings.limits,
     )
-    return Ratings(service, rounds, reliabilities), comparison
+    return RatingServices(service, rounds, reliabilities), comparison
 
 
 def open_governance(

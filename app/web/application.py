@@ -9,18 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from app import __version__
 from app.container import announce, open_container, warming, working
-from app.domain.policy import ProjectPolicy
 from app.openers import open_tracing
 from app.settings import Settings
 from app.web import openapi, problems
 from app.web.admission import Admission
 from app.web.api import analyses, batches, estimates, evaluations, governance, operations, ratings, rubrics
-from app.web.batch_openapi import DOCUMENTED
 from app.web.body import Bodies
 from app.web.dashboard import (
     aspects,
@@ -39,7 +36,6 @@ from app.web.dashboard import (
 )
 from app.web.dependencies import Refusals
 from app.web.limits import Places
-from app.web.meta_openapi import META_DOCUMENTED
 from app.web.middleware import Gatekeeper, RequestFrame
 
 if TYPE_CHECKING:
@@ -96,8 +92,7 @@ def create_application(settings: Settings) -> FastAPI:
         telemetry=NO_TELEMETRY,
     )
     set_state(application, settings)
-    documented: list[type[BaseModel]] = [*DOCUMENTED, *META_DOCUMENTED, ProjectPolicy, governance.ErasureRequest]
-    application.openapi = lambda: openapi.describe(application, documented)  # type: ignore[method-assign]
+    application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     for router in ROUTERS:
         application.include_router(router)
     operations.mount_assets(application)

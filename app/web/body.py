@@ -65,20 +65,18 @@ SMALL_BYTES = 16 * 1024
 
 
 def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
-    """A FastAPI dependency that reads the body as `model`; it keeps the raw bytes as `request.state.body`."""
+    """A FastAPI dependency that reads the body as `model`: bounded while it arrives, strict, a large one in a thread.
+
+    The raw bytes stay as `request.state.body`. The dependency raises Refused, InvalidDocument and Overloaded.
+    """
 
     async def read(request: Request) -> Model:
-        return await read_body(request, model)
+        limits: Limits = request.app.state.limits
+        require_media_type(request.headers, JSON)
+        request.state.body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
+        return await decode_as(model, request.state.body, limits)
 
     return read
-
-
-async def read_body(request: Request, model: type[Model]) -> Model:
-    """The body as `model`; its raw bytes stay as `request.state.body`. Raises Refused, InvalidDocument, Overloaded."""
-    limits: Limits = request.app.state.limits
-    require_media_type(request.headers, JSON)
-    request.state.body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
-    return await decode_as(model, request.state.body, limits)
 
 
 async def decode_as(model: type[Model], body: bytes, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:

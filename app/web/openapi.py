@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
-
-from app.domain.evaluation import EvaluationRequest
 
 Operation = dict[str, Any]
 
@@ -121,16 +120,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-EXAMPLE = {
-    "rubric": "ja-dialogue",
-    "context": [
-        {"speaker": "A", "text": "週末はどこかに出かけましたか？"},
-        {"speaker": "B", "text": "はい、家族で海まで行ってきました。"},
-    ],
-    "response": "いいですね。海の水はもう冷たくありませんでしたか？",
-    "metadata": {"system": "bot-a"},
-}
-
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -140,15 +129,42 @@ IDEMPOTENCY_KEY = {
 }
 
 
-def creates(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body `app.web.body` reads, and that an Idempotency-Key makes repeatable."""
-    content = {"application/json": {"schema": {"$ref": TEMPLATE.format(model=model.__name__)}, "example": example}}
-    return {"requestBody": {"required": True, "content": content}, "parameters": [IDEMPOTENCY_KEY]}
+DESCRIBED: list[type[BaseModel]] = []
+"""The models that `refer_to` named: those of bodies that are read strictly, and of lines. No route declares them."""
 
 
-def describe(application: FastAPI, documented: Sequence[type[BaseModel]]) -> dict[str, Any]:
-    """The OpenAPI document, made once, with the schemas of `documented` models, which no route declares: those of
-    strictly read bodies and of streams."""
+def refer_to(model: type[BaseModel]) -> dict[str, Any]:
+    """A reference to the model's schema, which the document will hold."""
+    DESCRIBED.append(model)
+    return {"$ref": TEMPLATE.format(model=model.__name__)}
+
+
+def form(model: type[BaseModel], example: Any) -> dict[str, Any]:
+    """One form of a body: JSON that is read as `model`."""
+    return {"schema": refer_to(model), "example": example}
+
+
+def lines(model: type[BaseModel], description: str, *examples: dict[str, Any]) -> dict[str, Any]:
+    """One form of a body or an answer: NDJSON, most of whose lines are each a `model`."""
+    refer_to(model)
+    schema = {"type": "string", "description": description}
+    return {"schema": schema, "example": write_lines(*examples)} if examples else {"schema": schema}
+
+
+def write_lines(*values: dict[str, Any]) -> str:
+    """The values as NDJSON."""
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+
+
+def reads(content: dict[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
+    """`openapi_extra` of a route whose body `app.web.body` reads. `content` has a form per media type; an
+    Idempotency-Key makes a `repeatable` one safe to send again."""
+    parameters = {"parameters": [IDEMPOTENCY_KEY]} if repeatable else {}
+    return {"requestBody": {"required": True, "content": content}, **parameters}
+
+
+def describe(application: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, made once."""
     if application.openapi_schema is None:
         document = get_openapi(
             title=application.title,
@@ -157,7 +173,7 @@ def describe(application: FastAPI, documented: Sequence[type[BaseModel]]) -> dic
             routes=application.routes,
             tags=application.openapi_tags,
         )
-        models: list[type[BaseModel]] = [EvaluationRequest, Problem, *documented]
+        models: list[type[BaseModel]] = [Problem, *DESCRIBED]
         _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=TEMPLATE)
         document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

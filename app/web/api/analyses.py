@@ -17,14 +17,47 @@ from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type
 from app.web.dependencies import Serving, may_write, refuse_reader
 from app.web.limits import evaluating, require_place, require_price
-from app.web.meta_openapi import ANALYSES, CHECKS_JUDGE, COMPARES, GATES
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, form, reads, refer_to, write_lines
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
 CSV = "text/csv"
 NUMBERS = {"alpha": float, "seed": int, "resamples": int, "folds": int}
 PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
+RECORDS = [
+    {"system": "bot-a", "item": "sea-1", "rater": "r1", "ratings": {"naturalness": 3, "overall": 4}},
+    {"system": "bot-a", "item": "sea-1", "rater": "r2", "ratings": {"naturalness": 2, "overall": 4}},
+]
+ANALYSIS_BODY = {
+    JSON: {
+        "schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]},
+        "example": {"data": RECORDS},
+    },
+    NDJSON: {
+        "schema": {"type": "string", "description": "one record a line; options stand in the query"},
+        "example": write_lines(*RECORDS),
+    },
+    CSV: {
+        "schema": {
+            "type": "string",
+            "description": "columns `system`, `item`, `rater`, one an aspect, `score:NAME` and `similarity`",
+        },
+        "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
+    },
+}
+GATE_BODY = reads(
+    {
+        JSON: form(
+            GateRequest,
+            {
+                "candidate": "ba_…",
+                "baseline": "ba_…",
+                "rules": [{"aspect": "overall", "max_drop": 0.1}],
+                "min_coverage": 0.98,
+            },
+        )
+    }
+)
 
 
 @router.post(
@@ -34,7 +67,7 @@ PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
         200: {"model": Report},
         **PROBLEMS,
     },
-    openapi_extra=ANALYSES,
+    openapi_extra=reads(ANALYSIS_BODY),
 )
 async def run_analysis(
     request: Request, container: Serving, name: Annotated[str, Path(json_schema_extra={"enum": [*REQUESTS]})]
@@ -101,7 +134,9 @@ comparisons = APIRouter(prefix="/v1", tags=["comparisons"])
     "/comparisons",
     summary="Compare two batches",
     responses={200: {"model": Comparison}, **PROBLEMS},
-    openapi_extra=COMPARES,
+    openapi_extra=reads(
+        {JSON: form(ComparisonRequest, {"baseline": "ba_…", "candidate": "ba_…", "alpha": 0.05, "test": "auto"})}
+    ),
 )
 async def compare_batches(
     request: Request, container: Serving, body: Annotated[ComparisonRequest, Depends(body_of(ComparisonRequest))]
@@ -115,7 +150,10 @@ async def compare_batches(
 
 
 @comparisons.post(
-    "/gates", summary="Pass or fail a batch", responses={200: {"model": GateReport}, **PROBLEMS}, openapi_extra=GATES
+    "/gates",
+    summary="Pass or fail a batch",
+    responses={200: {"model": GateReport}, **PROBLEMS},
+    openapi_extra=GATE_BODY,
 )
 async def gate_batch(
     request: Request, container: Serving, body: Annotated[GateRequest, Depends(body_of(GateRequest))]
@@ -138,7 +176,7 @@ async def gate_batch(
     "/judge-checks",
     summary="Check the judge for drift",
     responses={200: {"model": JudgeCheck}, **PROBLEMS},
-    openapi_extra=CHECKS_JUDGE,
+    openapi_extra=reads({JSON: form(JudgeCheckRequest, {"rubric": "ja-dialogue"})}),
     dependencies=[Depends(require_place)],
 )
 async def check_judge(

@@ -11,32 +11,133 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from app.batch_ports import BatchFilter, KeyedAnswer
 from app.batches.export import stream_csv, stream_ndjson
 from app.batches.spool import Spool
-from app.domain.batch import Batch, BatchStatus
+from app.domain.batch import Batch, BatchItem, BatchOptions, BatchStatus, ItemResult
 from app.domain.errors import InvalidRequest, NotFound, StoreError
 from app.domain.model import pointer
 from app.domain.summary import Summary
 from app.governance.integrity import settle_for
 from app.web.admission import Admission, credential_of
-from app.web.batch_openapi import CREATES_BATCH, EVENTS, FILTERED, FOLLOWS, LINK, LOCATION, RESULTS
+from app.web.api.evaluations import EXAMPLE
 from app.web.body import JSON, NDJSON, receive_batch
 from app.web.dependencies import Serving, note
 from app.web.idempotency import claimed, digest_of, key_of
 from app.web.limits import require_money, require_price
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, form, lines, reads
 from app.web.queries import link_next, read_cursor, refuse_other_queries, write_cursor
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 
 ACCEPTED = 202
 METADATA = "metadata."
+
+
+class BatchRequest(BatchOptions):
+    """The options that all items share, and the items."""
+
+    items: list[BatchItem] = Field(min_length=1)
+
+
+OPTIONS = {
+    "name": "nightly",
+    "rubric": "ja-dialogue",
+    "budget_usd": 2.5,
+    "metadata": {"system": "bot-a", "build": "1a2b3c"},
+}
+CONTEXT = EXAMPLE["context"]
+ITEMS = [
+    {"id": "sea-1", "context": CONTEXT, "response": EXAMPLE["response"], "dialogue": "sea"},
+    {"id": "sea-2", "context": CONTEXT, "responses": ["泳ぎましたか？", "そうですか。"]},
+]
+
+
+BATCH_BODY = {
+    JSON: form(BatchRequest, {**OPTIONS, "items": ITEMS}),
+    NDJSON: lines(
+        BatchItem,
+        "the first line holds the options (`BatchRequest` without `items`), every further line an item (`BatchItem`)",
+        OPTIONS,
+        *ITEMS,
+    ),
+}
+
+LOCATION = {"description": "the batch's address", "required": True, "schema": {"type": "string"}}
+
+LINK = {
+    "description": 'the address of the next page as `<…>; rel="next"`; none after the last',
+    "schema": {"type": "string"},
+}
+
+METADATA_FILTER = {
+    "name": "metadata",
+    "in": "query",
+    "required": False,
+    "description": "`metadata.KEY=VALUE`, as often as needed: batches whose metadata hold all of them",
+    "style": "form",
+    "explode": True,
+    "schema": {
+        "type": "object",
+        "patternProperties": {"^metadata\\.": {"type": "string"}},
+        "additionalProperties": False,
+        "example": {"metadata.system": "bot-a"},
+    },
+}
+
+BATCH_STATUS = {
+    "description": "the batch's status when the answer began: without `completed` or `cancelled` more results may come",
+    "required": True,
+    "schema": {"type": "string", "enum": ["queued", "running", "paused", "completed", "cancelled"]},
+}
+
+DISPOSITION = {"description": "with `format=csv`: a file name to save it under", "schema": {"type": "string"}}
+
+RESULTS = {
+    "description": "Results in item order; a connection that breaks off says that it is not all of them",
+    "headers": {"X-Batch-Status": BATCH_STATUS, "Content-Disposition": DISPOSITION},
+    "content": {
+        NDJSON: lines(
+            ItemResult,
+            "a line per candidate: `position`, `item`, `candidate` and `cluster`, then the fields "
+            "of an `Evaluation`; where there is none, `status` is `failed` and `error` holds `code` and `detail`",
+            {
+                "position": 0,
+                "item": "sea-1",
+                "candidate": None,
+                "cluster": "9f2c4e0a7b1d3358",
+                "id": "ev_…",
+                "status": "scored",
+                "aspects": {},
+                "dialogue": "sea",
+            },
+            {
+                "position": 1,
+                "item": "sea-2",
+                "candidate": 0,
+                "status": "failed",
+                "error": {"code": "worker-died", "detail": "…"},
+            },
+        ),
+        "text/csv": {"schema": {"type": "string", "description": "RFC 4180 with a header; formulas are defused"}},
+    },
+}
+
+EVENTS = {
+    "description": "`progress`, and at the end `completed`, `cancelled` or `erased`; the data are the batch as JSON",
+    "content": {
+        "text/event-stream": {
+            # No type: a text by its media type, though some readers take each event for a value of its own.
+            "schema": {"description": "server-sent events: `event`, `data` and now and then `retry` and `id`"},
+            "example": 'event: progress\ndata: {"id":"ba_…","status":"running","progress":0.25}\n\n',
+        }
+    },
+}
 
 
 class BatchPage(BaseModel):
@@ -51,7 +152,7 @@ class BatchPage(BaseModel):
     status_code=202,
     summary="Score many responses",
     responses={202: {"model": Batch, "headers": {"Location": LOCATION}}, **PROBLEMS},
-    openapi_extra=CREATES_BATCH,
+    openapi_extra=reads(BATCH_BODY, repeatable=True),
 )
 async def create_batch(request: Request, container: Serving) -> Response:
     """Takes a batch whole or not at all: one bad item refuses it, with a pointer to the fault.
@@ -85,7 +186,7 @@ async def create_batch(request: Request, container: Serving) -> Response:
     "",
     summary="List batches",
     responses={200: {"model": BatchPage, "headers": {"Link": LINK}}, **PROBLEMS},
-    openapi_extra=FILTERED,
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 async def list_batches(
     request: Request,
@@ -261,9 +362,20 @@ ENDS = frozenset({"completed", "cancelled", "erased"})
     summary="Follow a batch",
     response_class=Response,
     responses={200: EVENTS, 204: {"description": "Told to the end before: do not reconnect"}, **PROBLEMS},
-    openapi_extra=FOLLOWS,
 )
-async def follow_batch(request: Request, container: Serving, batch_id: str) -> Response:
+async def follow_batch(
+    request: Request,
+    container: Serving,
+    batch_id: str,
+    *,
+    last_event_id: Annotated[
+        str | None,
+        Header(
+            alias="Last-Event-ID",
+            description="what an `EventSource` heard last; one that heard the end is answered with 204",
+        ),
+    ] = None,
+) -> Response:
     """`progress` with the batch at once and at every change; at the end `completed`, `cancelled` or `erased`.
 
     A paused batch is told as it is, and the stream goes on: it may be resumed. When the service stops the stream ends
@@ -276,7 +388,7 @@ async def follow_batch(request: Request, container: Serving, batch_id: str) -> R
     async def find() -> Batch | None:
         return await container.batches.look(project, batch_id)
 
-    if request.headers.get("last-event-id") in ENDS:
+    if last_event_id in ENDS:
         return Response(status_code=204)
     first = await find()
     if first is None:

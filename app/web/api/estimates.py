@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request, Response
 from app.batches.spool import Spool
 from app.domain.estimate import EstimateReport
 from app.governance.integrity import settle_for
-from app.web.batch_openapi import ESTIMATES_BATCH
+from app.web.api.batches import BATCH_BODY
 from app.web.body import JSON, receive_batch
 from app.web.dependencies import Serving
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, reads
 
 router = APIRouter(prefix="/v1/estimates", tags=["batches"])
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1/estimates", tags=["batches"])
     "",
     summary="Estimate a batch",
     responses={200: {"model": EstimateReport}, **PROBLEMS},
-    openapi_extra=ESTIMATES_BATCH,
+    openapi_extra=reads(BATCH_BODY),
 )
 async def create_estimate(request: Request, container: Serving) -> Response:
     """Calls, tokens, translated characters and cost of the batch in the body, which is checked as a batch would be.

@@ -13,16 +13,26 @@ from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, requ
 from app.domain.record_json import write_json
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate
-from app.web.body import body_of
+from app.web.body import JSON, body_of
 from app.web.dependencies import Serving
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
-from app.web.openapi import EXAMPLE, PROBLEMS, creates
+from app.web.openapi import PROBLEMS, form, reads
 from app.web.queries import refuse_other_queries
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 
 Include = Literal["trace", "request"]
+
+EXAMPLE = {
+    "rubric": "ja-dialogue",
+    "context": [
+        {"speaker": "A", "text": "週末はどこかに出かけましたか？"},
+        {"speaker": "B", "text": "はい、家族で海まで行ってきました。"},
+    ],
+    "response": "いいですね。海の水はもう冷たくありませんでしたか？",
+    "metadata": {"system": "bot-a"},
+}
 
 
 class ReadEvaluation(Evaluation):
@@ -36,7 +46,7 @@ class ReadEvaluation(Evaluation):
     "",
     summary="Score one response",
     responses={200: {"model": Evaluation}, **PROBLEMS},
-    openapi_extra=creates(EvaluationRequest, EXAMPLE),
+    openapi_extra=reads({JSON: form(EvaluationRequest, EXAMPLE)}, repeatable=True),
     dependencies=[Depends(require_place)],
 )
 async def create_evaluation(

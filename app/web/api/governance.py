@@ -15,8 +15,7 @@ from app.domain.policy import ProjectPolicy
 from app.governance.policies import PolicyService
 from app.web.body import JSON, body_of
 from app.web.dependencies import Administering, Serving
-from app.web.meta_openapi import reads
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, form, reads
 from app.web.queries import link_to, refuse_other_queries
 
 MOST_NUMBER = 2**53
@@ -55,7 +54,7 @@ async def list_events(
 
 policy = APIRouter(prefix="/v1/policy", tags=["governance"])
 
-POLICY_BODY = reads(ProjectPolicy, {"integrity": "flag", "texts": "hash", "after_days": 30.0})
+POLICY_BODY = reads({JSON: form(ProjectPolicy, {"integrity": "flag", "texts": "hash", "after_days": 30.0})})
 
 
 @policy.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
@@ -103,7 +102,7 @@ class ErasureReport(BaseModel):
     evaluations: int
 
 
-ERASES = reads(ErasureRequest, {"metadata": {"user": "u-42"}})
+ERASES = reads({JSON: form(ErasureRequest, {"metadata": {"user": "u-42"}})})
 
 
 @erasures.post(

@@ -7,6 +7,7 @@ import json
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
 from app.domain.dialogue import UNBOUNDED, Limits
@@ -14,16 +15,48 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating, tell_rating
 from app.domain.rating_lines import locate_fault, read_rating_lines
 from app.domain.validation import validate
-from app.web.body import JSON, NDJSON, decode, read_body, receive, require_media_type
+from app.web.body import JSON, NDJSON, body_of, decode, receive, require_media_type
 from app.web.dependencies import Serving, note
 from app.web.idempotency import once
-from app.web.meta_openapi import EXCLUDED, EXCLUDES, KEEPS_RATINGS, KEPT, RATINGS
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, form, lines, reads
 from app.web.queries import refuse_other_queries
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 
 MOST_NUMBER = 2**53
+
+HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
+RATINGS_BODY = reads(
+    {
+        NDJSON: lines(HumanRating, "one `HumanRating` a line", *HUMAN),
+        JSON: form(HumanRating, HUMAN[0]),
+    },
+    repeatable=True,
+)
+EXCLUSION_BODY = reads({JSON: form(Exclusion, {"rater": "R3"})}, repeatable=True)
+RATINGS = {
+    "description": "one `StoredRating` a line",
+    "headers": {
+        "X-Next-Cursor": {
+            "description": "`cursor` of the next page; none on the last",
+            "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        }
+    },
+    "content": {NDJSON: lines(StoredRating, "one `StoredRating` a line")},
+}
+
+
+class RatingsAdded(BaseModel):
+    """How many of the ratings that were sent are new, and how many took the place of an earlier one."""
+
+    added: int
+    replaced: int
+
+
+class ExclusionAdded(BaseModel):
+    """1, or 0 where it was excluded already."""
+
+    added: int
 
 
 def filter_of(
@@ -36,7 +69,12 @@ def filter_of(
 Wanted = Annotated[RatingFilter, Depends(filter_of)]
 
 
-@router.post("", summary="Keep human ratings", responses={200: KEPT, **PROBLEMS}, openapi_extra=KEEPS_RATINGS)
+@router.post(
+    "",
+    summary="Keep human ratings",
+    responses={200: {"model": RatingsAdded}, **PROBLEMS},
+    openapi_extra=RATINGS_BODY,
+)
 async def keep_ratings(request: Request, container: Serving) -> Response:
     """Keeps all ratings of the body, or none where one is not valid.
 
@@ -94,12 +132,16 @@ async def remove_ratings(request: Request, container: Serving, wanted: Wanted) -
 
 
 @router.post(
-    "/exclusions", summary="Exclude a rater or a round", responses={200: EXCLUDED, **PROBLEMS}, openapi_extra=EXCLUDES
+    "/exclusions",
+    summary="Exclude a rater or a round",
+    responses={200: {"model": ExclusionAdded}, **PROBLEMS},
+    openapi_extra=EXCLUSION_BODY,
 )
-async def exclude(request: Request, container: Serving) -> Response:
+async def exclude(
+    request: Request, container: Serving, exclusion: Annotated[Exclusion, Depends(body_of(Exclusion))]
+) -> Response:
     """From now on the ratings of this rater, or of this rating round, count neither in analyses of batches nor as a
     validation of a judge. They stay where they are; reliability follows in the background."""
-    exclusion = await read_body(request, Exclusion)
 
     async def make() -> Response:
         added = await container.ratings.service.exclude(request.state.project, exclusion)
