@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.bootstrap import Service, open_service
+from app.container import Container, open_container
 from app.domain.analysis_request import REQUESTS, ComparisonRequest, GateRequest
 from app.memory import tune_collection
 from app.settings import Settings
@@ -134,7 +134,7 @@ async def work_on_stored(name: str, file: str, ids: Sequence[str]) -> None:
     """What the service does with stored batches."""
     url = f"sqlite+aiosqlite:///{file}"
     tune_collection()
-    async with open_service(Settings(database_url=url, judge="lexical", encoder="off", log_level="error")) as service:
+    async with open_container(Settings(database_url=url, judge="lexical", encoder="off", log_level="error")) as service:
         await ask(service, name, ids[:1])  # what is imported is not measured
         cpu, started = time.process_time(), time.perf_counter()
         await ask(service, name, ids)
@@ -142,16 +142,16 @@ async def work_on_stored(name: str, file: str, ids: Sequence[str]) -> None:
     print(json.dumps(spent))
 
 
-async def ask(service: Service, name: str, ids: Sequence[str]) -> Any:
+async def ask(service: Container, name: str, ids: Sequence[str]) -> Any:
     """Runs it on these batches, the newest first."""
     if name == "overview":
-        return await service.overview.look(PROJECT, ids)
+        return await service.dashboard.overviews.look(PROJECT, ids)
     if name == "gate":
-        return await service.meta.gate(PROJECT, GateRequest(baseline=ids[-1], candidate=ids[0]))
+        return await service.comparison.gate(PROJECT, GateRequest(baseline=ids[-1], candidate=ids[0]))
     if name == "compare":
-        return await service.meta.compare(PROJECT, ComparisonRequest(baseline=ids[-1], candidate=ids[0]))
+        return await service.comparison.compare(PROJECT, ComparisonRequest(baseline=ids[-1], candidate=ids[0]))
     request = REQUESTS[name].model_validate({"batches": ids, "values": "scores"})
-    return await service.meta.analyse(PROJECT, request, remember=False)
+    return await service.comparison.analyse(PROJECT, request, remember=False)
 
 
 def main(kind: str, name: str, what: str, *ids: str) -> None:

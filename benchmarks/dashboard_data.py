@@ -13,7 +13,7 @@ import numpy as np
 
 from app.adapters.sql.batches.store import BatchStore
 from app.adapters.sql.engine import open_engine
-from app.bootstrap import Service, open_service
+from app.container import Container, open_container
 from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry
 from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating
@@ -65,7 +65,7 @@ class Plan:
 async def seed(file: Path, results: int) -> Seeded:
     """The file with all of it; one that is full already is taken as it is."""
     settings = Settings(database_url=f"sqlite+aiosqlite:///{file}", judge="lexical", encoder="off", log_level="error")
-    async with open_service(settings) as service:
+    async with open_container(settings) as service:
         if found := await find(service, file):
             return found
         engine = open_engine(settings.database_url)
@@ -73,30 +73,30 @@ async def seed(file: Path, results: int) -> Seeded:
             runs = await fill(service, BatchStore(engine), results)
         finally:
             await engine.dispose()
-        ratings = list_ratings(service.instruments.rubrics.get("ja-dialogue"), runs[1])
-        await service.meta.keep_ratings(PROJECT, list(ratings))
-        await service.meta.settle()
-        opened = await service.rounds.open(PROJECT, runs[1], RoundOptions(name="spot check", items=100))
+        ratings = list_ratings(service.scoring.instruments.rubrics.get("ja-dialogue"), runs[1])
+        await service.ratings.service.keep_ratings(PROJECT, list(ratings))
+        await service.ratings.service.settle()
+        opened = await service.ratings.rounds.open(PROJECT, runs[1], RoundOptions(name="spot check", items=100))
     return Seeded(file, runs, opened.id, results)
 
 
-async def find(service: Service, file: Path) -> Seeded | None:
+async def find(service: Container, file: Path) -> Seeded | None:
     """What an earlier run has put in; None of an empty file."""
-    rounds = await service.rounds.list(PROJECT, limit=1)
-    big = await service.desk.list(PROJECT, BatchFilter(name=NAME, status="completed"), after=None, limit=3)
+    rounds = await service.ratings.rounds.list(PROJECT, limit=1)
+    big = await service.batches.list(PROJECT, BatchFilter(name=NAME, status="completed"), after=None, limit=3)
     if rounds and len(big) == 2:
         newer, older = big
         return Seeded(file, (older.id, newer.id), rounds[0].id, newer.counts.total)
-    if await service.desk.list(PROJECT, BatchFilter(), after=None, limit=1):
+    if await service.batches.list(PROJECT, BatchFilter(), after=None, limit=1):
         sys.exit(f"{file} holds something else, or was not finished; name another file, or remove it")
     return None
 
 
-async def fill(service: Service, store: BatchStore, results: int) -> tuple[str, str]:
+async def fill(service: Container, store: BatchStore, results: int) -> tuple[str, str]:
     """Puts all runs in, small ones first; the ids of the big ones."""
-    rubric, posed = service.instruments.rubrics.get("ja-dialogue"), pose(0, 0)
+    rubric, posed = service.scoring.instruments.rubrics.get("ja-dialogue"), pose(0, 0)
     asked = EvaluationRequest(rubric=rubric.id, context=posed.context, response=posed.response, relevance=None)
-    made = Maker(rubric, await evaluate(asked, service.instruments))
+    made = Maker(rubric, await evaluate(asked, service.scoring.instruments))
     begun = datetime.now(UTC) - timedelta(days=SMALL_RUNS + 2)
     for number in range(SMALL_RUNS):
         name, system = "smoke" if number % 2 else "weekly", f"bot-{'abc'[number % 3]}"

@@ -18,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI, Response
 
 from app.domain.evaluation import EvaluationRequest
-from app.web.farewell import PartingProtocol
+from app.web.server import PartingProtocol
 from benchmarks.hot_caller import PATH
 
 

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 import app
-from app.bootstrap import open_service
+from app.container import open_container
 from app.domain.evaluation import EvaluationRequest
 from app.pipeline import evaluate
 from app.settings import Settings
@@ -62,13 +62,16 @@ async def count_calls(*, first: bool = False) -> Counter[tuple[str, str]]:
     threading.setprofile(counter.profile)
     with TemporaryDirectory() as folder:
         settings = Settings(judge="lexical", encoder="off", database_url=f"sqlite+aiosqlite:///{folder}/trace.db")
-        async with open_service(settings) as service:
+        async with open_container(settings) as container:
+            scoring = container.scoring.instruments
             if not first:
-                await evaluate(make_request("天気はどうでしたか？", "よく晴れていました。"), service.instruments)
+                await evaluate(
+                    make_request("天気はどうでしたか？", "よく晴れていました。"), container.scoring.instruments
+                )
             request = make_request("泳ぎましたか？", "はい、少しだけ泳ぎました。")
             sys.setprofile(counter.profile)
             counter.active = True
-            await evaluate(request, service.instruments)
+            await evaluate(request, scoring)
             counter.active = False
             sys.setprofile(None)
     threading.setprofile(None)

@@ -1,1 +1,1 @@
-"""One outside system each. No adapter knows another; only `app.bootstrap` builds them."""
+"""One outside system each. No adapter knows another; only `app.container` builds them."""

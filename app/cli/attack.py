@@ -128,11 +128,12 @@ async def run(
 
 def describe_judge(settings: Settings) -> str:
     """Which judge the settings choose, for a reader."""
-    if settings.judge_kind == "lexical":
-        return "lexical"
+    provider = registry.find_judge(settings)
+    if provider.baseline:
+        return provider.name
     # Without what may stand before the host: a URL can carry a key.
     base = httpx.URL(settings.openai_base_url) if settings.openai_base_url else None
-    return f"openai at {base.netloc.decode()}" if base else "openai"
+    return f"{provider.name} at {base.netloc.decode()}" if base else provider.name
 
 
 def require_answers(scored: Sequence[Scored]) -> None:

@@ -16,7 +16,7 @@ from app.adapters.sql.texts import TextStore
 from app.cli.keys import check_label
 from app.cli.process import cli_actor
 from app.domain.redaction import Erased
-from app.governance.erasures import ErasureDesk
+from app.governance.erasures import ErasureService
 from app.openers import open_cache, open_database, open_redis
 from app.settings import read_settings
 
@@ -62,11 +62,11 @@ async def erase(project: str, entries: dict[str, str]) -> Erased:
         if settings.cache_kind != "memory":
             cache = open_cache(settings, engine, open_redis(settings, stack))
             stack.push_async_callback(cache.close)
-        desk = ErasureDesk(
+        service = ErasureService(
             texts=TextStore(engine),
             batches=BatchStore(engine),
             cache=cache,
             audit=AuditLog(engine),
             now=lambda: datetime.now(UTC),
         )
-        return await desk.erase(project, entries, actor=cli_actor())
+        return await service.erase(project, entries, actor=cli_actor())

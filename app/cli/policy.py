@@ -18,7 +18,7 @@ from app.cli.keys import check_label
 from app.cli.process import cli_actor
 from app.domain.policy import ProjectPolicy
 from app.governance.integrity import RecentPolicies
-from app.governance.policies import PolicyDesk
+from app.governance.policies import PolicyService
 from app.settings import read_settings
 
 Result = TypeVar("Result")
@@ -33,16 +33,16 @@ def command() -> None:
     """Show and set a project's policy (in DATABASE_URL)."""
 
 
-def with_desk(work: Callable[[PolicyDesk], Awaitable[Result]]) -> Result:
+def with_service(work: Callable[[PolicyService], Awaitable[Result]]) -> Result:
     """Runs `work` on the policies of the configured database."""
 
     async def run() -> Result:
         engine = open_engine(read_settings().sqlalchemy_url)
         try:
             await migrate(engine)
-            policies = RecentPolicies(PolicyStore(engine))
-            desk = PolicyDesk(policies=policies, audit=AuditLog(engine), now=lambda: datetime.now(UTC))
-            return await work(desk)
+            policies, audit = RecentPolicies(PolicyStore(engine)), AuditLog(engine)
+            service = PolicyService(policies=policies, audit=audit, now=lambda: datetime.now(UTC))
+            return await work(service)
         finally:
             await engine.dispose()
 
@@ -53,7 +53,7 @@ def with_desk(work: Callable[[PolicyDesk], Awaitable[Result]]) -> Result:
 @project_option
 def show(project: str) -> None:
     """Print the policy as JSON."""
-    tell(with_desk(lambda desk: desk.show(project)))
+    tell(with_service(lambda service: service.show(project)))
 
 
 @command.command("set")
@@ -73,12 +73,12 @@ def change(project: str, **given: Any) -> None:
     if math.isnan(named.get("after_days", 0.0)):
         raise click.BadParameter("must be a number of days", param_hint="--after-days")
 
-    async def work(desk: PolicyDesk) -> ProjectPolicy:
-        before = await desk.show(project)
+    async def work(service: PolicyService) -> ProjectPolicy:
+        before = await service.show(project)
         policy = ProjectPolicy.model_validate(before.model_dump() | named)
-        return await desk.change(project, policy, actor=cli_actor())
+        return await service.change(project, policy, actor=cli_actor())
 
-    tell(with_desk(work))
+    tell(with_service(work))
 
 
 def tell(policy: ProjectPolicy) -> None:

@@ -20,7 +20,7 @@ from app.domain.model import ID_PATTERN, Value
 from app.domain.rating_lines import Unread, check_records, locate_fault, parse_lines
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import clip
-from app.meta.desk import MOST_BATCHES
+from app.meta.rating_service import MOST_BATCHES
 from saiten.client import write_line
 from saiten.errors import ServiceRefused
 

@@ -9,9 +9,9 @@ import os
 import click
 
 from app.adapters.telemetry import configure_logging
-from app.bootstrap import open_service
 from app.cli.listening import bind, is_loopback, resolve
 from app.cli.process import cli_actor
+from app.container import open_container
 from app.domain.errors import SettingsInvalid
 from app.memory import tune_collection
 from app.settings import Settings, find_unknown, read_settings
@@ -57,8 +57,8 @@ async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:
 
     Raises SettingsInvalid where others than this machine (`only_here`) could call and none of them would need a key.
     """
-    async with open_service(settings) as service:
-        if not only_here and not settings.allow_anonymous and not await service.keyring.any():
+    async with open_container(settings) as service:
+        if not only_here and not settings.allow_anonymous and not await service.governance.keys.any():
             raise SettingsInvalid(
                 f"--host {host} is reachable from outside and there are no API keys:"
                 " make one with `saiten keys create`, or set SAITEN_ALLOW_ANONYMOUS=1"

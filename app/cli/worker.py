@@ -15,13 +15,13 @@ import click
 import uvicorn
 
 from app.adapters.telemetry import configure_logging
-from app.bootstrap import Service, announce, open_service, warming
 from app.cli.listening import bind, resolve
+from app.container import Container, announce, open_container, warming
 from app.domain.errors import SettingsInvalid
 from app.memory import tune_collection
 from app.openers import open_tracing
 from app.settings import Settings, find_unknown, read_settings
-from app.web.probes import create_probes
+from app.web.api.operations import create_probes
 
 logger = logging.getLogger("saiten.batches")
 
@@ -58,7 +58,7 @@ def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
 
 async def run(settings: Settings, host: str, port: int | None) -> None:
     """Works until SIGTERM or SIGINT, then hands back what is not done."""
-    async with open_service(settings, open_tracing(settings)) as service, warming(settings):
+    async with open_container(settings, open_tracing(settings)) as service, warming(settings):
         announce(service)
         listener = None if port is None else bind(resolve(host, port), port)
         tune_collection()
@@ -78,7 +78,7 @@ async def run(settings: Settings, host: str, port: int | None) -> None:
             raise outcome
 
 
-async def answer_probes(service: Service, listener: socket) -> None:
+async def answer_probes(service: Container, listener: socket) -> None:
     """Answers the operator's tools on a port of their own."""
     click.echo(f"Metrics on http://{listener.getsockname()[0]}:{listener.getsockname()[1]}/metrics")
     # Without a lifespan: nothing is to be begun or ended, and one that is cancelled complains in the log.

@@ -19,7 +19,7 @@ from app.ports import CallCache
 logger = logging.getLogger("saiten.governance")
 
 
-class ErasureDesk:
+class ErasureService:
     """Erases, notes it in the audit log, and removes from the call cache what is owed.
 
     Methods raise InvalidRequest and the `Store…` errors. Without a `cache` what is owed is left to those who have it.

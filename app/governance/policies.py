@@ -11,7 +11,7 @@ from app.domain.policy import ProjectPolicy
 from app.governance.integrity import RecentPolicies
 
 
-class PolicyDesk:
+class PolicyService:
     """Shows policies, and changes them with a line in the audit log. Methods raise the `Store…` errors."""
 
     def __init__(self, *, policies: RecentPolicies, audit: AuditLog, now: Callable[[], datetime]) -> None:

@@ -32,7 +32,7 @@ ERROR_SECONDS = 10.0
 
 
 class Compute(Protocol):
-    """Does work that takes seconds off the event loop, few at a time; `MetaDesk.compute` is one."""
+    """Does work that takes seconds off the event loop, few at a time; `ComparisonService.compute` is one."""
 
     async def __call__(self, work: Callable[[], Result]) -> Result: ...
 

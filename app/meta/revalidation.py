@@ -138,7 +138,7 @@ class Revalidation:
 
 
 class Analyse(Protocol):
-    """`MetaDesk.analyse`."""
+    """`ComparisonService.analyse`."""
 
     async def __call__(self, project: str, request: CorrelationRequest, *, remember: bool) -> Report: ...
 

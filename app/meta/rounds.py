@@ -28,7 +28,7 @@ COMMENT: TypeAdapter[str] = TypeAdapter(Comment)
 
 
 class RatingKeeper(Protocol):
-    """What a round needs of `MetaDesk`."""
+    """What a round needs of `RatingService`."""
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept: ...
 
@@ -37,7 +37,7 @@ class RatingKeeper(Protocol):
     ) -> Sequence[tuple[int, StoredRating]]: ...
 
 
-class RoundDesk:
+class RoundService:
     """Everything that callers and raters do with rating rounds, within the caller's project.
 
     Raters see a response blind: with its dialogue context and the rubric, and nothing of what the judge or anybody else

@@ -9,38 +9,33 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 
 from app import __version__
-from app.bootstrap import announce, open_service, warming, working
-from app.domain.policy import ProjectPolicy
+from app.container import announce, open_container, warming, working
 from app.openers import open_tracing
 from app.settings import Settings
-from app.web import (
-    analyses,
-    audit,
-    batch_events,
-    batch_results,
-    batches,
-    comparisons,
-    docs,
-    erasures,
-    estimates,
-    evaluations,
-    openapi,
-    operations,
-    policy,
-    problems,
-    ratings,
-    rubrics,
-)
+from app.web import openapi, problems
 from app.web.admission import Admission
-from app.web.batch_openapi import DOCUMENTED
-from app.web.bodies import Bodies
-from app.web.dashboard import router as dashboard
-from app.web.direct import Direct
+from app.web.api import analyses, batches, estimates, evaluations, governance, operations, ratings, rubrics
+from app.web.body import Bodies
+from app.web.dashboard import (
+    aspects,
+    assets,
+    attempt,
+    compare,
+    item,
+    items,
+    live,
+    page,
+    rate,
+    run,
+    runs,
+    session,
+    sheet,
+)
+from app.web.dependencies import Refusals
 from app.web.limits import Places
-from app.web.meta_openapi import META_DOCUMENTED
 from app.web.middleware import Gatekeeper, RequestFrame
 
 if TYPE_CHECKING:
@@ -61,23 +56,25 @@ NO_TELEMETRY: TelemetryConfig = {
 }
 """FastAPI's own: its records hold query strings and what errors say, and a variable would turn them on."""
 
-RESOURCES = (
-    evaluations,
-    batches,
-    batch_results,
-    batch_events,
-    estimates,
-    comparisons,
-    analyses,
-    ratings,
-    rubrics,
-    audit,
-    policy,
-    erasures,
-    operations,
-    docs,
+ROUTERS = (
+    evaluations.router,
+    batches.router,
+    estimates.router,
+    analyses.comparisons,
+    analyses.router,
+    ratings.router,
+    rubrics.router,
+    governance.audit,
+    governance.policy,
+    governance.erasures,
+    operations.router,
+    operations.documentation,
+    operations.probes,
 )
 """In the order of the OpenAPI document."""
+
+PAGES = (session, runs, run, live, items, item, attempt, rate, sheet, compare, aspects, assets)
+"""The dashboard. After the API's routes, so that no page hides one."""
 
 
 def create_application(settings: Settings) -> FastAPI:
@@ -87,7 +84,7 @@ def create_application(settings: Settings) -> FastAPI:
         title="Saiten",
         version=__version__,
         description=DESCRIPTION,
-        lifespan=partial(live, settings, tracing),
+        lifespan=partial(open_while_serving, settings, tracing),
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
@@ -95,14 +92,14 @@ def create_application(settings: Settings) -> FastAPI:
         telemetry=NO_TELEMETRY,
     )
     set_state(application, settings)
-    documented: list[type[BaseModel]] = [*DOCUMENTED, *META_DOCUMENTED, ProjectPolicy, erasures.ErasureRequest]
-    application.openapi = lambda: openapi.describe(application, documented)  # type: ignore[method-assign]
-    for resource in RESOURCES:
-        application.include_router(resource.router)
-    application.include_router(operations.probes)
-    docs.mount_assets(application)
-    dashboard.install(application)
+    application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
+    for router in ROUTERS:
+        application.include_router(router)
+    operations.mount_assets(application)
+    for part in PAGES:
+        application.include_router(part.router)
     problems.install(application)
+    application.add_exception_handler(HTTPException, page.answer_http_error)
     add_layers(application)
     if tracing is not None:
         tracing.watch_application(application)
@@ -110,21 +107,21 @@ def create_application(settings: Settings) -> FastAPI:
 
 
 @asynccontextmanager
-async def live(settings: Settings, tracing: Tracing | None, application: FastAPI) -> AsyncIterator[None]:
+async def open_while_serving(settings: Settings, tracing: Tracing | None, application: FastAPI) -> AsyncIterator[None]:
     """The time between start and stop, with the service open."""
     application.state.stopping = asyncio.Event()
     async with (
-        open_service(settings, tracing) as service,
-        working(service, application.state.stopping),
+        open_container(settings, tracing) as container,
+        working(container, application.state.stopping),
         warming(settings),
     ):
-        application.state.service = service
-        announce(service)
+        application.state.container = container
+        announce(container)
         yield
 
 
 def set_state(application: FastAPI, settings: Settings) -> None:
-    """What routes and layers find in `application.state`, beside `service` and `stopping`, which `live` sets."""
+    """Sets what routes and layers read from `application.state`; `service` and `stopping` are set at the start."""
     state = application.state
     state.limits = settings.limits
     state.body_timeout_seconds = settings.body_timeout_seconds
@@ -133,13 +130,14 @@ def set_state(application: FastAPI, settings: Settings) -> None:
     state.secure_cookies = settings.secure_cookies
     state.parting_seconds = 0.0
     state.places = Places(settings.most_evaluations)
-    state.refusals = audit.Refusals()
-    state.admission = Admission(lambda: state.service.keyring, allow_anonymous=settings.allow_anonymous)
+    state.refusals = Refusals()
+    state.admission = Admission(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
 
 
 def add_layers(application: FastAPI) -> None:
     """What each request passes on its way in, the last one first."""
     state = application.state
-    application.add_middleware(Direct, routes=evaluations.router.routes, endpoints=[evaluations.create_evaluation])
     application.add_middleware(Gatekeeper, admission=state.admission)
-    application.add_middleware(RequestFrame, telemetry=lambda: state.service.telemetry)
+    application.add_middleware(
+        RequestFrame, telemetry=lambda: state.container.telemetry, answer_defect=page.answer_defect
+    )

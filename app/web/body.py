@@ -1,20 +1,61 @@
-"""Request bodies: bounded while they arrive, strict JSON, validated by the domain's own models."""
+"""Request bodies: bounded while they arrive, strict JSON, validated by the domain's own models.
+
+A body that may be too large to be held is read as a stream (`Upload`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from email.message import Message
 from typing import Any
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from app.batches.intake import Intake, Spool
+from app.batches.service import BatchService
 from app.domain.dialogue import Limits
+from app.domain.errors import Overloaded
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import Model, validate
-from app.web.bodies import Bodies
 from app.web.problems import Refused
+
+MOST_BYTES = 256 * 1024 * 1024
+FREE_BYTES = 64 * 1024
+"""So much of each is not counted: while large bodies that come slowly take all the room, an ordinary request, whose
+body is a few kilobytes, is served as ever."""
+
+OVERLOAD_SECONDS = 5.0
+
+
+class Bodies:
+    """The bytes that are held, beyond the first of each body; `maximum` at most."""
+
+    def __init__(self, maximum: int = MOST_BYTES) -> None:
+        self._maximum = maximum
+        self.held = 0
+
+    @contextmanager
+    def arriving(self) -> Iterator[Callable[[int], None]]:
+        """Gives what is to be told how many bytes of one body are held; it raises Overloaded where there is no room."""
+        counted = 0
+
+        def hold(size: int) -> None:
+            nonlocal counted
+            more = max(0, size - FREE_BYTES) - counted
+            if more > 0 and self.held + more > self._maximum:
+                detail = f"bodies of {self._maximum} bytes are arriving already; send it again, or in smaller parts"
+                raise Overloaded(detail, retry_after_seconds=OVERLOAD_SECONDS)
+            self.held += more
+            counted += more
+
+        try:
+            yield hold
+        finally:
+            self.held -= counted
+
 
 JSON = "application/json"
 
@@ -23,20 +64,18 @@ SMALL_BYTES = 16 * 1024
 
 
 def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
-    """A FastAPI dependency that reads the body as `model`; it keeps the raw bytes as `request.state.body`."""
+    """A FastAPI dependency that reads the body as `model`: bounded while it arrives, strict, a large one in a thread.
+
+    The raw bytes stay as `request.state.body`. The dependency raises Refused, InvalidDocument and Overloaded.
+    """
 
     async def read(request: Request) -> Model:
-        return await read_body(request, model)
+        limits: Limits = request.app.state.limits
+        require_media_type(request.headers, JSON)
+        request.state.body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
+        return await decode_as(model, request.state.body, limits)
 
     return read
-
-
-async def read_body(request: Request, model: type[Model]) -> Model:
-    """The body as `model`; its raw bytes stay as `request.state.body`. Raises Refused, InvalidDocument, Overloaded."""
-    limits: Limits = request.app.state.limits
-    require_media_type(request.headers, JSON)
-    request.state.body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
-    return await decode_as(model, request.state.body, limits)
 
 
 async def decode_as(model: type[Model], body: bytes, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:
@@ -125,5 +164,69 @@ def decode(body: bytes) -> Any:
     """The JSON value; raises Refused (400)."""
     try:
         return parse_strict_json(body)
+    except StrictJSONError as error:
+        raise invalid_json(str(error)) from None
+
+
+NDJSON = "application/x-ndjson"
+
+SLOWEST_BYTES_PER_SECOND = 50_000
+"""An upload at this pace or faster is never cut for its length; one that drips is cut like any other body."""
+
+
+class Upload:
+    """A request's body as a stream of bytes, to be read once.
+
+    Reading raises Refused: 413 as soon as the body passes `limits.batch_bytes`; 408 where it is silent for longer than
+    the body's time limit, or slower than `SLOWEST_BYTES_PER_SECOND` beyond it; 400 where it breaks off. Only the time
+    that the caller is waited for counts, not what is done with the pieces. Overloaded where too many large bodies are
+    arriving.
+    """
+
+    def __init__(self, request: Request) -> None:
+        limits: Limits = request.app.state.limits
+        self.ndjson = require_media_type(request.headers, JSON, NDJSON) == NDJSON
+        refuse_declared(request.headers, limits.batch_bytes)
+        self._request = request
+        self._maximum = limits.batch_bytes
+        self._most_held = limits.body_bytes
+        self._bodies: Bodies = request.app.state.bodies
+        self._timeout_seconds: float = request.app.state.body_timeout_seconds
+        self._received = 0
+        self._waited_seconds = 0.0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = self._request.stream()
+        with self._bodies.arriving() as hold:
+            while (piece := await self._wait(pieces)) is not None:
+                self._received += len(piece)
+                if self._received > self._maximum:
+                    raise too_large(self._maximum)
+                # Of what has arrived no more is kept than one value, which may be as large as a whole body elsewhere.
+                hold(min(self._received, self._most_held))
+                yield piece
+
+    async def _wait(self, pieces: AsyncIterator[bytes]) -> bytes | None:
+        """The next piece; None after the last."""
+        clock = asyncio.get_running_loop().time
+        granted = self._timeout_seconds + self._received / SLOWEST_BYTES_PER_SECOND
+        started = clock()
+        try:
+            async with asyncio.timeout(min(self._timeout_seconds, granted - self._waited_seconds)):
+                return await anext(pieces, None)
+        except TimeoutError:
+            seconds = self._waited_seconds + clock() - started
+            raise too_slow(f"{self._received} bytes of the body arrived within {seconds:.1f} s") from None
+        except ClientDisconnect:
+            raise broken_off() from None
+        finally:
+            self._waited_seconds += clock() - started
+
+
+async def receive_batch(request: Request, batches: BatchService, spool: Spool) -> Intake:
+    """The batch in the body, whole and valid. Raises Refused and InvalidDocument."""
+    upload = Upload(request)
+    try:
+        return await batches.take_in(upload, spool, ndjson=upload.ndjson)
     except StrictJSONError as error:
         raise invalid_json(str(error)) from None

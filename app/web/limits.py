@@ -12,8 +12,8 @@ from typing import Any
 from fastapi import Request
 from starlette.types import Scope
 
-from app.bootstrap import Service
 from app.case import ENGLISH
+from app.container import Container
 from app.domain.api_key import APIKey
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import (
@@ -44,13 +44,13 @@ ANYTHING = Dialogue(context=(Utterance(speaker="A", text="?"),), response="?")
 async def count_request(request: Request, key: APIKey | None) -> None:
     """Counts the request where its key has a limit; whatever is answered then says how the key stands. Raises
     RequestLimitReached."""
-    service: Service = request.app.state.service
-    if key is None or (most := requests_of(key, service)) is None:
+    container: Container = request.app.state.container
+    if key is None or (most := requests_of(key, container)) is None:
         return
-    allowance = await service.limiter.take(key.id, most)
+    allowance = await container.governance.limiter.take(key.id, most)
     request.state.allowance = allowance
     if not allowance.allowed:
-        service.telemetry.limited("requests")
+        container.telemetry.limited("requests")
         detail = f"this key may make {allowance.limit} requests within {allowance.window_seconds} seconds"
         raise RequestLimitReached(detail, retry_after_seconds=allowance.reset_seconds)
 
@@ -67,30 +67,30 @@ def describe_allowance(scope: Scope) -> dict[str, str]:
     }
 
 
-def requests_of(key: APIKey, service: Service) -> int | None:
+def requests_of(key: APIKey, container: Container) -> int | None:
     """Requests a minute; None for any number."""
     own = key.requests_per_minute
-    return service.settings.key_requests_per_minute if own is None else own
+    return container.settings.key_requests_per_minute if own is None else own
 
 
 # Money
 
 
-def usd_of(key: APIKey, service: Service) -> float | None:
+def usd_of(key: APIKey, container: Container) -> float | None:
     """What the key may cost a day; None for any amount."""
-    return service.settings.key_usd_per_day if key.usd_per_day is None else key.usd_per_day
+    return container.settings.key_usd_per_day if key.usd_per_day is None else key.usd_per_day
 
 
 async def require_money(request: Request) -> None:
     """Raises CostLimitReached where the caller's key has spent its money of today."""
-    service: Service = request.app.state.service
+    container: Container = request.app.state.container
     key: APIKey | None = request.state.key
-    if key is None or (most := usd_of(key, service)) is None:
+    if key is None or (most := usd_of(key, container)) is None:
         return
-    now = service.instruments.now()
-    spent = await service.spending.spent_usd(key.id, now)
+    now = container.scoring.instruments.now()
+    spent = await container.governance.spending.spent_usd(key.id, now)
     if spent >= most:
-        service.telemetry.limited("cost")
+        container.telemetry.limited("cost")
         detail = f"this key may cost {most:.6g} USD a day and has cost {spent:.6g} today; the day ends at midnight UTC"
         raise CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
@@ -98,9 +98,9 @@ async def require_money(request: Request) -> None:
 def require_price(request: Request, rubric_id: str, options: JudgeOptions, *, pointer: str = "/judge/model") -> None:
     """Raises PriceUnknown where the caller's money is limited and the judge's model has no known price: what cannot be
     charged would never come to the limit. `pointer` is what of the request names the model."""
-    service: Service = request.app.state.service
+    container: Container = request.app.state.container
     key: APIKey | None = request.state.key
-    if key is None or usd_of(key, service) is None or has_price(rubric_id, options, service.instruments):
+    if key is None or usd_of(key, container) is None or has_price(rubric_id, options, container.scoring.instruments):
         return
     detail = "this key has a money limit, and the price of the judge's model is not known: name a model that has one"
     raise PriceUnknown(f"{detail}, or have it added to SAITEN_PRICES", pointer=pointer)
@@ -124,7 +124,7 @@ def has_price(rubric_id: str, options: JudgeOptions, instruments: Instruments) -
 
 @asynccontextmanager
 async def paying(request: Request) -> AsyncIterator[RequestScope]:
-    """Charges the caller's key with what judging has cost in the scope that it gives, even where an error ends it.
+    """Charges the caller's key with what judging has cost in the scope that it yields, even if an error ends it.
 
     Raises CostLimitReached at once where nothing may be spent. Who asks at the same moment is not seen: a key may
     overspend by what is in hand.
@@ -144,10 +144,10 @@ async def paying(request: Request) -> AsyncIterator[RequestScope]:
 
 
 async def charge(request: Request, key: APIKey | None, cost_usd: float) -> None:
-    """Adds the cost to what the key has spent today; nothing is written where it is nought, or there is no key."""
-    service: Service = request.app.state.service
+    """Adds the cost to what the key has spent today; writes nothing if the cost is zero or there is no key."""
+    container: Container = request.app.state.container
     if key is not None and cost_usd > 0:
-        await service.spending.charge(key.id, cost_usd, service.instruments.now())
+        await container.governance.spending.charge(key.id, cost_usd, container.scoring.instruments.now())
 
 
 def seconds_left(now: datetime) -> float:
@@ -158,7 +158,7 @@ def seconds_left(now: datetime) -> float:
 
 async def describe_key(request: Request) -> dict[str, Any] | None:
     """The caller's key with its limits, null for any, and what it has cost today; None for who needs no key."""
-    service: Service = request.app.state.service
+    container: Container = request.app.state.container
     key: APIKey | None = request.state.key
     if key is None:
         return None
@@ -167,9 +167,9 @@ async def describe_key(request: Request) -> dict[str, Any] | None:
         "name": key.name,
         "project": key.project,
         "scope": key.scope,
-        "requests_per_minute": requests_of(key, service),
-        "usd_per_day": usd_of(key, service),
-        "spent_usd_today": await service.spending.spent_usd(key.id, service.instruments.now()),
+        "requests_per_minute": requests_of(key, container),
+        "usd_per_day": usd_of(key, container),
+        "spent_usd_today": await container.governance.spending.spent_usd(key.id, container.scoring.instruments.now()),
     }
 
 
@@ -205,16 +205,16 @@ async def require_place(request: Request) -> None:
     """A FastAPI dependency that turns callers away before their bodies are read. The place is taken afterwards: one who
     sends slowly is not to hold it meanwhile."""
     places: Places = request.app.state.places
-    places.require(request.app.state.service.telemetry)
+    places.require(request.app.state.container.telemetry)
 
 
 @asynccontextmanager
 async def evaluating(request: Request) -> AsyncIterator[RequestScope]:
-    """Takes a place, and charges the caller's key with what is judged in the scope that it gives.
+    """Takes a place, and charges the caller's key with what is judged in the scope that it yields.
 
     Raises Overloaded and CostLimitReached.
     """
     places: Places = request.app.state.places
-    with places.take(request.app.state.service.telemetry):
+    with places.take(request.app.state.container.telemetry):
         async with paying(request) as scope:
             yield scope

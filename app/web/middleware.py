@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.adapters.telemetry import METHODS
@@ -18,10 +19,9 @@ from app.domain.errors import NotFound, SaitenError
 from app.log_context import working_on
 from app.ports import Telemetry
 from app.web.admission import Admission, Admitted, bearer_of, cookie_of
-from app.web.audit import note_refusal
-from app.web.dashboard.errors import show_status, wants_page
+from app.web.dependencies import note_refusal
 from app.web.limits import count_request, describe_allowance
-from app.web.problems import Refused, answer_error, problem
+from app.web.problems import Refused, answer_error
 
 logger = logging.getLogger("saiten.web")
 
@@ -53,9 +53,12 @@ RAW_SAFE_HEADERS: tuple[RawHeader, ...] = tuple(
 class RequestFrame:
     """The outermost layer: request id, headers, log record, count, and a problem document for what nobody expected."""
 
-    def __init__(self, app: ASGIApp, telemetry: Callable[[], Telemetry]) -> None:
+    def __init__(
+        self, app: ASGIApp, telemetry: Callable[[], Telemetry], answer_defect: Callable[[Request], Response]
+    ) -> None:
         self._app = app
         self._telemetry = telemetry
+        self._answer_defect = answer_defect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -82,12 +85,7 @@ class RequestFrame:
             logger.exception("unexpected error", extra={"request_id": request_id})
             if answered:
                 raise
-            if wants_page(request := Request(inner, receive)):
-                await show_status(request, 500, "", [], {})(scope, receive, frame)
-                return
-            title, detail = "Something went wrong inside Saiten", "the log has a record with this X-Request-Id"
-            response = problem(500, "internal-error", title, detail, instance=scope["path"])
-            await response(scope, receive, frame)
+            await self._answer_defect(Request(inner, receive))(scope, receive, frame)
         finally:
             about = {"request_id": request_id, "method": method_of(scope), "path": path_of(inner), "status": answered}
             seconds = time.monotonic() - started

@@ -1,8 +1,9 @@
-"""What the OpenAPI document says of bodies that are read strictly, and of problems."""
+"""What the OpenAPI document says of bodies that are read strictly, of problems, and of every answer's headers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -10,8 +11,65 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
-from app.domain.evaluation import EvaluationRequest
-from app.web.openapi_answers import complete
+Operation = dict[str, Any]
+
+EVERYWHERE = (400, 431, 500)
+"""Framing and headers are looked at before any route is."""
+
+NEEDS_BODY = frozenset({"408", "413", "415"})
+NEVER_READING = frozenset({"409", "502", "507"})
+"""What a GET does not meet: it changes nothing, and asks nobody else."""
+
+
+def header(description: str, *, required: bool = False, **schema: Any) -> dict[str, Any]:
+    """A header of an answer; a string unless `schema` says otherwise."""
+    return {"description": description, "required": required, "schema": {"type": "string", **schema}}
+
+
+REQUEST_ID = header("the caller's, or one made for this request; the log has it too", required=True)
+REPLAYED = header("`true` where the answer is the stored one of an earlier request with this key", enum=["true"])
+BY_STATUS: dict[str, dict[str, Any]] = {
+    "401": {"WWW-Authenticate": header('`Bearer realm="saiten"`', required=True)},
+    "409": {"Retry-After": header("seconds, where the Idempotency-Key is in use", pattern="^[0-9]+$")},
+    "429": {"Retry-After": header("seconds", required=True, pattern="^[0-9]+$")},
+    "503": {"Retry-After": header("seconds", pattern="^[0-9]+$")},
+}
+
+
+def complete(document: dict[str, Any], problems: Mapping[int | str, dict[str, Any]]) -> None:
+    """Brings every operation's answers up to what is true of all, in place. `problems` describes each by its status."""
+    for operations in document["paths"].values():
+        for method, operation in operations.items():
+            responses = operation["responses"]
+            responses.update({str(status): problems[status] for status in EVERYWHERE if str(status) not in responses})
+            for status in impossible(method, operation):
+                responses.pop(status, None)
+            operation["responses"] = {
+                status: with_headers(response, headers_of(status, operation)) for status, response in responses.items()
+            }
+
+
+def impossible(method: str, operation: Operation) -> frozenset[str]:
+    """The statuses that an operation cannot give."""
+    never = frozenset() if "requestBody" in operation else NEEDS_BODY
+    return never | NEVER_READING if method == "get" else never
+
+
+def headers_of(status: str, operation: Operation) -> dict[str, Any]:
+    """The headers of an operation's answers with a status."""
+    names = {parameter.get("name") for parameter in operation.get("parameters", ())}
+    replays = status.startswith("2") and "Idempotency-Key" in names
+    return {
+        "X-Request-Id": REQUEST_ID,
+        **BY_STATUS.get(status, {}),
+        **({"Idempotent-Replayed": REPLAYED} if replays else {}),
+    }
+
+
+def with_headers(response: dict[str, Any], headers: dict[str, Any]) -> dict[str, Any]:
+    """The response with these headers too; a shared description is left as it is."""
+    return {**response, "headers": {**headers, **response.get("headers", {})}}
+
 
 TEMPLATE = "#/components/schemas/{model}"
 
@@ -62,16 +120,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-EXAMPLE = {
-    "rubric": "ja-dialogue",
-    "context": [
-        {"speaker": "A", "text": "週末はどこかに出かけましたか？"},
-        {"speaker": "B", "text": "はい、家族で海まで行ってきました。"},
-    ],
-    "response": "いいですね。海の水はもう冷たくありませんでしたか？",
-    "metadata": {"system": "bot-a"},
-}
-
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -81,15 +129,42 @@ IDEMPOTENCY_KEY = {
 }
 
 
-def creates(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body `app.web.body` reads, and that an Idempotency-Key makes repeatable."""
-    content = {"application/json": {"schema": {"$ref": TEMPLATE.format(model=model.__name__)}, "example": example}}
-    return {"requestBody": {"required": True, "content": content}, "parameters": [IDEMPOTENCY_KEY]}
+DESCRIBED: list[type[BaseModel]] = []
+"""The models that `refer_to` named: those of bodies that are read strictly, and of lines. No route declares them."""
 
 
-def describe(application: FastAPI, documented: Sequence[type[BaseModel]]) -> dict[str, Any]:
-    """The OpenAPI document, made once, with the schemas of `documented` models, which no route declares: those of
-    strictly read bodies and of streams."""
+def refer_to(model: type[BaseModel]) -> dict[str, Any]:
+    """A reference to the model's schema, which the document will hold."""
+    DESCRIBED.append(model)
+    return {"$ref": TEMPLATE.format(model=model.__name__)}
+
+
+def form(model: type[BaseModel], example: Any) -> dict[str, Any]:
+    """One form of a body: JSON that is read as `model`."""
+    return {"schema": refer_to(model), "example": example}
+
+
+def lines(model: type[BaseModel], description: str, *examples: dict[str, Any]) -> dict[str, Any]:
+    """One form of a body or an answer: NDJSON, most of whose lines are each a `model`."""
+    refer_to(model)
+    schema = {"type": "string", "description": description}
+    return {"schema": schema, "example": write_lines(*examples)} if examples else {"schema": schema}
+
+
+def write_lines(*values: dict[str, Any]) -> str:
+    """The values as NDJSON."""
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+
+
+def reads(content: dict[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
+    """`openapi_extra` of a route whose body `app.web.body` reads. `content` has a form per media type; an
+    Idempotency-Key makes a `repeatable` one safe to send again."""
+    parameters = {"parameters": [IDEMPOTENCY_KEY]} if repeatable else {}
+    return {"requestBody": {"required": True, "content": content}, **parameters}
+
+
+def describe(application: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, made once."""
     if application.openapi_schema is None:
         document = get_openapi(
             title=application.title,
@@ -98,7 +173,7 @@ def describe(application: FastAPI, documented: Sequence[type[BaseModel]]) -> dic
             routes=application.routes,
             tags=application.openapi_tags,
         )
-        models: list[type[BaseModel]] = [EvaluationRequest, Problem, *documented]
+        models: list[type[BaseModel]] = [Problem, *DESCRIBED]
         _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=TEMPLATE)
         document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

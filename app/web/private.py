@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.bootstrap import Service, open_service, working
 from app.cancellation import end_tasks
+from app.container import Container, open_container, working
 from app.domain.errors import SaitenError
 from app.settings import Settings
 from app.web.application import create_application
@@ -70,8 +70,8 @@ class PrivateService:
 
     async def serve(self, listener: socket.socket, control: int, ready: Callable[[str], None]) -> None:
         """Opens everything, says so, and serves until `control` ends. Raises SaitenError where it cannot be opened."""
-        async with open_service(self._settings, own=self._batches) as service, self._work:
-            self._application.state.service = service
+        async with open_container(self._settings, own=self._batches) as container, self._work:
+            self._application.state.container = container
             server = uvicorn.Server(
                 uvicorn.Config(
                     self._watch(self._application),
@@ -91,7 +91,7 @@ class PrivateService:
             logging.getLogger("uvicorn.error").disabled = True
             await end_tasks([serving, *server.server_state.tasks])
             # What follows from ratings is computed behind the requests that changed them.
-            await service.meta.settle()
+            await container.ratings.service.settle()
 
     def _watch(self, application: ASGIApp) -> ASGIApp:
         """The application, which starts the worker when a batch is posted or one is asked for."""
@@ -102,8 +102,8 @@ class PrivateService:
                 self._batches.add(path.removeprefix(f"{BATCHES}/"))
             if path.startswith(BATCHES) and not self._works:
                 self._works = True
-                service: Service = self._application.state.service
-                await self._work.enter_async_context(working(service, self._application.state.stopping))
+                container: Container = self._application.state.container
+                await self._work.enter_async_context(working(container, self._application.state.stopping))
             await application(scope, receive, send)
 
         return watched

@@ -176,11 +176,7 @@ def answer_http_error(request: Request, error: Exception) -> Response:
     """What Starlette itself refuses: no such path, wrong method."""
     if not isinstance(error, HTTPException):
         raise error
-    from app.web.dashboard.errors import show_status, wants_page
-
     status = HTTPStatus(error.status_code)
-    if wants_page(request):
-        return show_status(request, status, "", [], dict(error.headers or {}))
     code = status.phrase.lower().replace(" ", "-")
     path: str = request.scope["path"]
     detail = status.description or status.phrase
@@ -208,6 +204,12 @@ def answer_query_error(request: Request, error: Exception) -> Response:
         raise error
     faults = [(pointer(fault["loc"]), str(fault["msg"])) for fault in error.errors()]
     return answer_error(request, InvalidDocument(faults))
+
+
+def answer_defect(request: Request) -> Response:
+    """500, for what no part of the service expected."""
+    title, detail = "Something went wrong inside Saiten", "the log has a record with this X-Request-Id"
+    return problem(500, "internal-error", title, detail, instance=request.scope["path"])
 
 
 def install(application: FastAPI) -> None:

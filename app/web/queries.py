@@ -1,11 +1,18 @@
-"""Query parameters that an address does not know."""
+"""Query parameters that an address does not know, and cursors of pages: where the next page of a list begins, as text
+that callers send back as it is."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections import Counter
+from datetime import UTC, datetime
+from urllib.parse import urlencode
 
-from starlette.requests import Request
+from fastapi import Request
 
+from app.domain.batch import Batch
 from app.domain.errors import InvalidRequest
 
 
@@ -23,3 +30,45 @@ def refuse_other_queries(request: Request, *known: str, beginning: str | None = 
             raise InvalidRequest(f"is not known; known are {', '.join(names)}", pointer=f"/query/{name[:64]}")
         if count > 1 and name != repeated:
             raise InvalidRequest("is given more than once", pointer=f"/query/{name}")
+
+
+ID = re.compile(r"[A-Za-z0-9_]{1,64}")
+
+
+def write_cursor(last: Batch) -> str:
+    """The cursor of the page after the one that ends with `last`."""
+    written = f"{last.created_at.isoformat()}|{last.id}"
+    return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
+    """(created_at, id) of the last batch of the page before; None for the first page. Raises InvalidRequest."""
+    if cursor is None:
+        return None
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        written = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
+        moment, _, batch_id = written.partition("|")
+        created_at = datetime.fromisoformat(moment)
+        if created_at.tzinfo is None or not ID.fullmatch(batch_id):
+            raise unknown_cursor()
+        return created_at.astimezone(UTC), batch_id
+    except (UnicodeError, binascii.Error, ValueError, OverflowError):
+        raise unknown_cursor() from None
+
+
+def unknown_cursor() -> InvalidRequest:
+    """The refusal of a cursor that no page was given with."""
+    return InvalidRequest("take the cursor from `next` of the page before", pointer="/query/cursor")
+
+
+def link_next(request: Request, cursor: str | None) -> dict[str, str]:
+    """The `Link` header (RFC 8288) to the next page with the same filter; none after the last page."""
+    return {} if cursor is None else link_to(request, cursor=cursor)
+
+
+def link_to(request: Request, **changed: str) -> dict[str, str]:
+    """The `Link` header (RFC 8288) to the next page, which is this one with these entries of the query changed."""
+    query = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
+    # The path alone: the host is whatever the caller wrote into its Host header.
+    return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}

@@ -88,7 +88,7 @@ async def test_a_body_that_drips_is_cut(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, kind: str, drop: bytes
 ) -> None:
     # A batch may take its time as long as it comes at a pace; a drop in 20 ms is none.
-    monkeypatch.setattr("app.web.upload.SLOWEST_BYTES_PER_SECOND", 50_000)
+    monkeypatch.setattr("app.web.body.SLOWEST_BYTES_PER_SECOND", 50_000)
     beginning = f"POST {path} HTTP/1.1\r\n{HEAD.format(kind=kind)}".encode()
     async with dripping(client, beginning, drop) as reader:
         said = await read_to_end(reader)

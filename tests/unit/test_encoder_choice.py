@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.bootstrap import warm_up
+from app.container import warm_up
 from app.openers import find_encoder_faults
 from app.settings import Settings
 from tests.support.command import saiten

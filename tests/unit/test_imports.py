@@ -49,12 +49,12 @@ USED = {"export-finetune": {"numpy"}}
 
 OPEN = """
 import asyncio
-from app.bootstrap import open_service
+from app.container import open_container
 from app.settings import read_settings
 
 async def start():
-    async with open_service(read_settings()) as service:
-        assert not await service.keyring.any()
+    async with open_container(read_settings()) as service:
+        assert not await service.governance.keys.any()
 
 asyncio.run(start())
 """
@@ -69,7 +69,7 @@ make_server(read_settings())
 
 ANALYSE = """
 import asyncio, sys, threading
-from app.bootstrap import open_service
+from app.container import open_container
 from app.domain.analysis_request import AgreementRequest
 from app.settings import read_settings
 
@@ -79,10 +79,10 @@ class Watch:
             assert threading.current_thread() is not threading.main_thread(), f"the event loop waits for {name}"
 
 async def start():
-    async with open_service(read_settings()) as service:
+    async with open_container(read_settings()) as service:
         sys.meta_path.insert(0, Watch())
         rows = [{"item": f"i{n % 4}", "rater": f"r{n // 4}", "ratings": {"wit": n % 3 + 1}} for n in range(12)]
-        await service.meta.analyse("default", AgreementRequest(data=rows))
+        await service.comparison.analyse("default", AgreementRequest(data=rows))
 
 asyncio.run(start())
 """
@@ -125,7 +125,7 @@ from app.providers.ports import JudgingTask
 from tests.support.small_rubrics import joint_rubric, make_dialogue
 task = JudgingTask(joint_rubric(), "ja", make_dialogue(), JudgeOptions())
 def call(service):
-    return service.instruments.judge.judge(task)
+    return service.scoring.instruments.judge.judge(task)
 """,
         {"aiohttp", "httpx2", "openai"},
     ),
@@ -150,12 +150,12 @@ def call(service):
 """Who calls out, and what that loads."""
 
 CALL = """
-from app.bootstrap import open_service
+from app.container import open_container
 from app.domain.errors import UpstreamError
 from app.settings import read_settings
 
 async def start():
-    async with open_service(read_settings()) as service:
+    async with open_container(read_settings()) as service:
         look()
         try:
             await call(service)
@@ -231,13 +231,13 @@ def test_opening_the_service_loads_nothing_heavy(tmp_path: Path) -> None:
     assert (tmp_path / "saiten.db").exists()
     existing = loaded_by(OPEN, tmp_path)
     for loaded in (fresh, existing):
-        assert "app.bootstrap" in loaded
+        assert "app.container" in loaded
         assert loaded & (HEAVY | SERVING | EYES) == set()
 
 
 def test_what_serves_loads_nothing_heavy(tmp_path: Path) -> None:
     loaded = loaded_by(SERVE, tmp_path)
-    assert {"uvicorn", "app.web.docs"} <= loaded
+    assert {"uvicorn", "app.web.api.operations"} <= loaded
     assert loaded & (HEAVY | EYES) == set()
 
 

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.bootstrap import Service
+from app.charts.dependencies import DependencyLabels, build_dependencies
+from app.charts.intervals import IntervalLabels, build_correlation
+from app.container import Container
 from app.domain.batch import Batch, BatchFilter
-from app.domain.reports import AgreementReport
+from app.domain.comparison_view import Outcome, SystemMatrix
+from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport
 from app.domain.rubric import Rubric
 from app.meta.computations import Pending
-from app.meta.overview import Overview
-from app.web.dashboard.aspects_choice import Choice, choose, name_systems
-from app.web.dashboard.aspects_view import (
-    chart_agreement,
-    chart_dependencies,
-    explain,
-    list_reasons,
-    make_matrices,
-)
+from app.meta.overview import MOST_BATCHES, MOST_RESULTS, Absence, Matrices, Overview
 from app.web.dashboard.compare_view import name_measures
-from app.web.dashboard.examining import state_of
+from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.painting import is_missing, paint
-from app.web.dashboard.run_patterns import make_cell
-from app.web.dashboard.run_values import build_of, find_rubric, system_of
-from app.web.dashboard.run_view import ENDED
+from app.web.dashboard.run_values import build_of, find_rubric, is_missing, line_of, paint, state_of, system_of
+from app.web.dashboard.run_view import ENDED, make_cell
 from app.web.dashboard.session import Project
-from app.web.dashboard.speech import Speech, speech_of
-from app.web.dashboard.texts import query
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -44,11 +37,11 @@ LONGEST = 100
 
 
 @router.get("/aspects")
-async def show_aspects(request: Request, service: Serving, project: Project) -> Response:
+async def show_aspects(request: Request, container: Serving, project: Project) -> Response:
     """The runs that were chosen, else the newest of each system."""
     given = request.query_params
     asked = [batch_id[:LONGEST] for batch_id in given.getlist("run")[:MOST_ASKED] if batch_id.strip()]
-    runs = await list_runs(service, project, asked)
+    runs = await list_runs(container, project, asked)
     rubric_id = given.get("rubric", "")[:LONGEST]
     choice = choose(runs, rubric=rubric_id, asked=asked, is_final=given.get("chosen") == "1")
     if choice is None:
@@ -56,10 +49,10 @@ async def show_aspects(request: Request, service: Serving, project: Project) -> 
     level = given.get("alpha", "")
     level = level if level in LEVELS else next(iter(LEVELS))
     values = "ratings" if given.get("values") == "ratings" else "judge"
-    rubric = find_rubric(service, choice.rubric)
+    rubric = find_rubric(container, choice.rubric)
     found: dict[str, Any] = {"state": "gone"}
     if rubric is not None:
-        found = await gather(service, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values)
+        found = await gather(container, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values)
     ids = [run.id for run in choice.chosen]
 
     def address(**changes: Any) -> str:
@@ -82,40 +75,40 @@ async def show_aspects(request: Request, service: Serving, project: Project) -> 
     )
 
 
-async def list_runs(service: Service, project: str, asked: list[str]) -> list[Batch]:
+async def list_runs(container: Container, project: str, asked: list[str]) -> list[Batch]:
     """The newest completed runs, and those asked for that have ended. Raises NotFound for one that is not there."""
-    runs = await service.desk.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
+    runs = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
     listed = {run.id for run in runs}
     for batch_id in dict.fromkeys(asked):
         if batch_id not in listed:
-            batch = await service.desk.find(project, batch_id)
+            batch = await container.batches.find(project, batch_id)
             runs += [batch] if batch.status in ENDED else []
     return runs
 
 
 async def gather(
-    service: Service, project: str, speech: Speech, choice: Choice, rubric: Rubric, *, alpha: float, values: str
+    container: Container, project: str, speech: Speech, choice: Choice, rubric: Rubric, *, alpha: float, values: str
 ) -> dict[str, Any]:
     """Everything that rests on the runs' results."""
     ids = [run.id for run in choice.chosen]
     aspects = [aspect.id for aspect in rubric.aspects]
     # A rating more or less, and it is another overview.
-    ratings = await service.meta.mark_ratings(project)
+    ratings = await container.ratings.service.mark_ratings(project)
     key = ("overview", *map(state_of, choice.chosen), rubric.digest, alpha, ratings)
-    found = await service.computations.get(
+    found = await container.dashboard.computations.get(
         project,
         key,
-        lambda: service.overview.look(project, ids, aspects=aspects, alpha=alpha),
+        lambda: container.dashboard.overviews.look(project, ids, aspects=aspects, alpha=alpha),
     )
     if isinstance(found, Pending):
         return {"state": "computing"}
-    report = await make_report(service, speech, choice, rubric, found, values=values)
+    report = await make_report(container, speech, choice, rubric, found, values=values)
     charts = [chart for chart in (report["graph_chart"], report["correlation_chart"]) if chart is not None]
     return {"state": "ready", "painting": any(map(is_missing, charts)), **report}
 
 
 async def make_report(
-    service: Service, speech: Speech, choice: Choice, rubric: Rubric, found: Overview, *, values: str
+    container: Container, speech: Speech, choice: Choice, rubric: Rubric, found: Overview, *, values: str
 ) -> dict[str, Any]:
     """What the overview says, drawn and named."""
     names = name_measures(rubric, speech)
@@ -126,7 +119,7 @@ async def make_report(
         "names": names,
         "graph": graph,
         "no_graph": explain(ranking.hierarchy.code),
-        "graph_chart": await paint(service, speech, chart_dependencies(graph, names, speech)) if graph else None,
+        "graph_chart": await paint(container, speech, chart_dependencies(graph, names, speech)) if graph else None,
         "graph_reasons": list_reasons([*(each.undefined for each in graph.aspects.values())]) if graph else [],
         "matrices": make_matrices(matrices, names, name_systems(found.systems, choice.chosen)) if matrices else [],
         "no_matrices": explain(ranking.matrices.code),
@@ -135,7 +128,7 @@ async def make_report(
         "rater_rows": list_rater_rows(found.agreement.report),
         "correlation": correlation,
         "no_correlation": explain(found.correlation.code),
-        "correlation_chart": await paint(service, speech, chart_agreement(correlation, names, speech))
+        "correlation_chart": await paint(container, speech, chart_agreement(correlation, names, speech))
         if correlation
         else None,
         "correlation_reasons": list_reasons([each.undefined for each in correlation.aspects.values()])
@@ -152,3 +145,194 @@ def list_rater_rows(report: AgreementReport | None) -> list[tuple[str, list[Any]
         (row, [make_cell(report.correlations, "spearman", row, column) for column in report.aspects])
         for row in report.aspects
     ]
+
+
+MOST_BUILDS = 2
+"""Of each system that is chosen at first: the newest run and the one before it."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The rubric, its completed runs to choose from (newest first), and those chosen. `left_out` counts runs that were
+    asked for and are too many."""
+
+    rubric: str
+    rubrics: tuple[str, ...]
+    runs: tuple[Batch, ...]
+    chosen: tuple[Batch, ...]
+    left_out: int
+
+
+def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> Choice | None:
+    """What to look at; None where there is no run. A single run asked for, unless that `is_final`, is looked at among
+    those chosen at first: alone it has nothing to be told from."""
+    by_rubric: dict[str, list[Batch]] = {}
+    for run in runs:
+        by_rubric.setdefault(run.rubric_name, []).append(run)
+    if not by_rubric:
+        return None
+    named_so = next((name for name in by_rubric if rubric in (name, name.partition("@")[0])), None)
+    wanted = next((run.rubric_name for run in runs if run.id in asked), None)
+    name = named_so or wanted or max(by_rubric, key=lambda each: count_systems(by_rubric[each]))
+    mine = by_rubric[name]
+    named = [run for run in mine if run.id in asked]
+    if not named or (len(named) == 1 and not is_final):
+        first = suggest(mine)
+        named = [run for run in mine if run in first or run in named]
+    chosen = fit(named, asked)
+    return Choice(name, tuple(by_rubric), tuple(mine), tuple(chosen), len(named) - len(chosen))
+
+
+def count_systems(runs: Sequence[Batch]) -> int:
+    """How many systems the runs are of."""
+    return len({owner_of(run) for run in runs})
+
+
+def owner_of(run: Batch) -> str:
+    """Whose the run is."""
+    return system_of(run) or run.name or run.id
+
+
+def suggest(runs: Sequence[Batch]) -> list[Batch]:
+    """Of each system the newest run, and the one before it of the same name."""
+    found: dict[str, list[Batch]] = {}
+    for run in runs:
+        members = found.setdefault(owner_of(run), [])
+        if not members or (len(members) < MOST_BUILDS and line_of(run) == line_of(members[0]) is not None):
+            members.append(run)
+    return [run for members in found.values() for run in members]
+
+
+def fit(runs: Sequence[Batch], asked: Sequence[str]) -> list[Batch]:
+    """As many of the runs as are looked at together, those that were asked for before others."""
+    kept: list[Batch] = []
+    for run in sorted(runs, key=lambda each: each.id not in asked):
+        results = sum(each.counts.total for each in kept) + run.counts.total
+        if len(kept) < MOST_BATCHES and results <= MOST_RESULTS:
+            kept.append(run)
+    return [run for run in runs if run in kept]
+
+
+def name_systems(systems: Sequence[str], runs: Sequence[Batch]) -> Mapping[str, str]:
+    """What to call the systems of an overview of these runs: a second run of a system stands there with its id in
+    brackets, and here with its build, on a line of its own."""
+    names = {system: system for system in systems}
+    owners: dict[str, str] = {}
+    for run in runs:
+        owner = owner_of(run)
+        label = owner if owners.setdefault(owner, run.id) == run.id else f"{owner} ({run.id})"
+        build = build_of(run)
+        if label in names and build:
+            names[label] = f"{owner}\n{build}"
+    shown = list(names.values())
+    return {system: name if shown.count(name) == 1 else system for system, name in names.items()}
+
+
+WHY_NOT: Mapping[Absence, tuple[str, str]] = {
+    "no-values": (
+        mark("These runs have no ratings by the judge."),
+        mark("Look at a run's page for what went wrong, or choose other runs."),
+    ),
+    "no-ratings": (
+        mark("Nobody has rated responses of these runs yet."),
+        mark("Open a round of ratings on the page Rate, or import ratings with the command below."),
+    ),
+    "few-systems": (
+        mark("These values are of one system only: there is no other to tell it from."),
+        mark("Choose runs of another system or build above; for human ratings, have responses of theirs rated too."),
+    ),
+    "many-systems": (
+        mark("These are too many systems for a table."),
+        mark("Choose fewer runs above."),
+    ),
+    "too-much": (
+        mark("This is more than can be computed for a page."),
+        mark("Choose fewer runs above."),
+    ),
+}
+"""What is missing, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """A system against another; `shade` is a class."""
+
+    outcome: Outcome
+    p: float | None
+    shade: str
+
+
+@dataclass(frozen=True)
+class MatrixView:
+    """Each system against each other on one aspect. `pairs` counts those that differ."""
+
+    name: str
+    pairs: int
+    systems: tuple[str, ...]
+    rows: tuple[tuple[MatrixCell | None, ...], ...]
+
+
+def explain(code: Absence | None) -> tuple[str, str] | None:
+    """Why there is no report, and what to do; None where there is one."""
+    return WHY_NOT[code] if code is not None else None
+
+
+def make_matrices(matrices: Matrices, names: Mapping[str, str], systems: Mapping[str, str]) -> list[MatrixView]:
+    """One an aspect."""
+    return [make_matrix(names.get(aspect, aspect), matrix, systems) for aspect, matrix in matrices.items()]
+
+
+def make_matrix(name: str, matrix: SystemMatrix, systems: Mapping[str, str]) -> MatrixView:
+    """One matrix with the systems' names as they are shown."""
+    rows = tuple(
+        tuple(None if cell is None else MatrixCell(cell.outcome, cell.p, SHADES[cell.outcome]) for cell in row)
+        for row in matrix.rows
+    )
+    pairs = sum(cell.outcome == "better" for row in rows for cell in row if cell is not None)
+    return MatrixView(name, pairs, tuple(systems.get(system, system) for system in matrix.systems), rows)
+
+
+GRAPH_WIDTH = 420
+"""Pixels: names are cut in what a phone leaves, and it can scroll."""
+
+SHADES: Mapping[Outcome, str] = {"better": "cell-p3", "worse": "cell-n3", "none": ""}
+
+
+def chart_dependencies(report: HierarchyReport, names: Mapping[str, str], speech: Speech) -> dict[str, object]:
+    """The graph of which aspect depends on which."""
+    _ = speech.say
+    return build_dependencies(
+        report,
+        DependencyLabels(
+            title=_("Dependencies between aspects"),
+            description=_("Arrows from the lower aspect to the higher; the table has the figures"),
+            alone=_("Without dependency"),
+            nothing=_("There is no aspect to draw."),
+        ),
+        names=names,
+        width=GRAPH_WIDTH,
+    )
+
+
+def chart_agreement(report: CorrelationReport, names: Mapping[str, str], speech: Speech) -> dict[str, object]:
+    """The judge against people, with what people reach among themselves."""
+    _ = speech.say
+    n = _("n =")
+    return build_correlation(
+        report,
+        IntervalLabels(
+            title=_("The judge against people"),
+            description=_("Correlation by aspect with its interval, and what a rater reaches against the others"),
+            value=_("judge, 95 %% interval"),
+            reference=_("a rater against the others"),
+            axis=_("Spearman's ρ with the raters' mean"),
+            nothing=_("There is no aspect to draw."),
+        ),
+        describe=lambda found: f" · {n} {found.n:,}",
+        names=names,
+    )
+
+
+def list_reasons(undefined: Sequence[Mapping[str, str]]) -> list[str]:
+    """Why figures are dashes, in English, each reason once."""
+    return list(dict.fromkeys(reason for each in undefined for reason in each.values()))

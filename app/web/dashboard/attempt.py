@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.errors import (
     InvalidRequest,
     LanguageNotSupported,
@@ -19,15 +21,16 @@ from app.domain.errors import (
     UpstreamError,
 )
 from app.domain.evaluation import EvaluationRequest
+from app.domain.rubric import Rubric
 from app.domain.validation import validate
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate
 from app.providers.registry import is_baseline
-from app.web.dashboard.attempt_form import EXAMPLES, PATHS, Draft, Fault, read_draft, start_draft
-from app.web.dashboard.forms import read_form
+from app.web.dashboard.forms import Form, read_form
+from app.web.dashboard.language import mark
 from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.session import Project, WritableProject
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 from app.web.limits import count_request, evaluating, require_price
 from app.web.problems import clip, faults_of, headers_of, status_of
 
@@ -38,36 +41,36 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 @router.get("/try")
 async def show_form(
-    request: Request, service: Serving, project: Project, rubric: str = "", example: str = ""
+    request: Request, container: Serving, project: Project, rubric: str = "", example: str = ""
 ) -> Response:
     """The form, empty or with an example."""
-    return show(request, service, start_draft(service.instruments.rubrics.list(), rubric, example))
+    return show(request, container, start_draft(container.scoring.instruments.rubrics.list(), rubric, example))
 
 
 @router.post("/try")
-async def try_response(request: Request, service: Serving, project: WritableProject) -> Response:
+async def try_response(request: Request, container: Serving, project: WritableProject) -> Response:
     """Scores what the form holds and leads to the result; shows the form again where that cannot be done."""
     form = await read_form(request)
-    draft = read_draft(form, service.settings.limits.context_utterances)
+    draft = read_draft(form, container.settings.limits.context_utterances)
     if form.get("action") == "add":
-        return show(request, service, draft.widen(), added=True)
+        return show(request, container, draft.widen(), added=True)
     try:
         await count_request(request, request.state.key)
-        asked = validate(EvaluationRequest, draft.request(), service.settings.limits)
+        asked = validate(EvaluationRequest, draft.request(), container.settings.limits)
         async with evaluating(request) as scope:
             require_price(request, asked.rubric, asked.judge)
-            asked = await settle_for(project, asked, service.policies)
-            record = await evaluate(asked, service.instruments, scope)
-        await service.store.save(project, record, tuple(scope.keys))
+            asked = await settle_for(project, asked, container.governance.policies)
+            record = await evaluate(asked, container.scoring.instruments, scope)
+        await container.scoring.evaluations.save(project, record, tuple(scope.keys))
     except (InvalidRequest, LimitReached, UpstreamError, StoreError) as error:
         # Where a limit is reached, too, what was typed in must not be lost.
-        return show_error(request, service, draft, error)
+        return show_error(request, container, draft, error)
     return redirect(f"/evaluations/{record.evaluation.id}")
 
 
 def show(
     request: Request,
-    service: Service,
+    container: Container,
     draft: Draft,
     status: int = HTTPStatus.OK,
     *,
@@ -76,7 +79,7 @@ def show(
     added: bool = False,
 ) -> Response:
     """The form."""
-    rubrics, judge = service.instruments.rubrics.list(), service.instruments.judge
+    rubrics, judge = container.scoring.instruments.rubrics.list(), container.scoring.instruments.judge
     languages = {rubric.source_language for rubric in rubrics}
     return render(
         request,
@@ -86,8 +89,8 @@ def show(
         rubrics=rubrics,
         chosen=next((rubric for rubric in rubrics if rubric.id == draft.rubric), None),
         examples=[language for language in EXAMPLES if language in languages],
-        paths=PATHS if service.instruments.translator is not None else (),
-        limits=service.settings.limits,
+        paths=PATHS if container.scoring.instruments.translator is not None else (),
+        limits=container.settings.limits,
         judge=judge,
         costs=not is_baseline(judge.kind),
         faults=faults,
@@ -98,7 +101,7 @@ def show(
     )
 
 
-def show_error(request: Request, service: Service, draft: Draft, error: SaitenError) -> Response:
+def show_error(request: Request, container: Container, draft: Draft, error: SaitenError) -> Response:
     """The form with what is wrong at its fields; what others did wrong stands above it."""
     status = status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -108,6 +111,129 @@ def show_error(request: Request, service: Service, draft: Draft, error: SaitenEr
         found = [("/rubric", error.detail)]
     faults = [draft.fault(where, clip(what, 400)) for where, what in found[:20]]
     trouble = "" if faults else clip(error.detail, 400)
-    page = show(request, service, draft, status, faults=faults, trouble=trouble)
+    page = show(request, container, draft, status, faults=faults, trouble=trouble)
     page.headers.update(headers_of(error, status))
     return page
+
+
+ROWS = 3
+"""Utterances that an empty form has room for."""
+
+SPEAKERS = ("A", "B")
+PATHS = ("source", "english", "both")
+
+EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
+    "ja": (
+        (
+            ("A", "最近、朝ごはんをちゃんと作るようにしてるんです。"),
+            ("B", "えらいですね。どんなものを作ってるんですか？"),
+            ("A", "味噌汁と卵焼きが多いかな。今日は卵焼きを焦がしちゃいましたけど。"),
+        ),
+        "焦げた卵焼きも香ばしくていいじゃないですか。味噌汁の具は何にしたんですか？",
+    ),
+    "ko": (
+        (
+            (
+                "일기",
+                "오늘은 동생이랑 처음으로 김밥을 말았다. 옆구리가 다 터졌지만 아버지가 세 줄이나 드셨다. "
+                "내일도 또 만들기로 했다.",
+            ),
+        ),
+        "옆구리 터진 김밥이 제일 맛있는 법이죠. 아버지께서 세 줄이나 드셨다니, 내일 김밥은 더 기대되네요!",
+    ),
+}
+"""By language a dialogue context and a response, to try with."""
+
+FIELDS = {
+    "rubric": ("rubric", mark("Rubric")),
+    "context": ("context", mark("Dialogue context")),
+    "response": ("response", mark("Response")),
+    "path": ("path", mark("Path")),
+    "judge/samples": ("samples", mark("Samples")),
+    "judge/explain": ("explain", mark("Reasons")),
+}
+"""A request's fields by their place in it: the id in the form, and the label."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong. `target` is the id of the field, empty where it is none's; `row` counts utterances from 1."""
+
+    target: str
+    label: str
+    detail: str
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the form holds."""
+
+    rubric: str = ""
+    context: Sequence[tuple[str, str]] = ()
+    response: str = ""
+    path: str = "source"
+    samples: str = "1"
+    explain: bool = True
+
+    def request(self) -> dict[str, Any]:
+        """The request that the form asks for, as JSON. Utterances without a text are left out."""
+        return {
+            "rubric": self.rubric,
+            "context": [{"speaker": speaker.strip(), "text": text} for speaker, text in self.context if text],
+            "response": self.response,
+            "path": self.path,
+            "judge": {"samples": read_samples(self.samples), "explain": self.explain},
+        }
+
+    def fault(self, where: str, detail: str) -> Fault:
+        """A fault of the request at its field of the form."""
+        parts = where.strip("/").split("/")
+        filled = [number for number, (_, text) in enumerate(self.context) if text]
+        if parts[0] == "context" and len(parts) > 1 and parts[1].isdigit() and int(parts[1]) < len(filled):
+            row = filled[int(parts[1])]
+            name = "speaker" if parts[-1] == "speaker" else "text"
+            return Fault(f"{name}-{row}", mark("Utterance"), detail, row + 1)
+        target, label = FIELDS.get("/".join(parts), FIELDS.get(parts[0], ("", "")))
+        return Fault(target, label, detail)
+
+    def widen(self) -> Draft:
+        """The same with room for one utterance more."""
+        return replace(self, context=(*self.context, (self.next_speaker(), "")))
+
+    def next_speaker(self) -> str:
+        """Who would speak next: whoever spoke before the last one."""
+        names = [speaker for speaker, _ in self.context]
+        return names[-2] if len(names) > 1 else SPEAKERS[len(names) % 2]
+
+
+def read_draft(form: Form, most_rows: int) -> Draft:
+    """What was sent, and of a context that is too long one utterance too many, to be refused for it."""
+    texts = [text.replace("\r", "\n") for text in form.all("text")]
+    rows = zip(form.all("speaker")[: most_rows + 1], texts[: most_rows + 1], strict=False)
+    return Draft(
+        rubric=form.get("rubric"),
+        context=tuple(rows),
+        response=form.raw("response"),
+        path=form.get("path", "source"),
+        samples=form.get("samples", "1"),
+        explain=form.get("explain") == "yes",
+    )
+
+
+def read_samples(text: str) -> int | str:
+    """The number; the text itself where it is none, so that it is refused as any other."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else text
+
+
+def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> Draft:
+    """An empty form, or one with an example in that language and a rubric for it."""
+    known = {each.id: each for each in rubrics}
+    chosen = known.get(rubric) or known.get("ja-dialogue") or next(iter(rubrics), None)
+    if example in EXAMPLES:
+        if chosen is None or chosen.source_language != example:
+            chosen = next((each for each in rubrics if each.source_language == example), chosen)
+        context, response = EXAMPLES[example]
+        return Draft(rubric=chosen.id if chosen else "", context=context, response=response)
+    empty = tuple((SPEAKERS[number % 2], "") for number in range(ROWS))
+    return Draft(rubric=chosen.id if chosen else "", context=empty)

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.bootstrap import Service
+from app.adapters.sql.browsing import ResultBrowser
+from app.container import Container
 from app.domain.batch import Batch, BatchFilter
+from app.domain.browsing import Browsed
+from app.domain.comparison_view import Changes, ItemChange, ItemSide, Unit
+from app.domain.dialogue import Utterance
 from app.domain.errors import SignatureMismatch, UnknownAspect
 from app.domain.rubric import Rubric
 from app.meta.computations import Pending
 from app.meta.examination import Examination
 from app.meta.reliabilities import asked_of, attach_states
-from app.web.dashboard.compare_dialogues import Reader
-from app.web.dashboard.compare_gate import list_reasons
 from app.web.dashboard.compare_view import (
     build_chart,
     explain_pieces,
     list_names,
+    list_reasons,
     make_tables,
     name_measures,
     shorten,
 )
-from app.web.dashboard.examining import examine, find_obstacle
+from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.painting import is_missing, paint
-from app.web.dashboard.run_values import build_of, find_predecessors, find_rubric, judges_of, signatures_of, system_of
+from app.web.dashboard.run_values import (
+    build_of,
+    examine,
+    find_obstacle,
+    find_predecessors,
+    find_rubric,
+    is_missing,
+    judges_of,
+    paint,
+    signatures_of,
+    system_of,
+)
 from app.web.dashboard.session import Project
-from app.web.dashboard.speech import Speech, speech_of
-from app.web.dashboard.texts import query
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -58,22 +70,26 @@ class Asked:
 
 
 @router.get("/compare")
-async def show_comparison(request: Request, service: Serving, project: Project) -> Response:
+async def show_comparison(request: Request, container: Serving, project: Project) -> Response:
     """Two runs side by side; without two of them the choice of runs."""
     asked = read_asked(request)
     speech = speech_of(request)
-    picked = [await find_picked(service, project, batch_id) for batch_id in (asked.baseline, asked.candidate)]
-    runs = await service.desk.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
+    picked = [await find_picked(container, project, batch_id) for batch_id in (asked.baseline, asked.candidate)]
+    runs = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
     runs += [batch for batch in picked if batch is not None and batch.id not in {run.id for run in runs}]
     baseline, candidate = picked
     if baseline is None or candidate is None:
-        chosen = await suggest(service, project, runs, baseline, candidate)
-        return render(request, "compare.html", state="pick", asked=asked, runs=runs, chosen=chosen, **describe(service))
-    found = await gather(service, project, speech, asked, (baseline, candidate))
+        chosen = await suggest(container, project, runs, baseline, candidate)
+        return render(
+            request, "compare.html", state="pick", asked=asked, runs=runs, chosen=chosen, **describe(container)
+        )
+    found = await gather(container, project, speech, asked, (baseline, candidate))
     swapped = asked.address(baseline=candidate.id, candidate=baseline.id)
     chosen = {"baseline": baseline.id, "candidate": candidate.id}
     both = {"baseline": baseline, "candidate": candidate, "swapped": swapped, "names": shorten(baseline, candidate)}
-    return render(request, "compare.html", asked=asked, runs=runs, chosen=chosen, **both, **describe(service), **found)
+    return render(
+        request, "compare.html", asked=asked, runs=runs, chosen=chosen, **both, **describe(container), **found
+    )
 
 
 def read_asked(request: Request) -> Asked:
@@ -84,70 +100,70 @@ def read_asked(request: Request) -> Asked:
     return Asked(**given, mismatch=request.query_params.get("mismatch") == "1")
 
 
-def describe(service: Service) -> dict[str, Any]:
+def describe(container: Container) -> dict[str, Any]:
     """What the templates ask about any run."""
-    return {"system_of": system_of, "build_of": build_of, "judges_of": lambda batch: judges_of(service, batch)}
+    return {"system_of": system_of, "build_of": build_of, "judges_of": lambda batch: judges_of(container, batch)}
 
 
-async def find_picked(service: Service, project: str, batch_id: str) -> Batch | None:
+async def find_picked(container: Container, project: str, batch_id: str) -> Batch | None:
     """The run of this id, None where none is named. Raises NotFound for one that the project has not."""
-    return await service.desk.find(project, batch_id) if batch_id else None
+    return await container.batches.find(project, batch_id) if batch_id else None
 
 
 async def suggest(
-    service: Service, project: str, runs: list[Batch], baseline: Batch | None, candidate: Batch | None
+    container: Container, project: str, runs: list[Batch], baseline: Batch | None, candidate: Batch | None
 ) -> dict[str, str]:
     """What stands chosen at first: the newest run, and the one before it of its name and system."""
     first = candidate or next((run for run in runs if baseline is None or run.id != baseline.id), None)
     before = baseline
     if first is not None and before is None:
-        before = (await find_predecessors(service.desk, project, [first])).get(first.id)
+        before = (await find_predecessors(container.batches, project, [first])).get(first.id)
     if before is None:
         before = next((run for run in runs if first is not None and run.id != first.id), None)
     return {"baseline": before.id if before else "", "candidate": first.id if first else ""}
 
 
 async def gather(
-    service: Service, project: str, speech: Speech, asked: Asked, both: tuple[Batch, Batch]
+    container: Container, project: str, speech: Speech, asked: Asked, both: tuple[Batch, Batch]
 ) -> dict[str, Any]:
     """The state of the page, and what it takes to show it."""
-    rubric = find_rubric(service, both[1].rubric_name)
-    obstacle = find_obstacle(service, both)
+    rubric = find_rubric(container, both[1].rubric_name)
+    obstacle = find_obstacle(container, both)
     if obstacle is not None or rubric is None:
         return obstacle or {"state": "gone"}
     try:
-        examined = await ask(service, project, asked, rubric, both)
+        examined = await ask(container, project, asked, rubric, both)
     except SignatureMismatch as error:
         pieces = explain_pieces(error.pieces)
         return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1")}
     if isinstance(examined, Pending):
         return {"state": "computing"}
-    report = await make_report(service, project, speech, rubric=rubric, both=both, found=examined)
+    report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
     return {"state": "ready", **report}
 
 
 async def ask(
-    service: Service, project: str, asked: Asked, rubric: Rubric, both: tuple[Batch, Batch]
+    container: Container, project: str, asked: Asked, rubric: Rubric, both: tuple[Batch, Batch]
 ) -> Examination | Pending:
     """The comparison, once it is reckoned; a measure that the runs have not is as none."""
     known = {aspect.id for aspect in rubric.aspects} | {composite.id for composite in rubric.composites}
     measure = asked.measure if asked.measure.removesuffix(".blended") in known else None
     try:
-        return await examine(service, project, both, rubric, measure=measure, mismatch=asked.mismatch)
+        return await examine(container, project, both, rubric, measure=measure, mismatch=asked.mismatch)
     except UnknownAspect:
-        return await examine(service, project, both, rubric, mismatch=asked.mismatch)
+        return await examine(container, project, both, rubric, mismatch=asked.mismatch)
 
 
 async def make_report(
-    service: Service, project: str, speech: Speech, *, rubric: Rubric, both: tuple[Batch, Batch], found: Examination
+    container: Container, project: str, speech: Speech, *, rubric: Rubric, both: tuple[Batch, Batch], found: Examination
 ) -> dict[str, Any]:
     """Everything that the comparison shows."""
     names = name_measures(rubric, speech)
     tables = make_tables(found.comparison, rubric, speech)
     lines = {line for batch in both for line in signatures_of(batch)}
-    gate = attach_states(found.gate, await service.reliabilities.states(project, lines, asked_of(found.gate)))
-    chart = await paint(service, speech, build_chart(tables.aspects, shorten(*both), speech))
-    reader = Reader(service.browser, project, (both[0].id, both[1].id), names)
+    gate = attach_states(found.gate, await container.ratings.reliabilities.states(project, lines, asked_of(found.gate)))
+    chart = await paint(container, speech, build_chart(tables.aspects, shorten(*both), speech))
+    reader = Reader(container.dashboard.browser, project, (both[0].id, both[1].id), names)
     measures = [*tables.aspects, *tables.composites, *tables.blended]
     return {
         "comparison": gate.comparison,
@@ -164,3 +180,105 @@ async def make_report(
         "pieces": explain_pieces(found.comparison.signature_differences),
         "rubric": rubric,
     }
+
+
+MOST_SHOWN = 5
+"""Of drops and of gains."""
+
+
+@dataclass(frozen=True)
+class SideView:
+    """One run's response. `address` is its item page's; None where its text is not there any more. `count` are all of
+    the item's responses, of which this is the first."""
+
+    response: str | None
+    utterance: Utterance | None
+    address: str | None
+    count: int
+
+
+@dataclass(frozen=True)
+class ValueView:
+    """A measure of the item in both runs. `difference` is candidate minus baseline, in points toward the best."""
+
+    name: str
+    before: float | None
+    after: float | None
+    difference: float | None
+
+
+@dataclass(frozen=True)
+class ChangeView:
+    item: str
+    difference: float
+    unit: Unit
+    baseline: SideView
+    candidate: SideView
+    values: tuple[ValueView, ...]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether both answer the same last utterance."""
+        return self.baseline.utterance == self.candidate.utterance
+
+
+@dataclass(frozen=True)
+class Dialogues:
+    drops: tuple[ChangeView, ...]
+    gains: tuple[ChangeView, ...]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads responses of the two runs; ids are the baseline's first."""
+
+    browser: ResultBrowser
+    project: str
+    ids: tuple[str, str]
+    names: Mapping[str, str]
+
+    async def read(self, changes: Changes) -> Dialogues:
+        """The largest drops and gains with their texts."""
+        drops, gains = changes.drops[:MOST_SHOWN], changes.gains[:MOST_SHOWN]
+        before = await self._read_side(self.ids[0], [change.baseline for change in (*drops, *gains)])
+        after = await self._read_side(self.ids[1], [change.candidate for change in (*drops, *gains)])
+        views = [
+            ChangeView(
+                change.item,
+                change.difference,
+                changes.unit,
+                describe_side(self.ids[0], change.baseline, before),
+                describe_side(self.ids[1], change.candidate, after),
+                tuple(list_values(change, self.names)),
+            )
+            for change in (*drops, *gains)
+        ]
+        return Dialogues(tuple(views[: len(drops)]), tuple(views[len(drops) :]))
+
+    async def _read_side(self, batch_id: str, sides: Sequence[ItemSide]) -> Mapping[int, Browsed]:
+        """The first response of each, by its position."""
+        positions = [position for side in sides if (position := position_of(side)) is not None]
+        return {found.entry.position: found for found in await self.browser.read(self.project, batch_id, positions)}
+
+
+def position_of(side: ItemSide) -> int | None:
+    """Where the first of its responses stands."""
+    return next((place.position for place in side.responses), None)
+
+
+def describe_side(batch_id: str, side: ItemSide, found: Mapping[int, Browsed]) -> SideView:
+    """The side as the page shows it; without texts where they were erased meanwhile."""
+    position = position_of(side)
+    if position is None or position not in found:
+        return SideView(None, None, None, side.count)
+    candidate = found[position].candidate
+    utterance = candidate.context[-1] if candidate.context else None
+    return SideView(candidate.response, utterance, f"/runs/{batch_id}/items/{position}", side.count)
+
+
+def list_values(change: ItemChange, names: Mapping[str, str]) -> Sequence[ValueView]:
+    """The item's values by measure."""
+    return [
+        ValueView(names.get(name, name), before, change.candidate.values.get(name), change.differences.get(name))
+        for name, before in change.baseline.values.items()
+    ]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
-from starlette.responses import Response as PlainResponse
 
-from app.bootstrap import Service
-from app.domain.batch import Batch, Candidate, ItemResult
+from app.adapters.sql.browsing import ResultBrowser
+from app.container import Container
+from app.domain.batch import Batch, Candidate, Entry, ItemResult
+from app.domain.browsing import Browsed, ResultQuery
 from app.domain.errors import NotFound
 from app.domain.evaluation import Evaluation, Record
+from app.domain.human_rating import RatingFilter, StoredRating
 from app.domain.redaction import kind_of_text
 from app.domain.rubric import name_version
-from app.web.dashboard.item_integrity import view_integrity
-from app.web.dashboard.item_order import Place, find_place
-from app.web.dashboard.item_query import read_listing, read_number
-from app.web.dashboard.item_ratings import RaterView, find_ratings
-from app.web.dashboard.item_ratings import Response as Rated
-from app.web.dashboard.item_views import (
+from app.meta.rating_service import RatingService
+from app.scores import SYSTEM
+from app.web.dashboard.item_view import (
     codes_at,
     current,
     digits_of,
@@ -26,12 +27,14 @@ from app.web.dashboard.item_views import (
     list_composites,
     list_said,
     results_of,
+    view_integrity,
 )
-from app.web.dashboard.items import ROWS, address_of
+from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
+from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, render
 from app.web.dashboard.run_values import find_rubric
 from app.web.dashboard.session import Project
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -40,41 +43,48 @@ Position = Annotated[int, Path(ge=0, lt=2**31)]
 
 @router.get("/runs/{batch_id}/items/{position}")
 async def show_item(
-    request: Request, service: Serving, project: Project, batch_id: str, position: Position
+    request: Request, container: Serving, project: Project, batch_id: str, position: Position
 ) -> Response:
     """One result of a run, with the ones before and after it in the list that the visitor came from."""
-    batch = await service.desk.find(project, batch_id)
-    place = await locate(request, service, project, batch, position)
+    batch = await container.batches.find(project, batch_id)
+    place = await locate(request, container, project, batch, position)
     if place is None:
         return show_pending(request, batch, position)
     found = place.found
-    result = await read_result(service, project, batch_id, position)
-    record = await service.store.find(project, found.evaluation)
+    result = await read_result(container, project, batch_id, position)
+    record = await container.scoring.evaluations.find(project, found.evaluation)
     ratings = await find_ratings(
-        service.meta, project, Rated(found.evaluation, batch, found.entry, found.scores.system)
+        container.ratings.service, project, ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
     )
     back = address_of(batch_id, place.listing, place.at // ROWS + 1) + f"#at-{position}"
     more = {"batch": batch, "place": place, "entry": found.entry, "failure": result.failure, "back": back}
     return await show(
-        request, service, project, record, candidate=found.candidate, rubric=batch.rubric_name, ratings=ratings, **more
+        request,
+        container,
+        project,
+        record,
+        candidate=found.candidate,
+        rubric=batch.rubric_name,
+        ratings=ratings,
+        **more,
     )
 
 
 @router.get("/evaluations/{evaluation_id}")
-async def show_evaluation(request: Request, service: Serving, project: Project, evaluation_id: str) -> Response:
+async def show_evaluation(request: Request, container: Serving, project: Project, evaluation_id: str) -> Response:
     """One evaluation, of a run or not."""
-    record = await service.store.find(project, evaluation_id)
+    record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
         raise NotFound("there is no such evaluation in this project")
     asked = record.request
     candidate = Candidate.model_construct(
         context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
     )
-    ratings = await find_ratings(service.meta, project, Rated(evaluation_id))
+    ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
     return await show(
         request,
-        service,
+        container,
         project,
         record,
         candidate=candidate,
@@ -84,12 +94,12 @@ async def show_evaluation(request: Request, service: Serving, project: Project, 
     )
 
 
-async def locate(request: Request, service: Service, project: str, batch: Batch, position: int) -> Place | None:
+async def locate(request: Request, container: Container, project: str, batch: Batch, position: int) -> Place | None:
     """The result in the list that the address names; None where there is none yet."""
-    rubric = find_rubric(service, batch.rubric_name)
-    measures = await service.browser.measures(project, batch.id)
+    rubric = find_rubric(container, batch.rubric_name)
+    measures = await container.dashboard.browser.measures(project, batch.id)
     return await find_place(
-        service.browser,
+        container.dashboard.browser,
         project,
         batch.id,
         position,
@@ -99,9 +109,9 @@ async def locate(request: Request, service: Service, project: str, batch: Batch,
     )
 
 
-async def read_result(service: Service, project: str, batch_id: str, position: int) -> ItemResult:
+async def read_result(container: Container, project: str, batch_id: str, position: int) -> ItemResult:
     """The result at a position that has one; NotFound where it was erased meanwhile."""
-    async for page in service.desk.results(project, batch_id, after=position - 1, limit=1):
+    async for page in container.batches.results(project, batch_id, after=position - 1, limit=1):
         if page[0].entry.position == position:
             return page[0]
     raise NotFound("this item is not there any more")
@@ -116,7 +126,7 @@ def show_pending(request: Request, batch: Batch, position: int) -> Response:
 
 async def show(
     request: Request,
-    service: Service,
+    container: Container,
     project: str,
     record: Record | None,
     *,
@@ -124,10 +134,10 @@ async def show(
     rubric: str,
     ratings: list[RaterView],
     **more: Any,
-) -> PlainResponse:
+) -> Response:
     """The page of a response, with or without an evaluation."""
-    known = find_rubric(service, rubric)
-    evaluation = await service.reliabilities.mark(project, record.evaluation) if record else None
+    known = find_rubric(container, rubric)
+    evaluation = await container.ratings.reliabilities.mark(project, record.evaluation) if record else None
     warned = [(warning.where, warning.code) for warning in evaluation.warnings] if evaluation else []
     translation = evaluation.translation if evaluation else None
     return render(
@@ -147,7 +157,7 @@ async def show(
         ratings=ratings,
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
-        **describe(evaluation, service),
+        **describe(evaluation, container),
         **more,
     )
 
@@ -157,11 +167,11 @@ def name_of(evaluation: Evaluation) -> str:
     return name_version(evaluation.rubric.id, evaluation.rubric.version)
 
 
-def describe(evaluation: Evaluation | None, service: Service) -> dict[str, Any]:
+def describe(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
     """The ratings' part of the page."""
     if evaluation is None:
         return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None}
-    rubric = current(evaluation, find_rubric(service, name_of(evaluation)))
+    rubric = current(evaluation, find_rubric(container, name_of(evaluation)))
     return {
         "aspects": list_aspects(evaluation, rubric),
         "composites": list_composites(evaluation, rubric),
@@ -169,3 +179,151 @@ def describe(evaluation: Evaluation | None, service: Service) -> dict[str, Any]:
         "is_current": rubric is not None,
         "integrity": view_integrity(evaluation, rubric),
     }
+
+
+RATINGS_PAGE = 1000
+
+
+@dataclass
+class RaterView:
+    """One rater's ratings by aspect, the later one of an aspect where there are two, and comments. `simulated` where no
+    person gave the last of them."""
+
+    rater: str
+    ratings: dict[str, float] = field(default_factory=dict)
+    comments: list[str] = field(default_factory=list)
+    simulated: bool = False
+
+
+@dataclass(frozen=True)
+class ResponseNames:
+    """What ratings may name a response by."""
+
+    evaluation: str
+    batch: Batch | None = None
+    entry: Entry | None = None
+    system: str | None = None
+
+    @property
+    def systems(self) -> set[str | None]:
+        """What ratings may say of the system."""
+        return {None, self.system or (self.batch.metadata.get(SYSTEM) if self.batch else None)}
+
+
+async def find_ratings(service: RatingService, project: str, response: ResponseNames) -> list[RaterView]:
+    """The response's ratings by rater, in the order in which they came in."""
+    wanted = [RatingFilter(evaluation=response.evaluation)]
+    if response.batch is not None and response.entry is not None:
+        item = response.entry.item
+        wanted += [RatingFilter(batch=response.batch.id, item=item), RatingFilter(item=item)]
+    found: dict[int, StoredRating] = {}
+    for each in wanted:
+        after = -1
+        # Of an item's id alone there may be ratings of many runs, the newest last.
+        while page := await service.list_ratings(project, each, after=after, limit=RATINGS_PAGE):
+            found.update((number, rating) for number, rating in page if concerns(rating, response))
+            after = page[-1][0]
+    return list(by_rater([found[number] for number in sorted(found)]))
+
+
+def concerns(rating: StoredRating, response: ResponseNames) -> bool:
+    """Whether the rating is of this response, and not of another candidate or system."""
+    if rating.evaluation is not None:
+        return rating.evaluation == response.evaluation
+    batch, entry = response.batch, response.entry
+    if batch is None or entry is None or rating.batch not in (None, batch.id):
+        return False
+    return rating.candidate == entry.candidate and rating.system in response.systems
+
+
+def by_rater(ratings: Sequence[StoredRating]) -> Iterator[RaterView]:
+    """The ratings of each rater together."""
+    views: dict[str, RaterView] = {}
+    for rating in ratings:
+        view = views.setdefault(rating.rater, RaterView(rating.rater))
+        view.ratings.update(rating.ratings)
+        view.simulated = rating.simulated
+        if rating.comment:
+            view.comments.append(rating.comment)
+    yield from views.values()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A result in a list: number `at` of `total`, from 0. `previous` and `next` are pages' addresses."""
+
+    found: Browsed
+    listing: Listing
+    at: int
+    total: int
+    previous: str | None
+    next: str | None
+
+
+async def find_place(
+    browser: ResultBrowser,
+    project: str,
+    batch_id: str,
+    position: int,
+    *,
+    listing: Listing,
+    at: int | None,
+    best: Mapping[str, float],
+) -> Place | None:
+    """The result of that position at number `at` of the list; where the list has moved on, in the batch's own order.
+    None where the candidate has no result."""
+    if at is not None:
+        place = await look_around(browser, project, batch_id, position, listing=listing, at=at, best=best)
+        if place is not None:
+            return place
+    own = Listing(sort=None)
+    number = await find_offset(browser, project, batch_id, position)
+    return await look_around(browser, project, batch_id, position, listing=own, at=number, best=best)
+
+
+async def look_around(
+    browser: ResultBrowser,
+    project: str,
+    batch_id: str,
+    position: int,
+    *,
+    listing: Listing,
+    at: int,
+    best: Mapping[str, float],
+) -> Place | None:
+    """The result with its neighbours; None where another stands there."""
+    first = max(0, at - 1)
+    page = await browser.browse(project, batch_id, listing.query(best), offset=first, limit=at - first + 2)
+    rows = list(page.rows)
+    here = at - first
+    if here >= len(rows) or rows[here].entry.position != position:
+        return None
+
+    def address(row: Browsed, number: int) -> str:
+        return query(f"/runs/{batch_id}/items/{row.entry.position}", at=str(number), **listing.parameters())
+
+    return Place(
+        found=rows[here],
+        listing=listing,
+        at=at,
+        total=page.total,
+        previous=address(rows[here - 1], at - 1) if here else None,
+        next=address(rows[here + 1], at + 1) if here + 1 < len(rows) else None,
+    )
+
+
+async def find_offset(browser: ResultBrowser, project: str, batch_id: str, position: int) -> int:
+    """How many results come before the position: as many as it says where the batch is complete, else fewer."""
+    low, high = 0, position
+    probe = position
+    while low < high:
+        page = await browser.browse(project, batch_id, ResultQuery(), offset=probe, limit=1)
+        found = page.rows[0].entry.position if page.rows else None
+        if found == position:
+            return probe
+        if found is None or found > position:
+            high = min(probe, page.total)
+        else:
+            low = probe + 1
+        probe = (low + high) // 2
+    return low

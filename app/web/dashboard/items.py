@@ -1,26 +1,258 @@
-"""`/runs/{id}/items`: the results of a run as a table, the worst first; sorted and filtered where they are kept."""
+"""The table's columns: what results of a run can be sorted by, and how a value is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from starlette.datastructures import QueryParams
 
 from app.adapters.sql.browsing import ResultBrowser
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.batch import Batch
-from app.domain.browsing import Browsed, BrowsedPage
+from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
+from app.domain.composites import range_of
 from app.domain.errors import UnknownRubric
-from app.domain.rubric import Level, Rubric
-from app.web.dashboard.item_columns import Cell, Column, cell_of, list_columns
-from app.web.dashboard.item_query import POSITION, Listing, read_listing, read_number
+from app.domain.rubric import Aspect, Level, Rubric
+from app.domain.scores import Scores
+from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, render
 from app.web.dashboard.run_values import find_rubric
 from app.web.dashboard.session import Project
-from app.web.dashboard.texts import query
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
+
+BLENDED = ".blended"
+SHADES = 5
+
+
+@dataclass(frozen=True)
+class Column:
+    """A measure. `aspect` is the rubric's, that of a blended value too; None of a composite, and of what the rubric
+    does not have any more."""
+
+    measure: str
+    aspect: Aspect | None
+    scale: tuple[float, float] | None
+    best: float | None
+
+    @property
+    def is_blended(self) -> bool:
+        return self.measure.endswith(BLENDED)
+
+    @property
+    def name(self) -> str:
+        """The aspect's or the composite's id."""
+        return self.measure.removesuffix(BLENDED)
+
+    def level(self, value: float) -> Level | None:
+        """The level of the scale that the value is, if it is one."""
+        if self.aspect is None or self.is_blended:
+            return None
+        return next((level for level in self.aspect.levels if level.value == value), None)
+
+    def shade(self, value: float) -> int:
+        """How far the value is from the best one: 0 not at all, to `SHADES`, as far as the scale goes."""
+        if self.scale is None:
+            return 0
+        low, high = self.scale
+        best = high if self.best is None else self.best
+        farthest = max(best - low, high - best)
+        off = (
+            min(1.0, max(0.0, abs(best - value) if self.best is not None else best - value) / farthest)
+            if farthest
+            else 0
+        )
+        return round(SHADES * off)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value of a result; `unrated` is the reason why there is none."""
+
+    column: Column
+    value: float | None
+    level: Level | None = None
+    shade: int = 0
+    unrated: str | None = None
+
+    @property
+    def digits(self) -> int:
+        """Behind the point: none of a rating, two of what is reckoned."""
+        reckoned = self.column.aspect is None or self.column.is_blended
+        return 2 if reckoned or (self.value or 0.0) % 1 else 0
+
+
+def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[Column]:
+    """The run's measures: aspects in the rubric's order, each with its blended value behind it, then composites."""
+    aspects = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
+    ranges = {composite.id: range_of(composite, rubric) for composite in rubric.composites} if rubric else {}
+    ordered = [name for aspect in aspects for name in (aspect, aspect + BLENDED)]
+    known = [name for name in (*ordered, *ranges) if name in measures]
+    return [column_of(name, aspects, ranges) for name in dict.fromkeys([*known, *measures])]
+
+
+def column_of(measure: str, aspects: Mapping[str, Aspect], ranges: Mapping[str, tuple[float, float]]) -> Column:
+    """The column of a measure."""
+    aspect = aspects.get(measure.removesuffix(BLENDED))
+    if aspect is None:
+        return Column(measure, None, ranges.get(measure), None)
+    return Column(measure, aspect, aspect.scale, None if aspect.best is None else float(aspect.best))
+
+
+def cell_of(column: Column, scores: Scores) -> Cell:
+    """What a result has there."""
+    if column.name in scores.aspects:
+        mean, blended, reason, _ = scores.aspects[column.name]
+        value = blended if column.is_blended else mean
+        unrated = None if column.is_blended or mean is not None else reason
+    else:
+        value, unrated = scores.composites.get(column.name), None
+    if value is None:
+        return Cell(column, None, unrated=unrated)
+    return Cell(column, value, column.level(value), column.shade(value))
+
+
+POSITION = "position"
+"""As `sort`: the batch's own order."""
+
+BEST, WORST = "best", "worst"
+"""As `order`: what comes first."""
+
+STATUSES = ("scored", "partial", "failed")
+MOST_CHARACTERS = 200
+MOST_VALUE = 1e15
+MOST_NUMBER = 10_000_000
+
+
+MOST_VALUES = 8
+"""Values that an address may ask for together: each that leaves nothing is counted without."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A sorted and filtered list of results. `sort` None is the batch's own order."""
+
+    sort: str | None
+    best_first: bool = False
+    values: Mapping[str, float] = field(default_factory=dict)
+    unrated: str | None = None
+    warning: str | None = None
+    status: str | None = None
+    system: str | None = None
+    text: str | None = None
+
+    def query(self, best: Mapping[str, float]) -> ResultQuery:
+        """What to ask the browser for; `best` holds the best value of measures on which it is not the highest."""
+        target = best.get((self.sort or "").removesuffix(BLENDED))
+        # Far from the target is bad, low without one.
+        descending = self.best_first if target is None else not self.best_first
+        return ResultQuery(
+            sort=self.sort,
+            descending=descending,
+            target=target,
+            values=self.values,
+            unrated=self.unrated,
+            warning=self.warning,
+            status=self.status,
+            system=self.system,
+            text=self.text,
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """The list as an address has it."""
+        return {
+            "sort": self.sort or POSITION,
+            "order": BEST if self.best_first else None,
+            "value": [f"{measure}:{write_value(value)}" for measure, value in self.values.items()],
+            "unrated": self.unrated,
+            "warning": self.warning,
+            "status": self.status,
+            "system": self.system,
+            "text": self.text,
+        }
+
+    def sorted_by(self, measure: str | None) -> Listing:
+        """The same results by this measure, worst first; best first where they are sorted so already."""
+        return replace(self, sort=measure, best_first=self.sort == measure and not self.best_first)
+
+    def without_each(self) -> Iterator[tuple[str, str, Listing]]:
+        """Each filter in force, as its parameter and value, with the list without it."""
+        for measure, wanted in self.values.items():
+            left = {name: other for name, other in self.values.items() if name != measure}
+            yield "value", f"{measure}:{write_value(wanted)}", replace(self, values=left)
+        singles = {
+            "unrated": (self.unrated, replace(self, unrated=None)),
+            "warning": (self.warning, replace(self, warning=None)),
+            "status": (self.status, replace(self, status=None)),
+            "system": (self.system, replace(self, system=None)),
+            "text": (self.text, replace(self, text=None)),
+        }
+        for name, (value, without) in singles.items():
+            if value is not None:
+                yield name, value, without
+
+
+def write_value(value: float) -> str:
+    """Whole levels without a point, anything else with every digit."""
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | None) -> Listing:
+    """The list that an address asks for. What it asks and the run has not is left out."""
+    sort = asked.get("sort")
+    if sort not in measures and sort != POSITION:
+        sort = worst_measure(measures, rubric)
+    unrated = asked.get("unrated")
+    status = asked.get("status")
+    return Listing(
+        sort=None if sort == POSITION else sort,
+        best_first=asked.get("order") == BEST,
+        values=dict(read_values(asked.getlist("value")[:MOST_VALUES], measures)),
+        unrated=unrated if unrated == ANY_ASPECT or unrated in measures else None,
+        warning=clean(asked.get("warning")),
+        status=status if status in STATUSES else None,
+        system=clean(asked.get("system")),
+        text=clean(asked.get("text")),
+    )
+
+
+def worst_measure(measures: Sequence[str], rubric: Rubric | None) -> str | None:
+    """By what the worst results are found: the overall impression, else the first composite, else the first aspect."""
+    composites = [composite.id for composite in rubric.composites] if rubric else []
+    aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
+    preferred = ("overall", *composites, *aspects, *measures)
+    return next((measure for measure in preferred if measure in measures), None)
+
+
+def read_values(given: Sequence[str], measures: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Measures with the values that they are to have, out of `coherence:0`."""
+    for text in given[: 2 * len(measures)]:
+        measure, _, number = text.rpartition(":")
+        try:
+            value = float(number)
+        except ValueError:
+            continue
+        if measure in measures and math.isfinite(value) and abs(value) <= MOST_VALUE:
+            yield measure, value
+
+
+def clean(text: str | None) -> str | None:
+    """What somebody typed, on one line and not too long; None where nothing is left."""
+    shown = "".join(character for character in (text or "")[:MOST_CHARACTERS] if character.isprintable())
+    return shown.strip() or None
+
+
+def read_number(text: str | None, *, least: int = 0) -> int | None:
+    """A count in an address; None where it is none."""
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 8:
+        return None
+    number = int(text)
+    return number if least <= number <= MOST_NUMBER else None
+
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -77,12 +309,12 @@ class Opened:
 
 
 @router.get("/runs/{batch_id}/items")
-async def show_items(request: Request, service: Serving, project: Project, batch_id: str) -> Response:
+async def show_items(request: Request, container: Serving, project: Project, batch_id: str) -> Response:
     """A page of the list."""
-    batch = await service.desk.find(project, batch_id)
-    rubric = find_rubric(service, batch.rubric_name)
-    run = Opened(service.browser, project, batch, rubric)
-    measures = await service.browser.measures(project, batch_id)
+    batch = await container.batches.find(project, batch_id)
+    rubric = find_rubric(container, batch.rubric_name)
+    run = Opened(container.dashboard.browser, project, batch, rubric)
+    measures = await container.dashboard.browser.measures(project, batch_id)
     listing, columns = read_listing(request.query_params, measures, rubric), list_columns(measures, rubric)
     number, page = await turn_to(run, listing, read_number(request.query_params.get("page"), least=1) or 1)
     start, last = (number - 1) * ROWS, max(1, -(-page.total // ROWS))
@@ -101,7 +333,7 @@ async def show_items(request: Request, service: Serving, project: Project, batch
         last=last,
         numbers=list_numbers(number, last),
         chips=await list_chips(run, listing, columns, count=not page.total),
-        warnings=await count_warnings(service, project, batch_id),
+        warnings=await count_warnings(container, project, batch_id),
         to_page=lambda wanted: address_of(batch_id, listing, wanted),
         to_sort=lambda measure: address_of(batch_id, listing.sorted_by(measure)),
         direction=lambda measure: direction_of(listing, measure, run.best),
@@ -184,8 +416,8 @@ async def list_chips(run: Opened, listing: Listing, columns: Sequence[Column], *
     return chips
 
 
-async def count_warnings(service: Service, project: str, batch_id: str) -> Mapping[str, int]:
+async def count_warnings(container: Container, project: str, batch_id: str) -> Mapping[str, int]:
     """How many results have each warning; of a run whose rubric is gone that is not summed up."""
     with suppress(UnknownRubric):
-        return (await service.desk.summarize(project, batch_id)).warnings
+        return (await container.batches.summarize(project, batch_id)).warnings
     return {}

@@ -13,12 +13,12 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
 from app.domain.batch import Batch
 from app.domain.errors import NotFound
-from app.web import batch_events
-from app.web.batch_events import ENDS, GoesOn, look, steady
+from app.web.api import batches
+from app.web.api.batches import ENDS, GoesOn, look, steady
 from app.web.dashboard.language import language_of, translations_of
 from app.web.dashboard.page import PageRoute, render_text
 from app.web.dashboard.session import Project
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -32,20 +32,21 @@ Show = Callable[[Batch], str]
 
 @router.get("/live")
 async def follow_runs(
-    request: Request, service: Serving, project: Project, run: Annotated[list[str] | None, Query()] = None
+    request: Request, container: Serving, project: Project, run: Annotated[list[str] | None, Query()] = None
 ) -> Response:
     """`progress` with each run's progress at once and at every change, `ended` and `gone` of a run, `over` at last."""
     if request.headers.get("last-event-id") == OVER:
         return Response(status_code=204)
     finds = {
-        run_id: partial(service.desk.look, project, run_id) for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]
+        run_id: partial(container.batches.look, project, run_id)
+        for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]
     }
     runs = {run_id: found for run_id, find in finds.items() if (found := await find()) is not None}
     if not runs:
         raise NotFound("there is none of these runs in this project")
     show = partial(show_progress, request)
     say = partial(say_end, request)
-    stream = tell(runs, finds, show, say, batch_events.patience_of(request))
+    stream = tell(runs, finds, show, say, batches.patience_of(request))
     # Nginx would keep the events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
@@ -64,7 +65,7 @@ async def tell(
         if batch.status not in ENDS:
             open_runs[run_id] = batch
         yield write_event(batch, show, say)
-    told, wait = clock(), batch_events.SHORTEST_POLL_SECONDS
+    told, wait = clock(), batches.SHORTEST_POLL_SECONDS
     while open_runs:
         if not await goes_on(wait):
             return
@@ -79,10 +80,10 @@ async def tell(
                 del open_runs[run_id]
             else:
                 open_runs[run_id] = found
-        wait = batch_events.SHORTEST_POLL_SECONDS if changed else min(batch_events.LONGEST_POLL_SECONDS, wait * 1.5)
+        wait = batches.SHORTEST_POLL_SECONDS if changed else min(batches.LONGEST_POLL_SECONDS, wait * 1.5)
         if changed:
             told = clock()
-        elif clock() - told >= batch_events.HEARTBEAT_SECONDS:
+        elif clock() - told >= batches.HEARTBEAT_SECONDS:
             yield KEEPALIVE_COMMENT
             told = clock()
     yield write(OVER, {}, event_id=OVER)
@@ -97,7 +98,7 @@ def write_event(batch: Batch, show: Show, say: Show) -> bytes:
 
 def write(name: str, data: Mapping[str, str], *, event_id: str | None = None) -> bytes:
     """One event."""
-    retry = None if event_id else batch_events.RECONNECT_MILLISECONDS
+    retry = None if event_id else batches.RECONNECT_MILLISECONDS
     return format_sse_event(event=name, data_str=json.dumps(data, ensure_ascii=False), id=event_id, retry=retry)
 
 

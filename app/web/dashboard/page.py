@@ -1,10 +1,13 @@
-"""A page: a template, the visitor's language and theme, and headers under which no foreign script runs."""
+"""A page: a template, the visitor's language and theme, and headers under which no foreign script runs. Errors are
+pages too."""
 
 from __future__ import annotations
 
 import gzip
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request, Response
@@ -12,12 +15,25 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from app import __version__
 from app.domain.errors import SaitenError
-from app.web.dashboard import assets, texts
-from app.web.dashboard.language import LANGUAGES, formats_of, language_of, translations_of
+from app.web import problems
+from app.web.dashboard import assets
+from app.web.dashboard.language import (
+    LANGUAGES,
+    Terms,
+    formats_of,
+    lang_of,
+    language_of,
+    mark,
+    pick,
+    query,
+    translations_of,
+)
+from app.web.problems import Refused, clip, faults_of, headers_of, status_of
 
 POLICY = "; ".join(
     (
@@ -94,10 +110,10 @@ def environment_of(language: str) -> Environment:
         version=__version__,
         asset=assets.address,
         fmt=formats,
-        term=texts.Terms(translations_of(language)),
-        lang_of=texts.lang_of,
-        pick=lambda phrase: texts.pick(phrase, language),
-        query=texts.query,
+        term=Terms(translations_of(language)),
+        lang_of=lang_of,
+        pick=lambda phrase: pick(phrase, language),
+        query=query,
     )
     return made
 
@@ -157,8 +173,6 @@ class PageRoute(APIRoute):
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            from app.web.dashboard.errors import show_error, show_unreadable
-
             try:
                 return await inner(request)
             except SaitenError as error:
@@ -167,3 +181,91 @@ class PageRoute(APIRoute):
                 return show_unreadable(request)
 
         return handle
+
+
+logger = logging.getLogger("saiten.web")
+
+ADVICE = {
+    HTTPStatus.FORBIDDEN: (mark("This is not allowed"), mark("Sign in with a key whose scope allows it.")),
+    HTTPStatus.NOT_FOUND: (
+        mark("There is nothing here"),
+        mark("It may have been erased, or belong to another project. The list of runs shows what there is."),
+    ),
+    HTTPStatus.CONFLICT: (mark("This does not fit its present state"), mark("Go back, load the page again, and look.")),
+    HTTPStatus.UNPROCESSABLE_ENTITY: (
+        mark("This cannot be done as asked"),
+        mark("Go back and change what is named below."),
+    ),
+    HTTPStatus.BAD_GATEWAY: (mark("The judge gave no usable reply"), mark("Try again; the log has the details.")),
+    HTTPStatus.INTERNAL_SERVER_ERROR: (
+        mark("Something went wrong inside Saiten"),
+        mark("Load the page again; if it stays so, ask your operator: the log has a record of it."),
+    ),
+    HTTPStatus.SERVICE_UNAVAILABLE: (
+        mark("Something that Saiten needs does not answer"),
+        mark("Wait a moment and load the page again; if it stays so, ask your operator."),
+    ),
+}
+OTHERWISE = (mark("This did not work"), mark("Go back and try again."))
+
+
+class LoginNeeded(Refused):
+    """A visitor without a valid key, and where to go on after the login."""
+
+    def __init__(self, address: str) -> None:
+        detail = "sign in with a key that `saiten keys create` made"
+        super().__init__(401, "unauthorized", "A valid key is needed", detail)
+        self.address = address
+
+
+def own_address(address: str) -> str:
+    """The path and query, where it is a place of this service; else the first page."""
+    is_own = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+    return address if is_own and "\\" not in address and len(address) <= 2000 else "/"
+
+
+def show_error(request: Request, error: SaitenError) -> Response:
+    """The page of any error in the tree; whoever has no key is asked for one."""
+    if isinstance(error, LoginNeeded):
+        address = own_address(error.address)
+        return redirect(query("/login", next=None if address == "/" else address))
+    status = error.status if isinstance(error, Refused) else status_of(type(error))
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
+    faults = [(clip(where), clip(what)) for where, what in faults_of(error)[:20] if where]
+    return show_status(request, status, clip(error.detail, 400), faults, headers_of(error, status))
+
+
+def show_unreadable(request: Request) -> Response:
+    """The page for an address whose parameters do not fit."""
+    return show_status(request, HTTPStatus.UNPROCESSABLE_ENTITY, "", [], {})
+
+
+def show_status(
+    request: Request, status: int, detail: str, faults: list[tuple[str, str]], headers: dict[str, str]
+) -> Response:
+    """The page of a status; `detail` is the API's own English sentence."""
+    title, advice = ADVICE.get(HTTPStatus(status), OTHERWISE)
+    page = render(
+        request, "error.html", status, title=title, advice=advice, detail=detail, faults=faults, at=here(request)
+    )
+    page.headers.update({name: value for name, value in headers.items() if name != "WWW-Authenticate"})
+    return page
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a person's browser asks, and not for the API."""
+    path: str = request.scope["path"]
+    return not path.startswith(("/v1", "/docs/")) and "text/html" in request.headers.get("accept", "")
+
+
+def answer_http_error(request: Request, error: Exception) -> Response:
+    """What Starlette itself refuses, as a page for a person's browser and else as a problem document."""
+    if isinstance(error, HTTPException) and wants_page(request):
+        return show_status(request, error.status_code, "", [], dict(error.headers or {}))
+    return problems.answer_http_error(request, error)
+
+
+def answer_defect(request: Request) -> Response:
+    """What nobody expected, likewise."""
+    return show_status(request, 500, "", [], {}) if wants_page(request) else problems.answer_defect(request)

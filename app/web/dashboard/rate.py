@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
 
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.batch import Batch, BatchFilter
-from app.domain.errors import InvalidRequest, NotFound
-from app.domain.rating_round import RatingRound, RoundOptions, RoundProgress
-from app.domain.validation import InvalidDocument
+from app.domain.dialogue import Limits
+from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
+from app.domain.rating_round import MOST_ITEMS, RatingRound, RoundOptions, RoundProgress
+from app.domain.validation import InvalidDocument, validate
 from app.meta.rounds import read_rater
-from app.web.dashboard.forms import read_form
+from app.web.dashboard.forms import Form, read_form
+from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import PageRoute, redirect, render
-from app.web.dashboard.rate_form import BOUNDS, Fault, defaults, explain_refusal, read_options, read_start
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dashboard.session import Project, WritableProject, is_secure
-from app.web.dashboard.texts import mark, query
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -58,14 +59,14 @@ class RoundRow:
 
 
 @router.get("/rate")
-async def show_rounds(request: Request, service: Serving, project: Project) -> Response:
+async def show_rounds(request: Request, container: Serving, project: Project) -> Response:
     """All rounds, and the form for another."""
     given = {**dict.fromkeys(RoundOptions.model_fields, ""), "run": request.query_params.get("run", "").strip()}
-    return await show_list(request, service, project, given, {})
+    return await show_list(request, container, project, given, {})
 
 
 @router.post("/rate")
-async def start_round(request: Request, service: Serving, project: WritableProject) -> Response:
+async def start_round(request: Request, container: Serving, project: WritableProject) -> Response:
     """Opens a round and leads to it."""
     given, faults = read_start(await read_form(request)), dict[str, Fault]()
     options = read_options(given, request.app.state.limits, faults)
@@ -73,30 +74,30 @@ async def start_round(request: Request, service: Serving, project: WritableProje
         faults["run"] = Fault(mark("Choose a run."), {})
     if options is not None and not faults:
         try:
-            opened = await service.rounds.open(project, given["run"], options)
+            opened = await container.ratings.rounds.open(project, given["run"], options)
         except (NotFound, InvalidRequest) as error:
             faults["run"] = explain_refusal(error)
         else:
             return redirect(f"/rate/{opened.id}")
-    return await show_list(request, service, project, given, faults)
+    return await show_list(request, container, project, given, faults)
 
 
 async def show_list(
-    request: Request, service: Service, project: str, given: Mapping[str, str], faults: Mapping[str, Fault]
+    request: Request, container: Container, project: str, given: Mapping[str, str], faults: Mapping[str, Fault]
 ) -> Response:
     """The page of all rounds; `given` are the form's fields as they were sent."""
-    rounds = await service.rounds.list(project, limit=SHOWN)
-    progress = await service.rounds.progress(project, [one.id for one in rounds])
-    recent = await service.desk.list(project, BatchFilter(status="completed"), after=None, limit=RECENT)
+    rounds = await container.ratings.rounds.list(project, limit=SHOWN)
+    progress = await container.ratings.rounds.progress(project, [one.id for one in rounds])
+    recent = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=RECENT)
     known = {batch.id: batch for batch in recent}
-    chosen = await look(service, project, given["run"], known) if given["run"] else None
+    chosen = await look(container, project, given["run"], known) if given["run"] else None
     offered = [chosen, *recent] if chosen is not None and chosen.id not in {each.id for each in recent} else recent
     return render(
         request,
         "rate.html",
         422 if faults else 200,
         rows=[
-            RoundRow(one, await look(service, project, one.batch, known), progress[one.id])
+            RoundRow(one, await look(container, project, one.batch, known), progress[one.id])
             for one in rounds
             if one.id in progress
         ],
@@ -111,9 +112,9 @@ async def show_list(
     )
 
 
-async def look(service: Service, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
+async def look(container: Container, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
     """The run, asked for once."""
-    if batch_id not in known and (found := await service.desk.look(project, batch_id)) is not None:
+    if batch_id not in known and (found := await container.batches.look(project, batch_id)) is not None:
         known[batch_id] = found
     return known.get(batch_id)
 
@@ -122,19 +123,19 @@ async def look(service: Service, project: str, batch_id: str, known: dict[str, B
 
 
 @router.get("/rate/{round_id}")
-async def show_round(request: Request, service: Serving, project: Project, round_id: str) -> Response:
+async def show_round(request: Request, container: Serving, project: Project, round_id: str) -> Response:
     """How far the round and its raters are, and the way in."""
-    return await show_one(request, service, project, round_id, remembered(request), failed=False)
+    return await show_one(request, container, project, round_id, remembered(request), failed=False)
 
 
 @router.post("/rate/{round_id}/join")
-async def join(request: Request, service: Serving, project: WritableProject, round_id: str) -> Response:
+async def join(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
     """Keeps the rater's name for this round, and leads to the rater's next response."""
-    found, name = await service.rounds.find(project, round_id), (await read_form(request)).get("rater")
+    found, name = await container.ratings.rounds.find(project, round_id), (await read_form(request)).get("rater")
     try:
         rater = read_rater(name, request.app.state.limits)
     except InvalidDocument:
-        return await show_one(request, service, project, round_id, name, failed=True)
+        return await show_one(request, container, project, round_id, name, failed=True)
     response = redirect(query(f"/rate/{found.id}/sheet", rater=rater))
     response.set_cookie(
         RATER_COOKIE,
@@ -149,22 +150,22 @@ async def join(request: Request, service: Serving, project: WritableProject, rou
 
 
 @router.post("/rate/{round_id}/close")
-async def close_round(request: Request, service: Serving, project: WritableProject, round_id: str) -> Response:
+async def close_round(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
     """Gives nothing more out."""
     await read_form(request)
-    closed = await service.rounds.close(project, round_id)
+    closed = await container.ratings.rounds.close(project, round_id)
     return redirect(f"/rate/{closed.id}")
 
 
 async def show_one(
-    request: Request, service: Service, project: str, round_id: str, rater: str, *, failed: bool
+    request: Request, container: Container, project: str, round_id: str, rater: str, *, failed: bool
 ) -> Response:
     """The round's page; `rater` stands in the form."""
-    found = await service.rounds.find(project, round_id)
-    told = (await service.rounds.progress(project, [round_id])).get(round_id)
+    found = await container.ratings.rounds.find(project, round_id)
+    told = (await container.ratings.rounds.progress(project, [round_id])).get(round_id)
     if told is None:
         raise NotFound("there is no such rating round in this project")  # erased with its run a moment ago
-    batch = await service.desk.look(project, found.batch)
+    batch = await container.batches.look(project, found.batch)
     return render(
         request,
         "round.html",
@@ -172,7 +173,7 @@ async def show_one(
         round=found,
         progress=told,
         batch=batch,
-        rubric=find_rubric(service, batch.rubric_name) if batch else None,
+        rubric=find_rubric(container, batch.rubric_name) if batch else None,
         rater=rater,
         failed=failed,
         most_ratings=MOST_RATINGS,
@@ -189,3 +190,75 @@ def remembered(request: Request) -> str:
 def may_write(request: Request) -> bool:
     """Whether the visitor may start and close rounds, and rate."""
     return bool(request.state.scope != "read")
+
+
+WHOLE = mark("A whole number from %(low)s to %(high)s.")
+BOUNDS = {
+    "items": (1, MOST_ITEMS),
+    "raters_per_item": (1, 100),
+    "items_per_rater": (1, MOST_ITEMS),
+    "seed": (0, 2**32 - 1),
+}
+"""What the domain takes, to be said beside the field."""
+
+REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
+    (NotFound, mark("There is no such run in this project.")),
+    (UnknownRubric, mark("This run's rubric is not installed any more, so nobody can be asked by it.")),
+    (InvalidRequest, mark("No response of this run has been scored, so there is none to be rated.")),
+)
+"""Why a run can have no round; the first that fits."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong at a field: a message, and what stands in its places."""
+
+    message: str
+    values: Mapping[str, Any]
+
+
+def defaults() -> dict[str, str]:
+    """The form's fields before anybody has filled them in; empty without a default."""
+    of_options = {
+        name: str(info.default) if isinstance(info.default, int) else ""
+        for name, info in RoundOptions.model_fields.items()
+    }
+    return {"run": "", **of_options}
+
+
+def read_start(form: Form) -> dict[str, str]:
+    """The fields of a new round as they were sent."""
+    return {name: form.get(name) for name in ("run", *RoundOptions.model_fields)}
+
+
+def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, Fault]) -> RoundOptions | None:
+    """The round's options; None where a field does not fit, which `faults` then tells."""
+    document = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
+    try:
+        return validate(RoundOptions, {"name": given["name"], **document}, limits)
+    except InvalidDocument as error:
+        for where, _ in error.faults:
+            name = where.removeprefix("/")
+            faults[name] = describe_fault(name, limits)
+        return None
+
+
+def describe_fault(name: str, limits: Limits) -> Fault:
+    """What the field takes."""
+    if name not in BOUNDS:
+        return Fault(mark("A name on one line, of %(most)s characters at most."), {"most": limits.name_characters})
+    low, high = BOUNDS[name]
+    return Fault(WHOLE, {"low": low, "high": high})
+
+
+def read_whole(text: str) -> int | str:
+    """The number, or the text that is none."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def explain_refusal(error: SaitenError) -> Fault:
+    """Why the run has no round."""
+    return Fault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})

@@ -1,21 +1,28 @@
-"""What several pages say of a run beside its figures: whose it is, who judged it, and which run came before it."""
+"""What several pages say of runs: whose a run is, who judged it, which run came before it, its charts, and the
+comparison of two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
+
+from markupsafe import Markup
 
 from app.batches.service import BatchService
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Rubric
 from app.domain.signature import read_signature
 from app.domain.summary import Summary
+from app.meta.computations import PATIENCE_SECONDS, Pending
+from app.meta.examination import Examination
 from app.providers.registry import is_baseline
 from app.scores import SYSTEM
+from app.web.dashboard.language import Speech
+from app.web.dashboard.run_view import ENDED
 
 BUILD = "build"
 """The metadata entry that names a system's build."""
@@ -74,12 +81,12 @@ def signatures_of(batch: Batch) -> tuple[str, ...]:
     return tuple(ranked) or ((batch.signature,) if batch.signature else ())
 
 
-def judges_of(service: Service, batch: Batch) -> tuple[JudgeName, ...]:
+def judges_of(container: Container, batch: Batch) -> tuple[JudgeName, ...]:
     """Who judged, as the signatures have it; before the first result who is going to."""
     signed = [read_signature(signature) for signature in signatures_of(batch)]
     found = [JudgeName(part.get("judge", "").partition("/")[0], part.get("model", "")) for part in signed]
     if not found:
-        judge = service.instruments.judge
+        judge = container.scoring.instruments.judge
         found = [JudgeName(judge.kind, batch.judge.model or judge.default_model)]
     return tuple(dict.fromkeys(found))
 
@@ -95,15 +102,15 @@ def mean_of(summary: Summary | None, aspect: str) -> float | None:
     return found.mean if found else None
 
 
-def find_rubric(service: Service, name: str) -> Rubric | None:
+def find_rubric(container: Container, name: str) -> Rubric | None:
     """The rubric in that version, in its newest where that one is gone; None where it is not installed any more."""
     try:
-        return service.instruments.rubrics.nearest(name)
+        return container.scoring.instruments.rubrics.nearest(name)
     except UnknownRubric:
         return None
 
 
-async def find_predecessors(desk: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
+async def find_predecessors(service: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
     """By id the completed run before each of these (newest first): of the same name, system and version of the
     rubric."""
     lines: dict[Line, list[Batch]] = {}
@@ -114,17 +121,17 @@ async def find_predecessors(desk: BatchService, project: str, batches: Sequence[
     found: dict[str, Batch] = {}
     for line, members in lines.items():
         limit = len(members) + (SPARE if line.system is None else 0)
-        earlier = await list_before(desk, project, members[0], limit)
+        earlier = await list_before(service, project, members[0], limit)
         for batch in members:
             before = next((other for other in earlier if place_of(other) < place_of(batch)), None)
             if before is None and batch is not members[0]:
-                before = next(iter(await list_before(desk, project, batch, limit)), None)
+                before = next(iter(await list_before(service, project, batch, limit)), None)
             if before is not None:
                 found[batch.id] = before
     return found
 
 
-async def list_before(desk: BatchService, project: str, batch: Batch, limit: int) -> list[Batch]:
+async def list_before(service: BatchService, project: str, batch: Batch, limit: int) -> list[Batch]:
     """Completed runs of the batch's line that were made before it, newest first."""
     line, system = line_of(batch), system_of(batch)
     wanted = BatchFilter(
@@ -133,10 +140,86 @@ async def list_before(desk: BatchService, project: str, batch: Batch, limit: int
         status="completed",
         metadata={} if system is None else {SYSTEM: system},
     )
-    listed = await desk.list(project, wanted, after=place_of(batch), limit=limit)
+    listed = await service.list(project, wanted, after=place_of(batch), limit=limit)
     return [other for other in listed if line_of(other) == line]
 
 
 def place_of(batch: Batch) -> tuple[datetime, str]:
     """Its place among all, by time."""
     return batch.created_at, batch.id
+
+
+Both = tuple[Batch, Batch]
+"""Baseline and candidate."""
+
+
+def find_obstacle(container: Container, both: Both) -> dict[str, Any] | None:
+    """Why there is nothing to compare, as a state of the page; None where there is."""
+    baseline, candidate = both
+    if baseline.id == candidate.id:
+        return {"state": "same"}
+    if baseline.rubric != candidate.rubric:
+        return {"state": "rubrics", "rubrics": [find_rubric(container, batch.rubric_name) for batch in both]}
+    open_ones = [batch for batch in both if batch.status not in ENDED]
+    if open_ones:
+        return {"state": "open", "waiting": open_ones}
+    empty = [batch for batch in both if not batch.counts.scored + batch.counts.partial]
+    return {"state": "nothing", "empty": empty} if empty else None
+
+
+async def examine(
+    container: Container,
+    project: str,
+    both: Both,
+    rubric: Rubric,
+    *,
+    measure: str | None = None,
+    mismatch: bool = False,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Examination | Pending:
+    """The comparison, once it is reckoned. Raises SignatureMismatch, and UnknownAspect for the measure."""
+    key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch)
+    return await container.dashboard.computations.get(
+        project,
+        key,
+        lambda: container.dashboard.examiner.examine(
+            project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, measure=measure
+        ),
+        patience_seconds=patience_seconds,
+    )
+
+
+def state_of(batch: Batch) -> tuple[object, ...]:
+    """What changes whenever the run's results do."""
+    counts = batch.counts
+    return (
+        batch.id,
+        batch.status,
+        batch.finished_at,
+        counts.total,
+        counts.scored,
+        counts.partial,
+        counts.failed,
+        counts.expired,
+    )
+
+
+PATIENCE_SECONDS = 0.15
+"""For the first chart of a process, whose engine takes longer to start, no page waits. Those of a page that are asked
+for together wait together."""
+
+PLACE = Markup('<p class="computing soft"><span class="lead">{}</span></p>')
+
+
+async def paint(container: Container, speech: Speech, spec: Mapping[str, Any]) -> Markup:
+    """The chart, or where it will be: a page that shows that asks again by itself."""
+    _ = speech.say
+    drawn = await container.dashboard.charts.draw_soon(spec, PATIENCE_SECONDS)
+    if drawn is None:
+        return PLACE.format(_("The chart is being drawn"))
+    return Markup(drawn)  # noqa: S704 (the renderer keeps nothing but shapes and texts)
+
+
+def is_missing(chart: Markup) -> bool:
+    """Whether it is only the place of one."""
+    return "<svg" not in chart

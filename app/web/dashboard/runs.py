@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import get_args
+from typing import Literal, get_args
 
 from fastapi import APIRouter, Request, Response
 
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
-from app.domain.errors import InvalidRequest
+from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.rubric import Rubric
-from app.domain.summary import Summary
+from app.domain.summary import Spread, Summary
+from app.meta.computations import Pending
 from app.scores import SYSTEM
-from app.web.dashboard.glance import glance
+from app.web.dashboard.compare_view import list_names, make_tables
+from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, render
 from app.web.dashboard.run_values import (
     Column,
     JudgeName,
     build_of,
     columns_of,
+    examine,
+    find_obstacle,
     find_predecessors,
     find_rubric,
     judges_of,
@@ -29,10 +35,8 @@ from app.web.dashboard.run_values import (
     system_of,
 )
 from app.web.dashboard.session import Project
-from app.web.dashboard.speech import speech_of
-from app.web.dashboard.texts import query
-from app.web.evaluations import Serving
-from app.web.pages import read_cursor, write_cursor
+from app.web.dependencies import Serving
+from app.web.queries import read_cursor, write_cursor
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -94,26 +98,26 @@ class RunGroup:
 
 
 @router.get("/")
-async def show_runs(request: Request, service: Serving, project: Project) -> Response:
+async def show_runs(request: Request, container: Serving, project: Project) -> Response:
     """The runs that fit the filter, a page at a time."""
-    service.charts.warm()  # whoever looks at the list looks at a run next
+    container.dashboard.charts.warm()  # whoever looks at the list looks at a run next
     asked = read_asked(request)
     after = read_place(request.query_params.get("cursor"))
-    found = await service.desk.list(project, asked.filter(), after=after, limit=PAGE + 1)
+    found = await container.batches.list(project, asked.filter(), after=after, limit=PAGE + 1)
     batches = found[:PAGE]
-    rows = await make_rows(service, project, batches)
-    picked = {name: await find_picked(service, project, getattr(asked, name)) for name in ("baseline", "candidate")}
+    rows = await make_rows(container, project, batches)
+    picked = {name: await find_picked(container, project, getattr(asked, name)) for name in ("baseline", "candidate")}
     return render(
         request,
         "runs.html",
         asked=asked,
-        groups=group(service, rows),
+        groups=group(container, rows),
         count=len(rows),
-        glances=await glance(service, project, speech_of(request), asked.filter()) if after is None else (),
+        glances=await glance(container, project, speech_of(request), asked.filter()) if after is None else (),
         picked=picked,
         shown={row.batch.id for row in rows},
         systems=sorted({row.system for row in rows if row.system}),
-        rubrics=service.instruments.rubrics.list(),
+        rubrics=container.scoring.instruments.rubrics.list(),
         statuses=STATUSES,
         system_of=system_of,
         build_of=build_of,
@@ -140,40 +144,132 @@ def read_place(cursor: str | None) -> tuple[datetime, str] | None:
         return None
 
 
-async def find_picked(service: Service, project: str, batch_id: str) -> Batch | None:
+async def find_picked(container: Container, project: str, batch_id: str) -> Batch | None:
     """The run that was picked on another page of the list."""
-    return await service.desk.look(project, batch_id) if batch_id else None
+    return await container.batches.look(project, batch_id) if batch_id else None
 
 
-async def make_rows(service: Service, project: str, batches: Sequence[Batch]) -> list[RunRow]:
+async def make_rows(container: Container, project: str, batches: Sequence[Batch]) -> list[RunRow]:
     """The runs with their figures and predecessors."""
-    summaries = await service.desk.summaries(project, batches, intervals=False)
-    befores = await find_predecessors(service.desk, project, [each for each in batches if each.status == "completed"])
-    return [make_row(service, batch, summaries, befores) for batch in batches]
+    summaries = await container.batches.summaries(project, batches, intervals=False)
+    befores = await find_predecessors(
+        container.batches, project, [each for each in batches if each.status == "completed"]
+    )
+    return [make_row(container, batch, summaries, befores) for batch in batches]
 
 
-def make_row(service: Service, batch: Batch, summaries: Mapping[str, Summary], befores: Mapping[str, Batch]) -> RunRow:
+def make_row(
+    container: Container, batch: Batch, summaries: Mapping[str, Summary], befores: Mapping[str, Batch]
+) -> RunRow:
     """One run."""
-    summary, rubric = summaries.get(batch.id), find_rubric(service, batch.rubric_name)
+    summary, rubric = summaries.get(batch.id), find_rubric(container, batch.rubric_name)
     return RunRow(
         batch=batch,
         summary=summary,
         system=system_of(batch),
         build=build_of(batch),
-        judges=judges_of(service, batch),
+        judges=judges_of(container, batch),
         means=tuple((column, mean_of(summary, column.id)) for column in (columns_of(rubric) if rubric else ())),
         before=befores.get(batch.id),
     )
 
 
-def group(service: Service, rows: Sequence[RunRow]) -> list[RunGroup]:
+def group(container: Container, rows: Sequence[RunRow]) -> list[RunGroup]:
     """The runs by rubric and version, that of the newest run first: within a group all have the same aspects."""
     by_rubric: dict[str, list[RunRow]] = {}
     for row in rows:
         by_rubric.setdefault(row.batch.rubric_name, []).append(row)
     groups = []
     for name, members in by_rubric.items():
-        rubric = find_rubric(service, name)
+        rubric = find_rubric(container, name)
         columns = columns_of(rubric) if rubric else ()
         groups.append(RunGroup(name, rubric, columns, tuple(members)))
     return groups
+
+
+MOST = 6
+"""Comparisons that are reckoned without being asked for."""
+
+MOST_LINES = 50
+"""Names and systems among which the largest falls are looked for: those with the newest runs."""
+
+LARGEST = 20_000
+"""Candidates of a run for which that is done: of more, it takes seconds."""
+
+PATIENCE_SECONDS = 0.1
+
+State = Literal["told", "computing", "mismatch", "unknown"]
+
+
+@dataclass(frozen=True)
+class Glance:
+    """A run against the one before. `worse` and `better` name aspects. With `unknown` the comparison says more."""
+
+    batch: Batch
+    before: Batch
+    state: State
+    worse: str = ""
+    better: str = ""
+
+
+async def glance(container: Container, project: str, speech: Speech, wanted: BatchFilter) -> list[Glance]:
+    """How the newest runs stand against the ones before them, as far as it is known by now, those that are worse first.
+
+    Of all names and systems in the store those whose means fell most evidently are compared, `MOST` at most.
+    """
+    pairs = await container.batches.newest_pairs(project, wanted, limit=MOST_LINES)
+    if len(pairs) > MOST:
+        batches = {batch.id: batch for pair in pairs for batch in pair}
+        summaries = await container.batches.summaries(project, [*batches.values()], intervals=False)
+        pairs = sorted(pairs, key=lambda pair: fall_of(container, pair, summaries), reverse=True)
+    found = await asyncio.gather(*(look(container, project, speech, *pair) for pair in pairs[:MOST]))
+    return sorted(found, key=lambda one: not one.worse)
+
+
+def fall_of(container: Container, pair: tuple[Batch, Batch], summaries: Mapping[str, Summary]) -> float:
+    """How evidently the means of some aspect fell: the largest fall in standard errors, as a first look that takes no
+    results to be read. Negative where every mean rose."""
+    batch, before = pair
+    rubric, now, then = find_rubric(container, batch.rubric), summaries.get(batch.id), summaries.get(before.id)
+    if rubric is None or now is None or then is None:
+        return -math.inf
+    falls = [
+        fall_between(then.aspects[aspect.id], now.aspects[aspect.id], aspect.best)
+        for aspect in rubric.aspects
+        if aspect.id in now.aspects and aspect.id in then.aspects
+    ]
+    return max(falls, default=-math.inf)
+
+
+def fall_between(then: Spread, now: Spread, best: int | None) -> float:
+    """How far the mean fell, or moved away from the best level, in standard errors of the difference."""
+    if then.mean is None or now.mean is None:
+        return -math.inf
+    fall = then.mean - now.mean if best is None else abs(now.mean - best) - abs(then.mean - best)
+    error = math.sqrt(sum((one.sd or 0.0) ** 2 / one.n for one in (then, now)))
+    return fall / error if error else math.copysign(math.inf, fall) if fall else 0.0
+
+
+async def look(container: Container, project: str, speech: Speech, batch: Batch, before: Batch) -> Glance:
+    """One of them."""
+    rubric = find_rubric(container, batch.rubric_name)
+    large = max(batch.counts.total, before.counts.total) > LARGEST
+    if rubric is None or large or find_obstacle(container, (before, batch)) is not None:
+        return Glance(batch, before, "unknown")
+    return await tell(container, project, speech, rubric=rubric, batch=batch, before=before)
+
+
+async def tell(
+    container: Container, project: str, speech: Speech, *, rubric: Rubric, batch: Batch, before: Batch
+) -> Glance:
+    """The verdicts on the aspects."""
+    try:
+        found = await examine(container, project, (before, batch), rubric, patience_seconds=PATIENCE_SECONDS)
+    except SignatureMismatch:
+        return Glance(batch, before, "mismatch")
+    except SaitenError:
+        return Glance(batch, before, "unknown")  # the comparison's own page says what is wrong
+    if isinstance(found, Pending):
+        return Glance(batch, before, "computing")
+    rows = make_tables(found.comparison, rubric, speech).aspects
+    return Glance(batch, before, "told", list_names(rows, "worse", speech), list_names(rows, "better", speech))

@@ -11,8 +11,18 @@ from app.web.admission import SESSION_COOKIE, Admission, cookie_of, credential_o
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.language import COOKIE as LANGUAGE_COOKIE
 from app.web.dashboard.language import LANGUAGES
-from app.web.dashboard.page import THEME_COOKIE, THEMES, PageRoute, compile_templates, here, redirect, render
-from app.web.evaluations import Serving
+from app.web.dashboard.page import (
+    THEME_COOKIE,
+    THEMES,
+    LoginNeeded,
+    PageRoute,
+    compile_templates,
+    here,
+    own_address,
+    redirect,
+    render,
+)
+from app.web.dependencies import Serving
 from app.web.problems import Refused
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -22,15 +32,6 @@ FORMER_COOKIE = "saiten_key"
 
 WEEK_SECONDS = 7 * 86_400
 YEAR_SECONDS = 365 * 86_400
-
-
-class LoginNeeded(Refused):
-    """A visitor without a valid key, and where to go on after the login."""
-
-    def __init__(self, address: str) -> None:
-        detail = "sign in with a key that `saiten keys create` made"
-        super().__init__(401, "unauthorized", "A valid key is needed", detail)
-        self.address = address
 
 
 async def enter(request: Request) -> None:
@@ -90,11 +91,11 @@ async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A0
 
 
 @router.post("/login")
-async def log_in(request: Request, service: Serving) -> Response:
+async def log_in(request: Request, container: Serving) -> Response:
     """Opens a session where the key is good. The cookie holds the session's token, never the key."""
     form = await read_form(request)
     key, address = form.get("key"), own_address(form.get("next", "/"))
-    token = await service.keyring.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
+    token = await container.governance.keys.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
     if token is None:
         return render(request, "login.html", 401, next=address, failed=True)
     response = redirect(address)
@@ -104,12 +105,12 @@ async def log_in(request: Request, service: Serving) -> Response:
 
 
 @router.post("/logout")
-async def log_out(request: Request, service: Serving) -> Response:
+async def log_out(request: Request, container: Serving) -> Response:
     """Closes the session: a copy of its cookie is of no use any more."""
     await read_form(request)
     shown = cookie_of(request)
     if shown is not None:
-        await service.keyring.close_session(shown.text)
+        await container.governance.keys.close_session(shown.text)
     response = redirect("/login")
     for name in (SESSION_COOKIE, FORMER_COOKIE):
         response.delete_cookie(name, httponly=True, samesite="lax")
@@ -140,9 +141,3 @@ def keep(request: Request, response: Response, name: str, value: str, seconds: i
 def is_secure(request: Request) -> bool:
     """Whether the visitor came by https, as far as the service can know: behind a proxy it has to be told."""
     return request.url.scheme == "https" or bool(request.app.state.secure_cookies)
-
-
-def own_address(address: str) -> str:
-    """The path and query, where it is a place of this service; else the first page."""
-    is_own = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
-    return address if is_own and "\\" not in address and len(address) <= 2000 else "/"

@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.bootstrap import Service
+from app.container import Container
 from app.domain.errors import NotFound
 from app.domain.model import pointer
 from app.domain.rating_round import RatingRound, Sheet
@@ -20,11 +20,11 @@ from app.domain.rubric import Aspect, Example, Level, Rubric
 from app.domain.validation import InvalidDocument
 from app.meta.rounds import read_rater
 from app.web.dashboard.forms import Form, read_form
-from app.web.dashboard.item_views import responder_of
+from app.web.dashboard.item_view import responder_of
+from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.session import WritableProject
-from app.web.dashboard.texts import query
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -81,43 +81,45 @@ class Place:
 
 
 @router.get("/rate/{round_id}/sheet")
-async def show_sheet(request: Request, service: Serving, project: WritableProject, round_id: str) -> Response:
+async def show_sheet(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
     """The rater's next response, or one that the rater was given before."""
-    place = await find_place(request, service, project, round_id)
+    place = await find_place(request, container, project, round_id)
     if place is None:
         return redirect(f"/rate/{round_id}")
     if "number" in request.query_params:
-        sheet = await find_sheet(service, place, request.query_params["number"])
+        sheet = await find_sheet(container, place, request.query_params["number"])
         return redirect(place.address) if sheet is None else show(request, place, sheet, earlier_of(sheet))
-    sheet = await service.rounds.next(project, place.round.id, place.rater)
+    sheet = await container.ratings.rounds.next(project, place.round.id, place.rater)
     if sheet is None:
-        return await show_thanks(request, service, place)
+        return await show_thanks(request, container, place)
     return show(request, place, sheet, earlier_of(sheet))
 
 
 @router.post("/rate/{round_id}/sheet")
-async def save_sheet(request: Request, service: Serving, project: WritableProject, round_id: str) -> Response:
+async def save_sheet(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
     """Keeps the ratings and leads on: from a response that was rated before to the one after it, else to a new one.
     Sending a sheet twice keeps the same once."""
     form = await read_form(request)
-    place = await find_place(request, service, project, round_id)
+    place = await find_place(request, container, project, round_id)
     if place is None:
         return redirect(f"/rate/{round_id}")
-    sheet = await find_sheet(service, place, request.query_params.get("number", ""))
+    sheet = await find_sheet(container, place, request.query_params.get("number", ""))
     if sheet is None:
         raise NotFound("this response was not given to this rater in this round")
     ratings, comment = read_ratings(form, sheet.rubric), form.raw("comment")
     task = sheet.task
     try:
-        await service.rounds.rate(project, place.round.id, place.rater, task.position, ratings, comment=comment)
+        await container.ratings.rounds.rate(
+            project, place.round.id, place.rater, task.position, ratings, comment=comment
+        )
     except InvalidDocument as error:
         return show(request, place, sheet, Entered(ratings, comment, frozenset(where for where, _ in error.faults)))
     return redirect(place.address_of(task.number + 1) if task.done else place.address)
 
 
-async def find_place(request: Request, service: Service, project: str, round_id: str) -> Place | None:
+async def find_place(request: Request, container: Container, project: str, round_id: str) -> Place | None:
     """Round and rater of the address; None where it names nobody who could rate."""
-    found = await service.rounds.find(project, round_id)
+    found = await container.ratings.rounds.find(project, round_id)
     try:
         rater = read_rater(request.query_params.get("rater", ""), request.app.state.limits)
     except InvalidDocument:
@@ -125,12 +127,12 @@ async def find_place(request: Request, service: Service, project: str, round_id:
     return Place(project, found, rater)
 
 
-async def find_sheet(service: Service, place: Place, number: str) -> Sheet | None:
+async def find_sheet(container: Container, place: Place, number: str) -> Sheet | None:
     """The rater's response of that number; None where there is none."""
     if not (number.isascii() and number.isdecimal() and len(number) < 6):
         return None
     try:
-        return await service.rounds.sheet(place.project, place.round.id, place.rater, int(number))
+        return await container.ratings.rounds.sheet(place.project, place.round.id, place.rater, int(number))
     except NotFound:
         return None
 
@@ -206,17 +208,17 @@ def examples_of(aspect: Aspect, language: str) -> list[dict[str, Any]]:
     return found
 
 
-async def show_thanks(request: Request, service: Service, place: Place) -> Response:
+async def show_thanks(request: Request, container: Container, place: Place) -> Response:
     """What the rater has rated, when there is nothing more to be had; a response that is in hand may still be rated."""
-    told = await service.rounds.progress(place.project, [place.round.id])
+    told = await container.ratings.rounds.progress(place.project, [place.round.id])
     progress = told.get(place.round.id)
     count = 0 if progress is None else progress.raters.get(place.rater, 0)
     numbers = range(count - 1, -1, -1)  # all before the one in hand are rated
     last = [
-        await service.rounds.sheet(place.project, place.round.id, place.rater, number)
+        await container.ratings.rounds.sheet(place.project, place.round.id, place.rater, number)
         for number in numbers[:LAST_SHOWN]
     ]
-    in_hand = await find_sheet(service, place, str(count)) if place.round.closed_at else None
+    in_hand = await find_sheet(container, place, str(count)) if place.round.closed_at else None
     return render(
         request,
         "thanks.html",

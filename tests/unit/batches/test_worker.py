@@ -15,7 +15,7 @@ from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.batches.provider_run import UNAVAILABLE
 from app.batches.queue import Handler, QueueUnavailable
 from app.batches.worker import PATIENCE_SECONDS, SWEEP_SECONDS, BatchWorker, window_of
-from app.bootstrap import keep_working
+from app.container import keep_working
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import RelevanceOptions
 from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, Job

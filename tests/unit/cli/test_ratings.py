@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 import saiten as saiten_client
-from app.bootstrap import open_service
 from app.cli.items import InvalidItems
 from app.cli.ratings import post_pieces
 from app.cli.ratings_file import RatingFile
+from app.container import open_container
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.settings import Settings
 from tests.support.command import saiten, served
@@ -180,17 +180,17 @@ async def test_a_table_of_items_alone_makes_the_badge_of_the_judge_that_rated_th
     done = saiten("ratings", "import", path, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     settings = Settings(database_url=f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}", encoder="off")
-    async with open_service(settings) as service:
-        summary = await service.desk.summarize("default", batch)
-        badge = (await service.reliabilities.mark_summary("default", summary)).reliability
+    async with open_container(settings) as service:
+        summary = await service.batches.summarize("default", batch)
+        badge = (await service.ratings.reliabilities.mark_summary("default", summary)).reliability
     assert badge is not None
     assert badge.n == 24
     assert badge.aspects["coherence"].spearman == pytest.approx(1)
     for words, told in (("exclude", "excluded"), ("exclude", "was excluded already")):
         assert saiten("ratings", words, "--rater", "R1", folder=tmp_path).stdout == f"{told}\n"
-    async with open_service(settings) as service:
-        marked = (await service.reliabilities.mark_summary("default", summary)).reliability
-        events = await service.audit.events("default", before=None, limit=9)
+    async with open_container(settings) as service:
+        marked = (await service.ratings.reliabilities.mark_summary("default", summary)).reliability
+        events = await service.governance.audit.events("default", before=None, limit=9)
     assert marked is not None
     assert (marked.n, marked.aspects["coherence"].state) == (None, "unknown")
     assert [event.action for event in events] == ["ratings.excluded"]

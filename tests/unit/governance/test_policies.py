@@ -1,4 +1,4 @@
-"""The policies' desk: what is set is noted, and what cannot be noted is not set."""
+"""The policies' service: what is set is noted, and what cannot be noted is not set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.domain.audit import AuditEvent
 from app.domain.errors import StoreUnavailable
 from app.domain.policy import DEFAULT_POLICY, ProjectPolicy
 from app.governance.integrity import RecentPolicies
-from app.governance.policies import PolicyDesk
+from app.governance.policies import PolicyService
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -29,16 +29,16 @@ def policies(sqlite_engine: AsyncEngine) -> RecentPolicies:
 
 async def test_a_change_is_noted_with_what_was_before(sqlite_engine: AsyncEngine, policies: RecentPolicies) -> None:
     audit = AuditLog(sqlite_engine)
-    desk = PolicyDesk(policies=policies, audit=audit, now=lambda: NOW)
-    await desk.change("team", ProjectPolicy(texts="drop"), actor="key_1")
+    service = PolicyService(policies=policies, audit=audit, now=lambda: NOW)
+    await service.change("team", ProjectPolicy(texts="drop"), actor="key_1")
     [event] = await audit.events("team", before=None, limit=9)
     assert (event.project, event.actor, event.action, event.at) == ("team", "key_1", "policy.changed", NOW)
     assert (event.detail["before"]["texts"], event.detail["after"]["texts"]) == ("keep", "drop")
-    assert (await desk.show("team")).texts == "drop"
+    assert (await service.show("team")).texts == "drop"
 
 
 async def test_what_cannot_be_noted_is_not_set(sqlite_engine: AsyncEngine, policies: RecentPolicies) -> None:
-    desk = PolicyDesk(policies=policies, audit=FailingLog(sqlite_engine), now=lambda: NOW)
+    service = PolicyService(policies=policies, audit=FailingLog(sqlite_engine), now=lambda: NOW)
     with pytest.raises(StoreUnavailable):
-        await desk.change("team", ProjectPolicy(texts="drop"), actor="key_1")
-    assert await desk.show("team") == DEFAULT_POLICY
+        await service.change("team", ProjectPolicy(texts="drop"), actor="key_1")
+    assert await service.show("team") == DEFAULT_POLICY

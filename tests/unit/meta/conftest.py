@@ -15,7 +15,8 @@ from app.adapters.sql.ratings import RatingStore
 from app.call_cache import CachedCalls
 from app.domain.rubric import Rubric
 from app.meta.anchors import AnchorCheck
-from app.meta.desk import MetaDesk
+from app.meta.comparison_service import ComparisonService
+from app.meta.rating_service import RatingService
 from app.meta.reliabilities import Reliabilities
 from app.pipeline import Instruments
 from app.relevance import Relevance
@@ -35,9 +36,10 @@ KO = build_ko_rubric()
 
 @dataclass
 class Bench:
-    """`now` is the desk's clock."""
+    """`now` is the services' clock."""
 
-    desk: MetaDesk
+    rating: RatingService
+    comparison: ComparisonService
     engine: AsyncEngine
     batches: BatchStore
     store: RatingStore
@@ -69,7 +71,8 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
     )
     reliabilities = Reliabilities(store, clock=lambda: now().timestamp())
     anchors = AnchorCheck(instruments, store, audit, now=now)
-    desk = MetaDesk(
+    rating = RatingService(batches=batches, ratings=store, rubrics=source, now=now)
+    comparison = ComparisonService(
         batches=batches,
         ratings=store,
         rubrics=source,
@@ -78,7 +81,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
         now=now,
         telemetry=telemetry,
     )
-    return Bench(desk, engine, batches, store, judge, reliabilities, anchors, now, telemetry, audit)
+    return Bench(rating, comparison, engine, batches, store, judge, reliabilities, anchors, now, telemetry, audit)
 
 
 @pytest.fixture

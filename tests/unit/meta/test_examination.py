@@ -18,7 +18,7 @@ AFTER: dict[str, list[int | None]] = {"warmth": [0, 1, 0, 1, 1, None], "clarity"
 
 @pytest.fixture
 def examiner(bench: Bench) -> Examiner:
-    return Examiner(batches=bench.batches, rubrics=FakeRubrics([RUBRIC]), compute=bench.desk.compute)
+    return Examiner(batches=bench.batches, rubrics=FakeRubrics([RUBRIC]), compute=bench.comparison.compute)
 
 
 async def test_it_says_what_comparison_and_gate_say(bench: Bench, examiner: Examiner) -> None:
@@ -28,8 +28,8 @@ async def test_it_says_what_comparison_and_gate_say(bench: Bench, examiner: Exam
     # The page attaches the states of the judge.
     states = await bench.reliabilities.states("team", {SIGNATURE}, asked_of(found.gate))
     gate = attach_states(found.gate, states)
-    assert gate == await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", alpha=0.1))
-    compared = await bench.desk.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2", alpha=0.1))
+    assert gate == await bench.comparison.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", alpha=0.1))
+    compared = await bench.comparison.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2", alpha=0.1))
     assert (found.comparison, gate.comparison) == (found.gate.comparison, compared)
     assert (found.changes.measure, found.changes.pairs) == (None, 6)
     assert [change.item for change in found.changes.drops] == ["item-2"]

@@ -32,7 +32,7 @@ def overviews(bench: Bench) -> Overviews:
 
 def make(bench: Bench, *rubrics: Rubric) -> Overviews:
     source = FakeRubrics([RUBRIC, KO, *rubrics])
-    return Overviews(batches=bench.batches, ratings=bench.store, rubrics=source, compute=bench.desk.compute)
+    return Overviews(batches=bench.batches, ratings=bench.store, rubrics=source, compute=bench.comparison.compute)
 
 
 async def fill(bench: Bench, *, raters: tuple[str, ...] = ()) -> None:
@@ -56,12 +56,12 @@ async def fill(bench: Bench, *, raters: tuple[str, ...] = ()) -> None:
             for rater in raters
         ]
         if given:
-            await bench.desk.keep_ratings("team", given)
+            await bench.rating.keep_ratings("team", given)
 
 
 async def ask(bench: Bench, name: str, **given: Any) -> Any:
     request = REQUESTS[name].model_validate({"batches": IDS, **given})
-    report = await bench.desk.analyse("team", request, remember=False)
+    report = await bench.comparison.analyse("team", request, remember=False)
     return report.model_copy(update={"ratings_used": None})  # the overview says it once
 
 

@@ -15,11 +15,13 @@ from app.domain.analysis_request import CorrelationRequest
 from app.domain.errors import StoreUnavailable
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter
 from app.domain.reliability import UNVALIDATED, Reliability
-from app.meta.desk import MetaDesk
+from app.meta.comparison_service import ComparisonService
+from app.meta.rating_service import RatingService
 from app.meta.reliabilities import Reliabilities, key_in
 from app.meta.revalidation import NEWEST, BadgeRenewal, Revalidation
-from tests.support.scored_batches import SIGNATURE, score_batch
-from tests.unit.meta.conftest import Bench
+from tests.support.fake_rubrics import FakeRubrics
+from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
+from tests.unit.meta.conftest import KO, Bench
 
 WARMTH = [0, 1, 1, 0, 1, 0]
 KEY = key_in(SIGNATURE)
@@ -162,17 +164,24 @@ async def test_it_closes_unused() -> None:
 
 
 class Following:
-    """A desk whose badges follow; `asked` are the correlations."""
+    """Services whose badges follow; `asked` are the correlations."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.asked = bench, list[str]()
         self.revalidation = Revalidation()
-        self.desk = MetaDesk(
+        rubrics = FakeRubrics([RUBRIC, KO])
+        self.comparison = ComparisonService(
             batches=bench.batches,
             ratings=bench.store,
-            rubrics=bench.desk._rubrics,
+            rubrics=rubrics,
             reliabilities=bench.reliabilities,
             anchors=bench.anchors,
+            now=bench.now,
+        )
+        self.rating = RatingService(
+            batches=bench.batches,
+            ratings=bench.store,
+            rubrics=rubrics,
             now=bench.now,
             revalidation=self.revalidation,
         )
@@ -188,18 +197,18 @@ class Following:
 
     async def _analyse(self, project, request: CorrelationRequest, *, remember: bool):
         self.asked += request.batch_ids
-        return await self.desk.analyse(project, request, remember=remember)
+        return await self.comparison.analyse(project, request, remember=remember)
 
     async def keep(self, *ratings: HumanRating) -> Reliability:
-        await self.desk.keep_ratings("team", ratings)
+        await self.rating.keep_ratings("team", ratings)
         return await self.badge()
 
     async def remove(self, **wanted: str) -> Reliability:
-        await self.desk.remove_ratings("team", RatingFilter(**wanted))
+        await self.rating.remove_ratings("team", RatingFilter(**wanted))
         return await self.badge()
 
     async def badge(self) -> Reliability:
-        await self.desk.settle()
+        await self.rating.settle()
         return await self.bench.reliabilities.of("team", KEY)
 
 
@@ -282,7 +291,7 @@ async def test_a_badge_of_several_batches_gives_way_when_ratings_of_one_go(follo
     bench = following.bench
     await score_batch(bench.batches, "ba_2", {"warmth": WARMTH, "clarity": [1, 2, 3, 3, 2, 1]}, name="b")
     await following.keep(*rate(WARMTH), *rate(WARMTH, "ba_2"))
-    await following.desk.analyse("team", CorrelationRequest(batches=("ba_1", "ba_2")))
+    await following.comparison.analyse("team", CorrelationRequest(batches=("ba_1", "ba_2")))
     assert (await following.badge()).n == 12
     assert (await following.keep(*rate(WARMTH[:5], "ba_2"))).n == 12
     assert (await following.remove(batch="ba_2", item="item-0")).n == 5
@@ -303,7 +312,7 @@ async def test_nothing_is_computed_for_what_was_not_kept(following: Following) -
 async def test_simulated_ratings_become_no_badge(following: Following) -> None:
     simulated = [rating.model_copy(update={"simulated": True}) for rating in rate(WARMTH)]
     assert await following.keep(*simulated) == UNVALIDATED
-    await following.desk.analyse("team", CorrelationRequest(batch="ba_1"))
+    await following.comparison.analyse("team", CorrelationRequest(batch="ba_1"))
     assert await following.badge() == UNVALIDATED
     assert (await following.keep(*rate(WARMTH[:5], rater="hanako"))).n == 5
 
@@ -313,13 +322,13 @@ async def test_a_badge_follows_who_is_excluded(following: Following) -> None:
     await following.keep(*rate(WARMTH[:5]), *junk)
     with_junk = await following.badge()
     assert with_junk.n == 6
-    assert await following.desk.exclude("team", Exclusion(rater="junk"))
+    assert await following.rating.exclude("team", Exclusion(rater="junk"))
     badge = await following.badge()
     assert (badge.n, badge.aspects["warmth"].raters) == (5, 1)
-    assert await following.desk.exclude("team", Exclusion(rater="r1"))
+    assert await following.rating.exclude("team", Exclusion(rater="r1"))
     assert await following.badge() == UNVALIDATED
     for rater in ("r1", "junk"):
-        assert await following.desk.include("team", Exclusion(rater=rater))
+        assert await following.rating.include("team", Exclusion(rater=rater))
     assert await following.badge() == with_junk
 
 

@@ -20,7 +20,7 @@ from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownRubric
 from app.domain.human_rating import HumanRating, RatingFilter, RatingsKept, StoredRating
 from app.domain.rating_round import OwnRating, RatingRound, RoundOptions, Sheet
 from app.domain.validation import InvalidDocument
-from app.meta.rounds import RatingKeeper, RoundDesk
+from app.meta.rounds import RatingKeeper, RoundService
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 from tests.support.scored_batches import RUBRIC, score_batch
 from tests.unit.meta.conftest import Bench, build_bench
@@ -34,35 +34,35 @@ VALUES: dict[str, float] = {"warmth": 1, "clarity": 3}
 class Rounds:
     """The service of rounds, with the bench that its ratings go to."""
 
-    desk: RoundDesk
+    service: RoundService
     bench: Bench
 
     async def open(self, batch_id: str = "ba_1", **options: Any) -> RatingRound:
-        return await self.desk.open("team", batch_id, RoundOptions(**{"name": "人手評価", **options}))
+        return await self.service.open("team", batch_id, RoundOptions(**{"name": "人手評価", **options}))
 
     async def next(self, rater: str = "甲", round_id: str = "rr_1") -> Sheet:
         """The rater's next response, which there has to be."""
-        sheet = await self.desk.next("team", round_id, rater)
+        sheet = await self.service.next("team", round_id, rater)
         assert sheet is not None
         return sheet
 
     async def kept(self, **wanted: Any) -> list[StoredRating]:
-        found = await self.bench.desk.list_ratings("team", RatingFilter(**wanted), after=-1, limit=1000)
+        found = await self.bench.rating.list_ratings("team", RatingFilter(**wanted), after=-1, limit=1000)
         return [rating for _, rating in found]
 
 
 def build(bench: Bench, *, ratings: RatingKeeper | None = None, **more: Any) -> Rounds:
     numbers = count(1)
-    desk = RoundDesk(
+    service = RoundService(
         batches=bench.batches,
         rounds=RoundStore(bench.engine),
-        ratings=ratings or bench.desk,
+        ratings=ratings or bench.rating,
         rubrics=FakeRubrics([RUBRIC]),
         now=bench.now,
         new_id=lambda: f"rr_{next(numbers)}",
         **more,
     )
-    return Rounds(desk, bench)
+    return Rounds(service, bench)
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ class FullKeeper:
 async def positions_of(rounds: Rounds, round_id: str = "rr_1") -> set[int]:
     """All that one rater gets."""
     found = set[int]()
-    while (sheet := await rounds.desk.next("team", round_id, "everything")) is not None:
+    while (sheet := await rounds.service.next("team", round_id, "everything")) is not None:
         found.add(sheet.task.position)
-        await rounds.desk.rate("team", round_id, "everything", sheet.task.position, VALUES)
+        await rounds.service.rate("team", round_id, "everything", sheet.task.position, VALUES)
     return found
 
 
@@ -103,8 +103,8 @@ async def test_a_round_draws_what_was_scored(rounds: Rounds) -> None:
         drawn=COUNT - 2,
         created_at=rounds.bench.now.now,
     )
-    assert await rounds.desk.find("team", "rr_1") == opened
-    assert await rounds.desk.list("team") == await rounds.desk.list("team", "ba_1") == [opened]
+    assert await rounds.service.find("team", "rr_1") == opened
+    assert await rounds.service.list("team") == await rounds.service.list("team", "ba_1") == [opened]
     assert await positions_of(rounds) == {*range(COUNT)} - {3, 7}
 
 
@@ -119,43 +119,43 @@ async def test_rounds_of_what_is_not_there_are_not_opened(rounds: Rounds) -> Non
     with pytest.raises(NotFound):
         await rounds.open("ba_none")
     with pytest.raises(NotFound):
-        await rounds.desk.open("rivals", "ba_1", RoundOptions(name="a"))
+        await rounds.service.open("rivals", "ba_1", RoundOptions(name="a"))
     await score_batch(rounds.bench.batches, "ba_failed", {"warmth": [0, 0]}, fail=[0, 1])
     with pytest.raises(InvalidRequest, match="no response of this batch has been scored"):
         await rounds.open("ba_failed")
     await score_batch(rounds.bench.batches, "ba_gone", {"warmth": [0, 0]}, rubric="gone")
     with pytest.raises(UnknownRubric):
         await rounds.open("ba_gone")
-    assert await rounds.desk.list("team") == []
+    assert await rounds.service.list("team") == []
 
 
 async def test_a_round_of_another_project_is_none(rounds: Rounds) -> None:
     await rounds.open()
     sheet = await rounds.next()
     with pytest.raises(NotFound):
-        await rounds.desk.find("rivals", "rr_1")
+        await rounds.service.find("rivals", "rr_1")
     with pytest.raises(NotFound):
-        await rounds.desk.close("rivals", "rr_1")
+        await rounds.service.close("rivals", "rr_1")
     with pytest.raises(NotFound):
-        await rounds.desk.next("rivals", "rr_1", "甲")
+        await rounds.service.next("rivals", "rr_1", "甲")
     with pytest.raises(NotFound):
-        await rounds.desk.sheet("rivals", "rr_1", "甲", 0)
+        await rounds.service.sheet("rivals", "rr_1", "甲", 0)
     with pytest.raises(NotFound):
-        await rounds.desk.rate("rivals", "rr_1", "甲", sheet.task.position, VALUES)
-    assert await rounds.desk.list("rivals") == []
-    assert await rounds.desk.progress("rivals", ["rr_1"]) == {}
+        await rounds.service.rate("rivals", "rr_1", "甲", sheet.task.position, VALUES)
+    assert await rounds.service.list("rivals") == []
+    assert await rounds.service.progress("rivals", ["rr_1"]) == {}
     assert await rounds.kept() == []
 
 
 async def test_a_closed_round_gives_nothing_out(rounds: Rounds) -> None:
     await rounds.open()
     sheet = await rounds.next()
-    assert (await rounds.desk.close("team", "rr_1")).closed_at == rounds.bench.now.now
-    assert await rounds.desk.next("team", "rr_1", "甲") is None
-    assert await rounds.desk.next("team", "rr_1", "乙") is None
+    assert (await rounds.service.close("team", "rr_1")).closed_at == rounds.bench.now.now
+    assert await rounds.service.next("team", "rr_1", "甲") is None
+    assert await rounds.service.next("team", "rr_1", "乙") is None
     # Whoever has a response before them is not turned away.
-    await rounds.desk.rate("team", "rr_1", "甲", sheet.task.position, VALUES)
-    assert (await rounds.desk.progress("team", ["rr_1"]))["rr_1"].raters == {"甲": 1}
+    await rounds.service.rate("team", "rr_1", "甲", sheet.task.position, VALUES)
+    assert (await rounds.service.progress("team", ["rr_1"]))["rr_1"].raters == {"甲": 1}
 
 
 async def test_a_round_of_an_erased_batch_is_gone(rounds: Rounds) -> None:
@@ -163,9 +163,9 @@ async def test_a_round_of_an_erased_batch_is_gone(rounds: Rounds) -> None:
     await rounds.next()
     await rounds.bench.batches.erase("team", "ba_1")
     with pytest.raises(NotFound):
-        await rounds.desk.next("team", "rr_1", "甲")
+        await rounds.service.next("team", "rr_1", "甲")
     with pytest.raises(NotFound):
-        await rounds.desk.sheet("team", "rr_1", "甲", 0)
+        await rounds.service.sheet("team", "rr_1", "甲", 0)
 
 
 # What a rater sees
@@ -200,9 +200,9 @@ async def test_a_sheet_is_blind(bench: Bench) -> None:
         for value in (0, 1):
             sheet = await rounds.next(rater)
             given = {"warmth": value, "clarity": 2}
-            await rounds.desk.rate("team", "rr_1", rater, sheet.task.position, given, comment=f"SECRET of {rater}")
+            await rounds.service.rate("team", "rr_1", rater, sheet.task.position, given, comment=f"SECRET of {rater}")
     (first, _) = await rounds.bench.batches.scores("team", "ba_secret", after=-1, limit=2)
-    sheets = [await rounds.next("丙"), *[await rounds.desk.sheet("team", "rr_1", "丙", 0)]]
+    sheets = [await rounds.next("丙"), *[await rounds.service.sheet("team", "rr_1", "丙", 0)]]
     for sheet in sheets:
         text = sheet.model_dump_json()
         assert "SECRET" not in text.upper()
@@ -212,7 +212,7 @@ async def test_a_sheet_is_blind(bench: Bench) -> None:
         assert set(told["task"]) == {"number", "of", "position", "done"}
         assert told["rubric"] == RUBRIC.model_dump()
         assert told["earlier"] is None
-    own = await rounds.desk.sheet("team", "rr_1", "乙", 0)
+    own = await rounds.service.sheet("team", "rr_1", "乙", 0)
     assert own.earlier == OwnRating(ratings={"warmth": 0, "clarity": 2}, comment="SECRET of 乙")
 
 
@@ -223,7 +223,7 @@ async def test_what_was_said_elsewhere_does_not_lead_the_rater(rounds: Rounds) -
         for one in scored
         if one.scores.status != "failed"
     ]
-    await rounds.bench.desk.keep_ratings("team", earlier)
+    await rounds.bench.rating.keep_ratings("team", earlier)
     await rounds.open()
     assert (await rounds.next()).earlier is None
 
@@ -231,18 +231,18 @@ async def test_what_was_said_elsewhere_does_not_lead_the_rater(rounds: Rounds) -
 async def test_a_rater_goes_back_to_an_earlier_response_and_changes_it(rounds: Rounds) -> None:
     await rounds.open()
     first = await rounds.next()
-    await rounds.desk.rate("team", "rr_1", "甲", first.task.position, {"warmth": 0, "clarity": 1}, comment="硬い")
+    await rounds.service.rate("team", "rr_1", "甲", first.task.position, {"warmth": 0, "clarity": 1}, comment="硬い")
     second = await rounds.next()
     assert second.task.number == 1
-    back = await rounds.desk.sheet("team", "rr_1", "甲", 0)
+    back = await rounds.service.sheet("team", "rr_1", "甲", 0)
     assert (back.response, back.task.position, back.task.done) == (first.response, first.task.position, True)
     assert back.earlier == OwnRating(ratings={"warmth": 0, "clarity": 1}, comment="硬い")
-    await rounds.desk.rate("team", "rr_1", "甲", first.task.position, VALUES)
+    await rounds.service.rate("team", "rr_1", "甲", first.task.position, VALUES)
     assert [(one.ratings, one.comment) for one in await rounds.kept()] == [(VALUES, None)]
     assert (await rounds.next()).task == second.task
     for rater, number in (("甲", 2), ("甲", -1), ("乙", 0)):
         with pytest.raises(NotFound):
-            await rounds.desk.sheet("team", "rr_1", rater, number)
+            await rounds.service.sheet("team", "rr_1", rater, number)
 
 
 # Rating
@@ -251,7 +251,7 @@ async def test_a_rater_goes_back_to_an_earlier_response_and_changes_it(rounds: R
 async def test_a_rating_is_kept_of_the_evaluation(rounds: Rounds) -> None:
     await rounds.open()
     position = (await rounds.next()).task.position
-    await rounds.desk.rate("team", "rr_1", "甲", position, {"clarity": 2, "warmth": 0.5}, comment="  自然。\n ")
+    await rounds.service.rate("team", "rr_1", "甲", position, {"clarity": 2, "warmth": 0.5}, comment="  自然。\n ")
     assert await rounds.kept() == [
         StoredRating(
             evaluation=f"ev_ba_1_{position}",
@@ -261,7 +261,7 @@ async def test_a_rating_is_kept_of_the_evaluation(rounds: Rounds) -> None:
             created_at=rounds.bench.now.now,
         )
     ]
-    progress = (await rounds.desk.progress("team", ["rr_1"]))["rr_1"]
+    progress = (await rounds.service.progress("team", ["rr_1"]))["rr_1"]
     assert (progress.ratings, progress.wanted, progress.raters) == (1, 30, {"甲": 1})
 
 
@@ -282,7 +282,7 @@ async def test_every_aspect_is_to_be_rated_on_its_scale(
     await rounds.open()
     sheet = await rounds.next()
     with pytest.raises(InvalidDocument) as caught:
-        await rounds.desk.rate("team", "rr_1", "甲", sheet.task.position, ratings)
+        await rounds.service.rate("team", "rr_1", "甲", sheet.task.position, ratings)
     assert caught.value.faults == faults
     assert await rounds.kept() == []
     assert (await rounds.next()).task == sheet.task
@@ -295,9 +295,9 @@ async def test_composites_are_not_asked_for(sqlite_engine: AsyncEngine) -> None:
     await rounds.open()
     position = (await rounds.next()).task.position
     with pytest.raises(InvalidDocument) as caught:
-        await rounds.desk.rate("team", "rr_1", "甲", position, {**VALUES, "both": 2})
+        await rounds.service.rate("team", "rr_1", "甲", position, {**VALUES, "both": 2})
     assert [where for where, _ in caught.value.faults] == ["/ratings/both"]
-    await rounds.desk.rate("team", "rr_1", "甲", position, VALUES)
+    await rounds.service.rate("team", "rr_1", "甲", position, VALUES)
 
 
 async def test_nobody_rates_what_they_were_not_given(rounds: Rounds) -> None:
@@ -305,7 +305,7 @@ async def test_nobody_rates_what_they_were_not_given(rounds: Rounds) -> None:
     position = (await rounds.next()).task.position
     for rater, other in (("乙", position), ("甲", (position + 1) % COUNT), ("甲", 3), ("甲", 10**6)):
         with pytest.raises(InvalidRequest) as caught:
-            await rounds.desk.rate("team", "rr_1", rater, other, VALUES)
+            await rounds.service.rate("team", "rr_1", rater, other, VALUES)
         assert caught.value.pointer == "/position"
     assert await rounds.kept() == []
 
@@ -313,7 +313,7 @@ async def test_nobody_rates_what_they_were_not_given(rounds: Rounds) -> None:
 @pytest.mark.parametrize("comment", [None, "", " \n\t"])
 async def test_a_blank_comment_is_none(rounds: Rounds, comment: str | None) -> None:
     await rounds.open()
-    await rounds.desk.rate("team", "rr_1", "甲", (await rounds.next()).task.position, VALUES, comment=comment)
+    await rounds.service.rate("team", "rr_1", "甲", (await rounds.next()).task.position, VALUES, comment=comment)
     assert [one.comment for one in await rounds.kept()] == [None]
 
 
@@ -321,7 +321,7 @@ async def test_a_comment_that_is_too_long_is_refused(rounds: Rounds) -> None:
     await rounds.open()
     position = (await rounds.next()).task.position
     with pytest.raises(InvalidDocument) as caught:
-        await rounds.desk.rate("team", "rr_1", "甲", position, VALUES, comment="長" * 2001)
+        await rounds.service.rate("team", "rr_1", "甲", position, VALUES, comment="長" * 2001)
     assert [where for where, _ in caught.value.faults] == ["/comment"]
     assert await rounds.kept() == []
 
@@ -332,9 +332,9 @@ async def test_a_rating_that_was_not_kept_is_not_done(bench: Bench) -> None:
     await rounds.open()
     sheet = await rounds.next()
     with pytest.raises(StoreFull):
-        await rounds.desk.rate("team", "rr_1", "甲", sheet.task.position, VALUES)
+        await rounds.service.rate("team", "rr_1", "甲", sheet.task.position, VALUES)
     assert await rounds.next() == sheet
-    assert (await rounds.desk.progress("team", ["rr_1"]))["rr_1"].ratings == 0
+    assert (await rounds.service.progress("team", ["rr_1"]))["rr_1"].ratings == 0
 
 
 # Raters
@@ -345,8 +345,8 @@ async def test_spaces_around_a_name_do_not_count(rounds: Rounds, written: str) -
     await rounds.open()
     sheet = await rounds.next("山田")
     assert await rounds.next(written) == sheet
-    await rounds.desk.rate("team", "rr_1", written, sheet.task.position, VALUES)
-    assert (await rounds.desk.sheet("team", "rr_1", written, 0)).task.done
+    await rounds.service.rate("team", "rr_1", written, sheet.task.position, VALUES)
+    assert (await rounds.service.sheet("team", "rr_1", written, 0)).task.done
     assert [one.rater for one in await rounds.kept()] == ["山田"]
 
 
@@ -354,9 +354,9 @@ async def test_spaces_around_a_name_do_not_count(rounds: Rounds, written: str) -
 async def test_what_is_no_name_is_refused_at_its_place(rounds: Rounds, rater: str) -> None:
     await rounds.open()
     calls = [
-        rounds.desk.next("team", "rr_1", rater),
-        rounds.desk.sheet("team", "rr_1", rater, 0),
-        rounds.desk.rate("team", "rr_1", rater, 0, VALUES),
+        rounds.service.next("team", "rr_1", rater),
+        rounds.service.sheet("team", "rr_1", rater, 0),
+        rounds.service.rate("team", "rr_1", rater, 0, VALUES),
     ]
     for call in calls:
         with pytest.raises(InvalidDocument) as caught:
@@ -378,26 +378,26 @@ async def test_the_operator_bounds_a_name(bench: Bench) -> None:
 
 async def test_a_round_from_its_opening_to_its_end(bench: Bench) -> None:
     rounds = build(bench)
-    desk = rounds.desk
+    service = rounds.service
     await score_batch(bench.batches, "ba_1", COLUMNS, fail=[3])
     opened = await rounds.open(items=5, raters_per_item=2, seed=7)
     seen = dict[str, list[int]]()
     for rater in ("甲", "乙", "丙"):
-        while (sheet := await desk.next("team", "rr_1", rater)) is not None:
+        while (sheet := await service.next("team", "rr_1", rater)) is not None:
             assert sheet.context[0].text == f"Hello, item-{sheet.task.position}"
-            await desk.rate("team", "rr_1", rater, sheet.task.position, VALUES, comment=rater)
+            await service.rate("team", "rr_1", rater, sheet.task.position, VALUES, comment=rater)
             seen.setdefault(rater, []).append(sheet.task.position)
     assert opened.drawn == 5
     assert set(seen) == {"甲", "乙"}
     assert set(seen["甲"]) == set(seen["乙"])
     assert 3 not in seen["甲"]
-    told = (await desk.progress("team", ["rr_1"]))["rr_1"]
+    told = (await service.progress("team", ["rr_1"]))["rr_1"]
     assert (told.ratings, told.wanted, told.complete, told.raters) == (10, 10, 5, {"乙": 5, "甲": 5})
     assert [one.evaluation for one in await rounds.kept(rater="甲")] == [
         f"ev_ba_1_{position}" for position in seen["甲"]
     ]
-    back = await desk.sheet("team", "rr_1", "乙", 4)
+    back = await service.sheet("team", "rr_1", "乙", 4)
     assert back.earlier == OwnRating(ratings=VALUES, comment="乙")
     await bench.batches.erase("team", "ba_1")
     with pytest.raises(NotFound):
-        await desk.find("team", "rr_1")
+        await service.find("team", "rr_1")

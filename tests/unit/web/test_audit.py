@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.adapters.sql.engine import open_engine, write
-from app.web.audit import QUIET_SECONDS, Attempt, Refusals
+from app.web.dependencies import QUIET_SECONDS, Attempt, Refusals
 from tests.support.keyed import Header, make_keys
 from tests.support.serving import serving
 

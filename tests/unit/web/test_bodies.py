@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.errors import Overloaded
-from app.web.bodies import FREE_BYTES, Bodies
+from app.web.body import FREE_BYTES, Bodies
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -44,7 +44,7 @@ def test_what_one_body_leaves_is_there_for_the_next() -> None:
 async def test_with_no_room_left_large_bodies_are_refused_and_small_ones_served(
     fake: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr("app.web.bodies.FREE_BYTES", 2000)
+    monkeypatch.setattr("app.web.body.FREE_BYTES", 2000)
     monkeypatch.setattr("app.web.application.Bodies", lambda: Bodies(maximum=100))
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n"
     async with serving(tmp_path, **judged_by(fake)) as client:

@@ -18,8 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.cli.listening import bind
 from app.settings import Settings
-from app.web.farewell import Farewell, has_unread
-from app.web.server import DrainingServer, make_server
+from app.web.server import DrainingServer, Farewell, has_unread, make_server
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.waiting import LIMIT_SECONDS

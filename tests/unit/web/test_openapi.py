@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.openapi_answers import complete
+from app.web.openapi import complete
 
 
 async def operations_of(client: httpx.AsyncClient) -> dict[str, dict[str, Any]]:

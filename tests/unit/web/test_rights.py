@@ -13,7 +13,7 @@ import pytest
 from app.domain.analysis_request import REQUESTS
 from app.settings import Settings
 from app.web.application import create_application
-from app.web.audit import ADMINISTRATIVE
+from app.web.dependencies import ADMINISTRATIVE
 from tests.support.keyed import Header, make_keys
 from tests.support.serving import serving
 

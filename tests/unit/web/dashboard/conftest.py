@@ -31,4 +31,4 @@ def drawing_process() -> Iterator[Executor]:
 @pytest.fixture(autouse=True)
 def share_drawing_process(drawing_process: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 200 tests."""
-    monkeypatch.setattr("app.bootstrap.open_process", lambda: drawing_process)
+    monkeypatch.setattr("app.container.open_process", lambda: drawing_process)

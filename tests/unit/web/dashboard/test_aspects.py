@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.dashboard.aspects_choice import name_systems, suggest
+from app.web.dashboard.aspects import name_systems, suggest
 from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.posted import NDJSON, post_batch, wait_for

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.web.dashboard.attempt_form import Draft, read_draft, start_draft
+from app.web.dashboard.attempt import Draft, read_draft, start_draft
 from app.web.dashboard.forms import Form
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI, status

@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from app.web.dashboard.compare_view import list_names
-from app.web.dashboard.language import formats_of, translations_of
-from app.web.dashboard.speech import Speech
+from app.web.dashboard.language import Speech, formats_of, translations_of
 from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.keyed import make_keys

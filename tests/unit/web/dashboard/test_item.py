@@ -15,8 +15,7 @@ from app.adapters.sql.ratings import RatingStore
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import IntegrityReport, MaskedSpan, PathResult, Paths, RubricReference
 from app.domain.human_rating import HumanRating
-from app.web.dashboard.item_integrity import view_integrity
-from app.web.dashboard.item_views import blend_of, digits_of, list_composites, list_said, responder_of
+from app.web.dashboard.item_view import blend_of, digits_of, list_composites, list_said, responder_of, view_integrity
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
 from tests.support.records import make_record

@@ -9,9 +9,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from app.domain.scores import Scores
-from app.web.dashboard.item_columns import cell_of, list_columns
-from app.web.dashboard.item_query import Listing, read_listing, read_number
-from app.web.dashboard.items import list_numbers, shorten
+from app.web.dashboard.items import Listing, cell_of, list_columns, list_numbers, read_listing, read_number, shorten
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
 from tests.support.posted import post_batch

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.web.dashboard import assets
-from app.web.dashboard.texts import lang_of, pick, query
+from app.web.dashboard.language import lang_of, pick, query
 from tests.support.serving import serving
 
 HTML = {"Accept": "text/html"}

@@ -16,9 +16,9 @@ from app.domain.evaluation import JudgeOptions, JudgeProvenance
 from app.domain.rubric import Rubric
 from app.domain.signature import describe_composites, describe_judge
 from app.domain.summary import AspectSummary, Summary
-from app.web.dashboard import run_patterns
+from app.web.dashboard import run_view
+from app.web.dashboard.language import TERMS
 from app.web.dashboard.run_view import PIECES, WHAT_TO_DO, explain, find_lowest, make_cards, titles_of
-from app.web.dashboard.texts import TERMS
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, wait_for
 from tests.support.seen_page import HOSTILE, Page
@@ -124,7 +124,7 @@ async def test_a_matrix_that_cannot_be_is_explained(client, monkeypatch):
     run = await post_run(client, "1")
     page = await look(client, f"/runs/{run}")
     assert "all ratings of" in page.said
-    monkeypatch.setattr(run_patterns, "MOST_PATTERNS", 0)
+    monkeypatch.setattr(run_view, "MOST_PATTERNS", 0)
     run = await post_run(client, "2", 4)
     assert "too many different values" in (await look(client, f"/runs/{run}")).said
 

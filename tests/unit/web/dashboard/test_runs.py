@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.dashboard import glance, runs
+from app.web.dashboard import runs
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, wait_for
 from tests.support.seen_page import HOSTILE, Page
@@ -183,7 +183,7 @@ async def test_other_projects_runs_are_not_listed(tmp_path):
 
 async def test_a_regression_shows_at_a_glance_however_many_runs_came_since(client, monkeypatch):
     monkeypatch.setattr(runs, "PAGE", 2)
-    monkeypatch.setattr(glance, "MOST", 2)
+    monkeypatch.setattr(runs, "MOST", 2)
     good, bad = "海まで行って、夕日を見てきました。とてもきれいでしたよ。", "あ"
     pairs = []
     for name, said in (("nightly", (good, bad)), ("diary", (good, good)), ("weekly", (good, bad))):

@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.api_key import Scope
 from app.web.admission import SESSION_COOKIE
-from app.web.dashboard.session import own_address
+from app.web.dashboard.page import own_address
 from tests.support.keyed import make_keys
 from tests.support.serving import serving
 

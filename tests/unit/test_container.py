@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app import openers
-from app.bootstrap import WARM_SECONDS, warm_up, warming, working
+from app.container import WARM_SECONDS, warm_up, warming, working
 from app.settings import Settings
 from tests.support.waiting import LIMIT_SECONDS
 

@@ -9,27 +9,27 @@ from fastapi import APIRouter
 
 from app.domain.errors import NotFound, UnknownRubric
 from app.domain.rubric import Rubric
-from app.web.evaluations import Serving
+from app.web.dependencies import Serving
 from app.web.openapi import PROBLEMS
 
 router = APIRouter(prefix="/v1/rubrics", tags=["rubrics"])
 
 
 @router.get("", summary="List the rubrics", responses=PROBLEMS)
-async def list_rubrics(service: Serving) -> dict[str, list[dict[str, Any]]]:
+async def list_rubrics(container: Serving) -> dict[str, list[dict[str, Any]]]:
     """Each rubric's id, newest version, all versions, digest, languages, aspects and scales."""
-    rubrics = service.instruments.rubrics
+    rubrics = container.scoring.instruments.rubrics
     return {"rubrics": [outline(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]}
 
 
 @router.get("/{rubric_id}", summary="Read one rubric", responses=PROBLEMS)
-async def read_rubric(service: Serving, rubric_id: str) -> dict[str, Any]:
+async def read_rubric(container: Serving, rubric_id: str) -> dict[str, Any]:
     """The whole rubric: questions, level descriptions and example dialogues in each of its languages.
 
     `id@version` is that version, the id alone the newest.
     """
     try:
-        rubric = service.instruments.rubrics.get(rubric_id)
+        rubric = container.scoring.instruments.rubrics.get(rubric_id)
     except UnknownRubric as error:
         raise NotFound(error.detail) from error
     return {**rubric.model_dump(mode="json"), "digest": rubric.digest}

@@ -1,17 +1,23 @@
-"""What the operator's tools ask: alive, ready, metrics, and which service this is."""
+"""What the operator's tools ask, which service this is, and its documentation."""
 
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.staticfiles import StaticFiles
 
 from app import __version__
+from app.container import Container
 from app.domain.errors import StoreUnavailable
 from app.providers.registry import is_baseline
-from app.web.evaluations import Serving
+from app.web import problems
+from app.web.dependencies import Serving
 from app.web.limits import describe_key
 from app.web.openapi import PROBLEMS
 from app.web.problems import Refused
@@ -33,28 +39,28 @@ async def live() -> dict[str, str]:
 
 
 @probes.get("/readyz", summary="Ready", responses={503: PROBLEMS[503]})
-async def ready(request: Request, service: Serving) -> dict[str, str]:
+async def ready(request: Request, container: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is no readiness dependency: restarting Saiten would not mend it."""
     if request.app.state.draining:
         raise Refused(503, "stopping", "The service is stopping", "send new requests elsewhere")
     try:
         async with asyncio.timeout(READY_SECONDS):
-            await service.store.ping()
+            await container.scoring.evaluations.ping()
     except TimeoutError:
         raise StoreUnavailable(f"the database did not answer within {READY_SECONDS:g} s; check that it runs") from None
     return {"status": "ready"}
 
 
 @probes.get("/metrics", summary="Prometheus metrics", response_class=Response, responses={200: METRICS})
-async def metrics(service: Serving) -> Response:
+async def metrics(container: Serving) -> Response:
     """Names start with `saiten_`; no label carries caller text."""
-    return Response(generate_latest(service.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(container.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/info", summary="Which service this is", responses=PROBLEMS)
-async def info(request: Request, service: Serving) -> dict[str, Any]:
+async def info(request: Request, container: Serving) -> dict[str, Any]:
     """Version, judge, translator, encoder, limits, and the caller's key: its limits, and what it has cost today."""
-    instruments = service.instruments
+    instruments = container.scoring.instruments
     return {
         "version": __version__,
         "judge": {
@@ -63,11 +69,47 @@ async def info(request: Request, service: Serving) -> dict[str, Any]:
             "baseline": is_baseline(instruments.judge.kind),
         },
         "translator": None if instruments.translator is None else instruments.translator.engine,
-        "encoder": service.encoder_settings,
+        "encoder": container.scoring.encoder_settings,
         "rubrics": [rubric.id for rubric in instruments.rubrics.list()],
         "rubric_versions": {
             rubric.id: list(instruments.rubrics.versions(rubric.id)) for rubric in instruments.rubrics.list()
         },
-        "limits": service.settings.limits.model_dump(),
+        "limits": container.settings.limits.model_dump(),
         "key": await describe_key(request),
     }
+
+
+documentation = APIRouter(include_in_schema=False)
+
+
+@documentation.get("/docs")
+async def docs() -> Response:
+    """The page; its assets lie below it."""
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title="Saiten API",
+        swagger_js_url="docs/assets/swagger-ui-bundle.js",
+        swagger_css_url="docs/assets/swagger-ui.css",
+        swagger_favicon_url="docs/assets/favicon-32x32.png",
+        swagger_ui_parameters={"tryItOutEnabled": True, "persistAuthorization": True, "displayRequestDuration": True},
+    )
+
+
+def mount_assets(application: FastAPI) -> None:
+    """Swagger UI's script, style and icon."""
+    # The package is not loaded: nothing of it is wanted but its files.
+    found = find_spec("fastapi_swagger")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("no module named 'fastapi_swagger'", name="fastapi_swagger")
+    folder = Path(found.origin).parent / "resources"
+    application.mount("/docs/assets", StaticFiles(directory=folder), name="docs-assets")
+
+
+def create_probes(container: Container) -> FastAPI:
+    """The application behind a worker's metrics port."""
+    application = FastAPI(title="Saiten worker", docs_url=None, redoc_url=None, openapi_url=None)
+    application.state.container = container
+    application.state.draining = False
+    application.include_router(probes)
+    problems.install(application)
+    return application

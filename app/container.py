@@ -34,21 +34,21 @@ from app.call_cache import CachedCalls
 from app.cancellation import end_tasks
 from app.charts.render import ChartRenderer, open_process
 from app.flow.control import FlowControl
-from app.governance.erasures import ErasureDesk
+from app.governance.erasures import ErasureService
 from app.governance.integrity import RecentPolicies
 from app.governance.retention import Retention
 from app.memory import set_aside
 from app.meta.anchors import AnchorCheck
+from app.meta.comparison_service import ComparisonService
 from app.meta.computations import Computations
-from app.meta.desk import MetaDesk
 from app.meta.examination import Examiner
 from app.meta.overview import Overviews
+from app.meta.rating_service import RatingService
 from app.meta.reliabilities import Reliabilities
 from app.meta.revalidation import BadgeRenewal, Revalidation
-from app.meta.rounds import RoundDesk
+from app.meta.rounds import RoundService
 from app.pipeline import Instruments
 from app.ports import CallCache, RequestLimiter, Telemetry
-from app.providers.registry import is_baseline
 from app.relevance import Relevance
 from app.settings import Settings
 
@@ -65,40 +65,69 @@ WARM_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
-class Service:
-    """A running Saiten: what the web, the command line and workers stand on.
+class Scoring:
+    """What one evaluation is made with, and where evaluations are kept."""
 
-    `worker` works on batches once somebody runs it: the service itself where the queue is embedded, else
-    `saiten worker`.
-    """
-
-    settings: Settings
     instruments: Instruments
-    store: EvaluationStore
-    desk: BatchService
-    meta: MetaDesk
-    reliabilities: Reliabilities
-    browser: ResultBrowser
-    rounds: RoundDesk
-    examiner: Examiner
-    overview: Overviews
-    computations: Computations
-    charts: ChartRenderer
-    worker: BatchWorker
-    keyring: APIKeyStore
-    audit: AuditLog
-    policies: RecentPolicies
-    erasures: ErasureDesk
-    limiter: RequestLimiter
-    spending: SpendingStore
-    telemetry: PrometheusTelemetry
+    evaluations: EvaluationStore
     encoder_settings: dict[str, str] | None
 
 
+@dataclass(frozen=True)
+class RatingServices:
+    """Human ratings, the rounds that ask people for them, and how far judges follow them."""
+
+    service: RatingService
+    rounds: RoundService
+    reliabilities: Reliabilities
+
+
+@dataclass(frozen=True)
+class Governance:
+    """Who may do what, at what cost, and what of it is noted, kept and erased."""
+
+    keys: APIKeyStore
+    audit: AuditLog
+    policies: RecentPolicies
+    erasures: ErasureService
+    limiter: RequestLimiter
+    spending: SpendingStore
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """What only pages ask for: charts, sorted tables, and comparisons that are computed in the background."""
+
+    browser: ResultBrowser
+    charts: ChartRenderer
+    computations: Computations
+    examiner: Examiner
+    overviews: Overviews
+
+
+@dataclass(frozen=True)
+class Container:
+    """Everything of a running Saiten, for the web, the command line and workers.
+
+    `worker` is for the process, not for handlers: it works on batches once it is run, by the service itself where the
+    queue is embedded, else by `saiten worker`.
+    """
+
+    settings: Settings
+    scoring: Scoring
+    batches: BatchService
+    ratings: RatingServices
+    comparison: ComparisonService
+    governance: Governance
+    dashboard: Dashboard
+    telemetry: PrometheusTelemetry
+    worker: BatchWorker
+
+
 @asynccontextmanager
-async def open_service(
+async def open_container(
     settings: Settings, tracing: Tracing | None = None, *, own: set[str] | None = None
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[Container]:
     """Builds everything that `settings` ask for, and closes it in reverse order; `tracing`, which is told of it, last.
 
     `own`: the ids of the only batches that the worker works on; those that are handed in here are added.
@@ -124,36 +153,18 @@ async def open_service(
         limiter = openers.open_limiter(redis)
         stack.push_async_callback(limiter.close)
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
-        desk, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments, own=own)
-        meta, reliabilities = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
-        batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
-        audit = AuditLog(engine)
-        computations = Computations(now=instruments.now)
-        stack.push_async_callback(computations.close)
-        charts = ChartRenderer(open_executor=open_process)
-        stack.callback(charts.close)
-        yield Service(
+        batches, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments, own=own)
+        ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
+        yield Container(
             settings=settings,
-            instruments=instruments,
-            store=store,
-            desk=desk,
-            meta=meta,
-            reliabilities=reliabilities,
-            browser=ResultBrowser(engine),
-            rounds=open_rounds(settings, engine=engine, batches=batches, meta=meta, instruments=instruments),
-            examiner=Examiner(batches=batches, rubrics=rubrics, compute=meta.compute),
-            overview=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=meta.compute),
-            computations=computations,
-            charts=charts,
-            worker=worker,
-            keyring=APIKeyStore(engine),
-            audit=audit,
-            policies=RecentPolicies(PolicyStore(engine)),
-            erasures=open_erasures(engine, batches=batches, cache=cache, audit=audit, now=instruments.now),
-            limiter=limiter,
-            spending=spending,
+            scoring=Scoring(instruments, store, openers.describe_encoder(settings)),
+            batches=batches,
+            ratings=ratings,
+            comparison=comparison,
+            governance=open_governance(engine, cache=cache, limiter=limiter, spending=spending, now=instruments.now),
+            dashboard=open_dashboard(engine, stack, comparison=comparison, instruments=instruments),
             telemetry=telemetry,
-            encoder_settings=openers.describe_encoder(settings),
+            worker=worker,
         )
 
 
@@ -245,17 +256,16 @@ def open_batches(
 
 def open_meta(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: Instruments
-) -> tuple[MetaDesk, Reliabilities]:
-    """Where callers ask what scores mean."""
-    store = RatingStore(engine)
+) -> tuple[RatingServices, ComparisonService]:
+    """Where callers keep human ratings, and where they ask what scores mean."""
+    store, batches = RatingStore(engine), BatchStore(engine)
     revalidation = Revalidation()
     reliabilities = Reliabilities(store, renew=lambda project: revalidation.ask(project, [None], removed=True))
     # Anchors are asked past the cache, which would answer as the judge did when it was filled.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
-    batches = BatchStore(engine)
     stack.push_async_callback(revalidation.close)
-    desk = MetaDesk(
+    comparison = ComparisonService(
         batches=batches,
         ratings=store,
         rubrics=instruments.rubrics,
@@ -267,37 +277,64 @@ def open_meta(
             now=instruments.now,
         ),
         now=instruments.now,
-        revalidation=revalidation,
         telemetry=instruments.telemetry,
     )
     revalidation.begin(
         BadgeRenewal(
-            analyse=desk.analyse, batches=batches, ratings=store, reliabilities=reliabilities, now=instruments.now
+            analyse=comparison.analyse, batches=batches, ratings=store, reliabilities=reliabilities, now=instruments.now
         )
     )
-    return desk, reliabilities
-
-
-def open_rounds(
-    settings: Settings, *, engine: AsyncEngine, batches: BatchStore, meta: MetaDesk, instruments: Instruments
-) -> RoundDesk:
-    """Where people are asked for ratings of a batch's responses."""
-    return RoundDesk(
+    service = RatingService(
+        batches=batches, ratings=store, rubrics=instruments.rubrics, now=instruments.now, revalidation=revalidation
+    )
+    rounds = RoundService(
         batches=batches,
         rounds=RoundStore(engine),
-        ratings=meta,
+        ratings=service,
         rubrics=instruments.rubrics,
         now=instruments.now,
         new_id=lambda: new_id("rr_"),
         limits=settings.limits,
     )
+    return RatingServices(service, rounds, reliabilities), comparison
 
 
-def open_erasures(
-    engine: AsyncEngine, *, batches: BatchStore, cache: CallCache, audit: AuditLog, now: Callable[[], datetime]
-) -> ErasureDesk:
-    """Who erases what bears certain metadata, wherever it is kept."""
-    return ErasureDesk(texts=TextStore(engine), batches=batches, cache=cache, audit=audit, now=now)
+def open_governance(
+    engine: AsyncEngine,
+    *,
+    cache: CallCache,
+    limiter: RequestLimiter,
+    spending: SpendingStore,
+    now: Callable[[], datetime],
+) -> Governance:
+    """Keys, limits, policies, erasures and the audit log."""
+    audit = AuditLog(engine)
+    return Governance(
+        keys=APIKeyStore(engine),
+        audit=audit,
+        policies=RecentPolicies(PolicyStore(engine)),
+        erasures=ErasureService(texts=TextStore(engine), batches=BatchStore(engine), cache=cache, audit=audit, now=now),
+        limiter=limiter,
+        spending=spending,
+    )
+
+
+def open_dashboard(
+    engine: AsyncEngine, stack: AsyncExitStack, *, comparison: ComparisonService, instruments: Instruments
+) -> Dashboard:
+    """What only the dashboard's pages need."""
+    computations = Computations(now=instruments.now)
+    stack.push_async_callback(computations.close)
+    charts = ChartRenderer(open_executor=open_process)
+    stack.callback(charts.close)
+    batches, rubrics = BatchStore(engine), instruments.rubrics
+    return Dashboard(
+        browser=ResultBrowser(engine),
+        charts=charts,
+        computations=computations,
+        examiner=Examiner(batches=batches, rubrics=rubrics, compute=comparison.compute),
+        overviews=Overviews(batches=batches, ratings=RatingStore(engine), rubrics=rubrics, compute=comparison.compute),
+    )
 
 
 def new_id(prefix: str) -> str:
@@ -306,17 +343,17 @@ def new_id(prefix: str) -> str:
 
 
 @asynccontextmanager
-async def working(service: Service, stopping: asyncio.Event) -> AsyncIterator[None]:
+async def working(container: Container, stopping: asyncio.Event) -> AsyncIterator[None]:
     """Works on batches in this process where the queue is embedded, until `stopping` or the end of the context. With
     Redis others do, and this process tells what waits for them."""
-    if service.settings.redis_url is not None:
-        watch = asyncio.create_task(service.worker.watch())
+    if container.settings.redis_url is not None:
+        watch = asyncio.create_task(container.worker.watch())
         try:
             yield
         finally:
             await end_tasks([watch])
         return
-    work = asyncio.create_task(keep_working(service.worker))
+    work = asyncio.create_task(keep_working(container.worker))
     watch = asyncio.create_task(stop_on(stopping, work))
     try:
         yield
@@ -373,10 +410,10 @@ async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None
             logger.warning("%s", fault)
 
 
-def announce(service: Service) -> None:
+def announce(container: Container) -> None:
     """Says once which judge rates, and why."""
-    settings, judge = service.settings, service.instruments.judge
-    if is_baseline(judge.kind):
+    settings, judge = container.settings, container.scoring.instruments.judge
+    if judge.kind == "lexical":
         why = "as SAITEN_JUDGE says" if settings.judge else "because neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
         logger.warning("judge: %s, %s; it is a baseline and a smoke test, not an LLM judge", judge.kind, why)
     else:

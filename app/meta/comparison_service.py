@@ -1,9 +1,9 @@
-"""Where callers ask what scores mean: ratings in, analyses, comparisons, gates and judge checks out."""
+"""What scores mean: analyses, comparisons, gates and checks of the judge."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,19 +17,9 @@ from app.domain.analysis_request import (
 )
 from app.domain.comparison import Comparison, GateReport, Run
 from app.domain.errors import InvalidRequest
-from app.domain.human_rating import (
-    Exclusion,
-    HumanRating,
-    RatingFilter,
-    RatingsKept,
-    RatingsMark,
-    StoredExclusion,
-    StoredRating,
-)
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reliability import State
 from app.domain.reports import CorrelationReport, Report
-from app.domain.rubric import split_name
 from app.meta.anchors import AnchorCheck
 from app.meta.ratings import read_ratings
 from app.meta.readers import make_reader
@@ -42,9 +32,7 @@ from app.meta.records import (
     uses_scores,
 )
 from app.meta.reliabilities import Reliabilities, asked_of, attach_states, key_in, measures_of, validation_of
-from app.meta.revalidation import Revalidation
 from app.meta.runs import assemble_run, find_batch, read_items, tabulate
-from app.meta.scales import Scales, check_ratings, scales_to_rate
 from app.ports import RubricSource, Telemetry
 from app.providers.ports import RequestScope
 
@@ -53,15 +41,12 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-MOST_BATCHES = 1000
-"""Whose items are rated at a time: each is looked up for its rubric."""
-
 AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
 
 
-class MetaDesk:
-    """Everything that a caller asks about scores, within the caller's project.
+class ComparisonService:
+    """Analyses, comparisons, gates and judge checks, within the caller's project.
 
     Methods raise NotFound for a batch that is not in the project, InvalidRequest, UnknownRubric, SignatureMismatch, and
     StoreError.
@@ -76,7 +61,6 @@ class MetaDesk:
         reliabilities: Reliabilities,
         anchors: AnchorCheck,
         now: Callable[[], datetime],
-        revalidation: Revalidation | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._batches = batches
@@ -85,81 +69,8 @@ class MetaDesk:
         self._reliabilities = reliabilities
         self._anchors = anchors
         self._now = now
-        self._revalidation = revalidation or Revalidation()
         self._telemetry = telemetry
         self._gate = asyncio.Semaphore(AT_ONCE)
-
-    # Human ratings
-
-    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
-        """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
-        evaluation has an aspect that its rubric has not, or a value off its scale; NotFound as the store does. Badges
-        that they concern follow in the background."""
-        named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
-        if len(named) > MOST_BATCHES:
-            raise InvalidRequest(
-                f"these are ratings of {len(named):,} batches; send at most {MOST_BATCHES:,} at a time"
-            )
-        rubrics: dict[str, str] = {}
-        for batch_id in named:
-            batch = await self._batches.find(project, batch_id)
-            if batch is not None:  # else the store says which rating names none
-                rubrics[batch_id] = batch.rubric_name
-        scored = [rating.evaluation for rating in ratings if rating.evaluation is not None]
-        rubrics.update(await self._ratings.rubrics_of(project, scored))
-        scales = self._scales_of(set(rubrics.values()))
-        fitting = [scales.get(rubrics.get(rating.batch or rating.evaluation or "", "")) for rating in ratings]
-        await asyncio.to_thread(check_ratings, ratings, fitting)
-        kept = await self._ratings.keep(project, ratings, self._now())
-        loose = any(rating.batch is None for rating in ratings)
-        self._revalidation.ask(project, [*named, *([None] if loose else [])])
-        return kept
-
-    def _scales_of(self, rubrics: Collection[str]) -> dict[str, Scales]:
-        """What may be rated by each of the rubrics that are still there: of one that is gone, anything."""
-        known = {rubric.id for rubric in self._rubrics.list()}
-        return {name: scales_to_rate(self._rubrics.nearest(name)) for name in rubrics if split_name(name)[0] in known}
-
-    async def list_ratings(
-        self, project: str, wanted: RatingFilter, *, after: int, limit: int
-    ) -> Sequence[tuple[int, StoredRating]]:
-        """Ratings in the order in which they came in."""
-        return await self._ratings.list(project, wanted, after=after, limit=limit)
-
-    async def mark_ratings(self, project: str) -> RatingsMark:
-        """What changes whenever the project's ratings do."""
-        return await self._ratings.mark(project)
-
-    async def remove_ratings(self, project: str, wanted: RatingFilter) -> int:
-        """How many there were. Badges that rested on them go, or follow what is left, in the background."""
-        removed = await self._ratings.remove(project, wanted)
-        if removed:
-            self._revalidation.ask(project, [wanted.batch], removed=True)
-        return removed
-
-    async def exclude(self, project: str, exclusion: Exclusion) -> bool:
-        """From now on these ratings do not count, and badges follow in the background; whether this is new. Raises
-        NotFound for a round that is not there."""
-        return await self._follow(project, changed=await self._ratings.exclude(project, exclusion, self._now()))
-
-    async def include(self, project: str, exclusion: Exclusion) -> bool:
-        """The ratings count again; whether they did not before."""
-        return await self._follow(project, changed=await self._ratings.include(project, exclusion))
-
-    async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
-        """Raters and rounds whose ratings do not count, the oldest first."""
-        return await self._ratings.exclusions(project)
-
-    async def _follow(self, project: str, *, changed: bool) -> bool:
-        if changed:
-            self._revalidation.ask(project, [None], removed=True)
-        return changed
-
-    async def settle(self) -> None:
-        """Returns when the badges have followed the ratings: for a process that ends, while a service goes on."""
-        await self._revalidation.drain()
-
-    # Analyses
 
     async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
         """The analysis of the request's data, or of its batches.
@@ -240,8 +151,6 @@ class MetaDesk:
         found = validation_of(report, batches[0].id if len(batches) == 1 else None, self._now())
         if found is not None and len(keys) == 1:
             await self._reliabilities.keep(project, keys.pop(), found)
-
-    # Comparison and gate
 
     async def compare(self, project: str, request: ComparisonRequest) -> Comparison:
         """The candidate batch against the baseline batch."""

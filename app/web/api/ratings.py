@@ -7,6 +7,7 @@ import json
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
 from app.domain.dialogue import UNBOUNDED, Limits
@@ -14,18 +15,48 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating, tell_rating
 from app.domain.rating_lines import locate_fault, read_rating_lines
 from app.domain.validation import validate
-from app.web.audit import note
-from app.web.body import JSON, decode, read_body, receive, require_media_type
-from app.web.evaluations import Serving
+from app.web.body import JSON, NDJSON, body_of, decode, receive, require_media_type
+from app.web.dependencies import Serving, note
 from app.web.idempotency import once
-from app.web.meta_openapi import EXCLUDED, EXCLUDES, KEEPS_RATINGS, KEPT, RATINGS
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, form, lines, reads
 from app.web.queries import refuse_other_queries
-from app.web.upload import NDJSON
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 
 MOST_NUMBER = 2**53
+
+HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
+RATINGS_BODY = reads(
+    {
+        NDJSON: lines(HumanRating, "one `HumanRating` a line", *HUMAN),
+        JSON: form(HumanRating, HUMAN[0]),
+    },
+    repeatable=True,
+)
+EXCLUSION_BODY = reads({JSON: form(Exclusion, {"rater": "R3"})}, repeatable=True)
+RATINGS = {
+    "description": "one `StoredRating` a line",
+    "headers": {
+        "X-Next-Cursor": {
+            "description": "`cursor` of the next page; none on the last",
+            "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        }
+    },
+    "content": {NDJSON: lines(StoredRating, "one `StoredRating` a line")},
+}
+
+
+class RatingsAdded(BaseModel):
+    """How many of the ratings that were sent are new, and how many took the place of an earlier one."""
+
+    added: int
+    replaced: int
+
+
+class ExclusionAdded(BaseModel):
+    """1, or 0 where it was excluded already."""
+
+    added: int
 
 
 def filter_of(
@@ -38,8 +69,13 @@ def filter_of(
 Wanted = Annotated[RatingFilter, Depends(filter_of)]
 
 
-@router.post("", summary="Keep human ratings", responses={200: KEPT, **PROBLEMS}, openapi_extra=KEEPS_RATINGS)
-async def keep_ratings(request: Request, service: Serving) -> Response:
+@router.post(
+    "",
+    summary="Keep human ratings",
+    responses={200: {"model": RatingsAdded}, **PROBLEMS},
+    openapi_extra=RATINGS_BODY,
+)
+async def keep_ratings(request: Request, container: Serving) -> Response:
     """Keeps all ratings of the body, or none where one is not valid.
 
     One rater has one rating of a response: a later one takes the place of the earlier. Where a rating names a batch,
@@ -54,18 +90,18 @@ async def keep_ratings(request: Request, service: Serving) -> Response:
 
     async def make() -> Response:
         try:
-            kept = await service.meta.keep_ratings(request.state.project, ratings)
+            kept = await container.ratings.service.keep_ratings(request.state.project, ratings)
         except (NotFound, InvalidRequest) as error:
             raise locate_fault(error, lines) from None
         return JSONResponse({"added": kept.added, "replaced": kept.replaced})
 
-    return await once(request, service.store, make)
+    return await once(request, container.scoring.evaluations, make)
 
 
 @router.get("", summary="Read human ratings", response_class=Response, responses={200: RATINGS, **PROBLEMS})
 async def list_ratings(
     request: Request,
-    service: Serving,
+    container: Serving,
     wanted: Wanted,
     *,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
@@ -73,57 +109,61 @@ async def list_ratings(
 ) -> Response:
     """NDJSON, in the order in which they came in. With more than `limit`, `X-Next-Cursor` says how to go on."""
     refuse_other_queries(request, *RatingFilter.model_fields, "limit", "cursor")
-    found = await service.meta.list_ratings(request.state.project, wanted, after=cursor, limit=limit + 1)
+    found = await container.ratings.service.list_ratings(request.state.project, wanted, after=cursor, limit=limit + 1)
     headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
     lines = "".join(write_rating(rating) for _, rating in found[:limit])
     return Response(lines, headers=headers, media_type=NDJSON)
 
 
 @router.delete("", summary="Remove human ratings", responses=PROBLEMS)
-async def remove_ratings(request: Request, service: Serving, wanted: Wanted) -> dict[str, int]:
+async def remove_ratings(request: Request, container: Serving, wanted: Wanted) -> dict[str, int]:
     """Removes the ratings that the filter names, of which there must be one; says how many there were."""
     refuse_other_queries(request, *RatingFilter.model_fields)
     if wanted == RatingFilter():
         raise InvalidRequest("name an item, an evaluation, a batch or a rater", pointer="/query")
-    removed = await service.meta.remove_ratings(request.state.project, wanted)
+    removed = await container.ratings.service.remove_ratings(request.state.project, wanted)
     if removed:
         # Only what Saiten named itself: names of raters and items are the caller's texts.
         target = wanted.batch or wanted.evaluation or "ratings"
         await note(
-            request, service, "ratings.removed", target, removed=removed, by=[*wanted.model_dump(exclude_none=True)]
+            request, container, "ratings.removed", target, removed=removed, by=[*wanted.model_dump(exclude_none=True)]
         )
     return {"removed": removed}
 
 
 @router.post(
-    "/exclusions", summary="Exclude a rater or a round", responses={200: EXCLUDED, **PROBLEMS}, openapi_extra=EXCLUDES
+    "/exclusions",
+    summary="Exclude a rater or a round",
+    responses={200: {"model": ExclusionAdded}, **PROBLEMS},
+    openapi_extra=EXCLUSION_BODY,
 )
-async def exclude(request: Request, service: Serving) -> Response:
+async def exclude(
+    request: Request, container: Serving, exclusion: Annotated[Exclusion, Depends(body_of(Exclusion))]
+) -> Response:
     """From now on the ratings of this rater, or of this rating round, count neither in analyses of batches nor as a
     validation of a judge. They stay where they are; reliability follows in the background."""
-    exclusion = await read_body(request, Exclusion)
 
     async def make() -> Response:
-        added = await service.meta.exclude(request.state.project, exclusion)
+        added = await container.ratings.service.exclude(request.state.project, exclusion)
         if added:
             # As above: a rater's name is the caller's text. GET tells which raters are excluded.
-            await note(request, service, "ratings.excluded", exclusion.round or "a rater")
+            await note(request, container, "ratings.excluded", exclusion.round or "a rater")
         return JSONResponse({"added": int(added)})
 
-    return await once(request, service.store, make)
+    return await once(request, container.scoring.evaluations, make)
 
 
 @router.get("/exclusions", summary="Read exclusions", responses=PROBLEMS)
-async def list_exclusions(request: Request, service: Serving) -> dict[str, list[StoredExclusion]]:
+async def list_exclusions(request: Request, container: Serving) -> dict[str, list[StoredExclusion]]:
     """Raters and rounds whose ratings do not count, the oldest first."""
     refuse_other_queries(request)
-    return {"items": [*await service.meta.exclusions(request.state.project)]}
+    return {"items": [*await container.ratings.service.exclusions(request.state.project)]}
 
 
 @router.delete("/exclusions", summary="Take an exclusion back", responses=PROBLEMS)
 async def include(
     request: Request,
-    service: Serving,
+    container: Serving,
     rater: str | None = None,
     round_id: Annotated[str | None, Query(alias="round")] = None,
 ) -> dict[str, int]:
@@ -131,9 +171,9 @@ async def include(
     refuse_other_queries(request, "rater", "round")
     given = {"rater": rater, "round": round_id}
     exclusion = validate(Exclusion, {name: one for name, one in given.items() if one is not None}, UNBOUNDED)
-    removed = await service.meta.include(request.state.project, exclusion)
+    removed = await container.ratings.service.include(request.state.project, exclusion)
     if removed:
-        await note(request, service, "ratings.included", exclusion.round or "a rater")
+        await note(request, container, "ratings.included", exclusion.round or "a rater")
     return {"removed": int(removed)}
 
 

@@ -47,15 +47,15 @@ async def rate_batch(bench: Bench, batch_id: str = "ba_1", **more: list[float]) 
         for at in range(len(WARMTH))
         for rater in ("r1", "r2")
     ]
-    await bench.desk.keep_ratings("team", given)
+    await bench.rating.keep_ratings("team", given)
 
 
 async def test_ratings_go_in_and_out_within_a_project(bench: Bench) -> None:
-    await bench.desk.keep_ratings("team", [rating("a"), rating("b")])
-    kept = await bench.desk.list_ratings("team", RatingFilter(item="b"), after=-1, limit=9)
+    await bench.rating.keep_ratings("team", [rating("a"), rating("b")])
+    kept = await bench.rating.list_ratings("team", RatingFilter(item="b"), after=-1, limit=9)
     assert [(one.item, one.created_at) for _, one in kept] == [("b", bench.now.now)]
-    assert await bench.desk.remove_ratings("rivals", RatingFilter(rater="r1")) == 0
-    assert await bench.desk.remove_ratings("team", RatingFilter(rater="r1")) == 2
+    assert await bench.rating.remove_ratings("rivals", RatingFilter(rater="r1")) == 0
+    assert await bench.rating.remove_ratings("team", RatingFilter(rater="r1")) == 2
 
 
 @pytest.mark.parametrize(
@@ -71,41 +71,43 @@ async def test_a_rating_of_a_batch_must_fit_its_rubric(bench: Bench, ratings: di
     await score_batch(bench.batches, "ba_1", {"warmth": WARMTH})
     given = [rating("item-0", batch="ba_1"), rating("item-1", batch="ba_1", ratings=ratings)]
     with pytest.raises(InvalidLines) as caught:
-        await bench.desk.keep_ratings("team", given)
+        await bench.rating.keep_ratings("team", given)
     assert caught.value.faults == [(2, expected)]
-    assert await bench.desk.list_ratings("team", RatingFilter(), after=-1, limit=9) == []
+    assert await bench.rating.list_ratings("team", RatingFilter(), after=-1, limit=9) == []
     # Of an item alone nobody knows by which rubric it will be scored.
-    await bench.desk.keep_ratings("team", [rating("item-1", ratings=ratings)])
+    await bench.rating.keep_ratings("team", [rating("item-1", ratings=ratings)])
 
 
 async def test_a_value_between_two_levels_and_a_composite_fit(sqlite_engine: AsyncEngine) -> None:
     rubric = small_rubric("mixed", composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
     bench = build_bench(sqlite_engine, rubric)
     await score_batch(bench.batches, "ba_1", {"warmth": [0]}, rubric="mixed")
-    kept = await bench.desk.keep_ratings("team", [rating("item-0", batch="ba_1", ratings={"warmth": 0.5, "both": 2.0})])
+    kept = await bench.rating.keep_ratings(
+        "team", [rating("item-0", batch="ba_1", ratings={"warmth": 0.5, "both": 2.0})]
+    )
     assert kept.added == 1
     with pytest.raises(InvalidLines, match=r"2\.1 is off its scale from 0\.5 to 2"):
-        await bench.desk.keep_ratings("team", [rating("item-0", batch="ba_1", ratings={"both": 2.1})])
+        await bench.rating.keep_ratings("team", [rating("item-0", batch="ba_1", ratings={"both": 2.1})])
 
 
 async def test_ratings_of_very_many_batches_come_in_parts(bench: Bench) -> None:
     given = [rating("a", batch=f"ba_{number}") for number in range(1001)]
     with pytest.raises(InvalidRequest, match="ratings of 1,001 batches; send at most 1,000"):
-        await bench.desk.keep_ratings("team", given)
+        await bench.rating.keep_ratings("team", given)
     with pytest.raises(NotFound):
-        await bench.desk.keep_ratings("team", given[:1000])
+        await bench.rating.keep_ratings("team", given[:1000])
 
 
 async def test_data_is_analysed_without_any_batch(bench: Bench) -> None:
     records = [{"item": str(n), "rater": r, "ratings": {"x": n}} for n in range(4) for r in ("r1", "r2")]
-    report: Any = await bench.desk.analyse("team", ask("agreement", data=records))
+    report: Any = await bench.comparison.analyse("team", ask("agreement", data=records))
     assert report.aspects["x"].pearson == pytest.approx(1)
     with pytest.raises(InvalidLines, match="record 2: unknown aspect 'y'"):
-        await bench.desk.analyse(
+        await bench.comparison.analyse(
             "team", ask("agreement", aspects=["x"], data=[records[0], {"item": "a", "ratings": {"y": 1}}])
         )
     with pytest.raises(InvalidRequest, match="give data, or a batch"):
-        await bench.desk.analyse("team", AgreementRequest())
+        await bench.comparison.analyse("team", AgreementRequest())
 
 
 async def test_a_batch_is_correlated_with_the_ratings_of_its_items(bench: Bench) -> None:
@@ -113,7 +115,7 @@ async def test_a_batch_is_correlated_with_the_ratings_of_its_items(bench: Bench)
     await score_batch(bench.batches, "ba_2", {"warmth": WARMTH})
     await rate_batch(bench)
     await rate_batch(bench, "ba_2")
-    report: Any = await bench.desk.analyse("team", ask("correlation", batch="ba_1"))
+    report: Any = await bench.comparison.analyse("team", ask("correlation", batch="ba_1"))
     clarity = report.aspects["clarity"]
     assert (clarity.n, clarity.score_mean, clarity.rating_mean) == (6, pytest.approx(2), pytest.approx(14 / 6))
     # What is blended is held against the same opinions; a constant more changes no correlation.
@@ -127,28 +129,28 @@ async def test_every_analysis_of_a_batch_may_name_its_rubric_and_no_other(bench:
     await score_batch(bench.batches, "ba_1", {"warmth": WARMTH, "clarity": CLARITY}, blend=0.25, systems="ababab")
     await rate_batch(bench)
     more = {"aspect": "clarity", "folds": 2} if name == "blend-fit" else {}
-    plain = await bench.desk.analyse("team", ask(name, batch="ba_1", **more))
-    assert await bench.desk.analyse("team", ask(name, batch="ba_1", rubric="small", **more)) == plain
+    plain = await bench.comparison.analyse("team", ask(name, batch="ba_1", **more))
+    assert await bench.comparison.analyse("team", ask(name, batch="ba_1", rubric="small", **more)) == plain
     with pytest.raises(InvalidRequest, match="was scored by the rubric small") as caught:
-        await bench.desk.analyse("team", ask(name, batch="ba_1", rubric="ko-comment", **more))
+        await bench.comparison.analyse("team", ask(name, batch="ba_1", rubric="ko-comment", **more))
     assert caught.value.pointer == "/rubric"
 
 
 async def test_aspects_choose_from_a_batch(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": WARMTH, "clarity": CLARITY}, blend=0.25)
     await rate_batch(bench)
-    report: Any = await bench.desk.analyse("team", ask("correlation", batch="ba_1", aspects=["clarity"]))
+    report: Any = await bench.comparison.analyse("team", ask("correlation", batch="ba_1", aspects=["clarity"]))
     assert list(report.aspects) == ["clarity"]
     with pytest.raises(UnknownAspect, match="nobody rated 'mood' here") as caught:
-        await bench.desk.analyse("team", ask("agreement", batch="ba_1", aspects=["clarity", "mood"]))
+        await bench.comparison.analyse("team", ask("agreement", batch="ba_1", aspects=["clarity", "mood"]))
     assert caught.value.pointer == "/aspects/1"
 
 
 async def test_an_aspect_that_one_rater_of_one_item_added_stops_no_analysis(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": WARMTH, "clarity": CLARITY})
     await rate_batch(bench)
-    await bench.desk.keep_ratings("team", [rating("item-0", "r3", ratings={"mood": 9})])
-    report: Any = await bench.desk.analyse("team", ask("agreement", batch="ba_1"))
+    await bench.rating.keep_ratings("team", [rating("item-0", "r3", ratings={"mood": 9})])
+    report: Any = await bench.comparison.analyse("team", ask("agreement", batch="ba_1"))
     assert set(report.aspects) == {"warmth", "clarity", "mood"}
 
 
@@ -169,19 +171,19 @@ async def test_a_composite_is_fitted_on_the_ratings_of_a_batch_that_has_composit
         )
         for at in range(36)
     ]
-    await bench.desk.keep_ratings("team", given)
-    fit: Any = await bench.desk.analyse("team", ask("composite-fit", batch="ba_1", rubric="answers"))
+    await bench.rating.keep_ratings("team", given)
+    fit: Any = await bench.comparison.analyse("team", ask("composite-fit", batch="ba_1", rubric="answers"))
     assert fit.weights == pytest.approx({"formality": 0.5, "amount": 0.25})
 
 
 async def test_win_rates_are_the_judges_and_pass_over_what_failed(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [1, 1, 1, 0]}, name="a", fail=[3])
     await score_batch(bench.batches, "ba_2", {"warmth": [0, 0, 1, 1]}, name="b")
-    report: Any = await bench.desk.analyse("team", ask("win-rates", batches=["ba_1", "ba_2", "ba_1"]))
+    report: Any = await bench.comparison.analyse("team", ask("win-rates", batches=["ba_1", "ba_2", "ba_1"]))
     wins = {name: share.wins for name, share in report.aspects["warmth"].systems.items()}
     assert wins == {"a": 2, "b": 0}
     with pytest.raises(InvalidRequest, match="no human ratings concern"):
-        await bench.desk.analyse("team", ask("win-rates", batches=["ba_1", "ba_2"], values="ratings"))
+        await bench.comparison.analyse("team", ask("win-rates", batches=["ba_1", "ba_2"], values="ratings"))
 
 
 async def test_a_best_level_in_the_middle_counts_so_in_win_rates(sqlite_engine: AsyncEngine) -> None:
@@ -189,7 +191,7 @@ async def test_a_best_level_in_the_middle_counts_so_in_win_rates(sqlite_engine: 
     bench = build_bench(sqlite_engine, rubric)
     for batch_id, name, column in (("ba_2", "stiff", [1, 1, 1]), ("ba_3", "right", [0, 0, 1])):
         await score_batch(bench.batches, batch_id, {"formality": column}, name=name, rubric="manners")
-    report: Any = await bench.desk.analyse("team", ask("win-rates", batches=["ba_2", "ba_3"]))
+    report: Any = await bench.comparison.analyse("team", ask("win-rates", batches=["ba_2", "ba_3"]))
     wins = {name: share.wins for name, share in report.aspects["formality"].systems.items()}
     assert wins == {"stiff": 0, "right": 2}
 
@@ -197,11 +199,11 @@ async def test_a_best_level_in_the_middle_counts_so_in_win_rates(sqlite_engine: 
 async def test_what_has_no_values_says_so(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]}, fail=[0, 1])
     with pytest.raises(InvalidRequest, match="has values yet"):
-        await bench.desk.analyse("team", ask("win-rates", batch="ba_1"))
+        await bench.comparison.analyse("team", ask("win-rates", batch="ba_1"))
     await score_batch(bench.batches, "ba_2", {"warmth": [0, 1]}, entries=[("a", 0), ("a", 1)])
-    await bench.desk.keep_ratings("team", [rating("a")])
+    await bench.rating.keep_ratings("team", [rating("a")])
     with pytest.raises(InvalidRequest, match="1 ratings fit more than one result; name the batch"):
-        await bench.desk.analyse("team", ask("agreement", batch="ba_2"))
+        await bench.comparison.analyse("team", ask("agreement", batch="ba_2"))
 
 
 @pytest.mark.parametrize("project", ["rivals", "team"])
@@ -209,17 +211,17 @@ async def test_what_is_not_the_projects_is_not_found(bench: Bench, project: str)
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]}, project="other")
     await score_batch(bench.batches, "ba_2", {"warmth": [0, 1]}, project=project)
     for work in (
-        bench.desk.analyse(project, ask("agreement", batch="ba_1")),
-        bench.desk.analyse(project, ask("win-rates", batches=["ba_2", "ba_1"])),
-        bench.desk.compare(project, ComparisonRequest(baseline="ba_2", candidate="ba_1")),
-        bench.desk.gate(project, GateRequest(candidate="ba_2", baseline="ba_1")),
+        bench.comparison.analyse(project, ask("agreement", batch="ba_1")),
+        bench.comparison.analyse(project, ask("win-rates", batches=["ba_2", "ba_1"])),
+        bench.comparison.compare(project, ComparisonRequest(baseline="ba_2", candidate="ba_1")),
+        bench.comparison.gate(project, GateRequest(candidate="ba_2", baseline="ba_1")),
     ):
         with pytest.raises(NotFound, match="no batch ba_1"):
             await work
 
 
 async def test_analyses_run_in_threads_and_few_at_a_time(bench: Bench) -> None:
-    threads = {await bench.desk.compute(threading.get_ident) for _ in range(3)}
+    threads = {await bench.comparison.compute(threading.get_ident) for _ in range(3)}
     assert threading.get_ident() not in threads
 
 
@@ -229,9 +231,9 @@ async def test_analyses_run_in_threads_and_few_at_a_time(bench: Bench) -> None:
 async def test_a_correlation_becomes_the_badge_of_its_judge(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": WARMTH, "clarity": CLARITY})
     await rate_batch(bench)
-    await bench.desk.analyse("team", ask("correlation", batch="ba_1"), remember=False)
+    await bench.comparison.analyse("team", ask("correlation", batch="ba_1"), remember=False)
     assert await bench.reliabilities.of("team", key_in(SIGNATURE)) == UNVALIDATED
-    report: Any = await bench.desk.analyse("team", ask("correlation", batch="ba_1"))
+    report: Any = await bench.comparison.analyse("team", ask("correlation", batch="ba_1"))
     badge = await bench.reliabilities.of("team", key_in(SIGNATURE))
     assert (badge.n, badge.at) == (6, bench.now.now)
     for name in ("warmth", "clarity"):
@@ -245,7 +247,7 @@ async def test_two_judges_at_once_give_neither_a_badge(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_2", {"warmth": WARMTH, "clarity": CLARITY}, signature=other)
     await rate_batch(bench)
     await rate_batch(bench, "ba_2")
-    await bench.desk.analyse("team", ask("correlation", batches=["ba_1", "ba_2"]))
+    await bench.comparison.analyse("team", ask("correlation", batches=["ba_1", "ba_2"]))
     assert await bench.store.validations("team") == {}
 
 
@@ -253,14 +255,14 @@ async def test_a_batch_without_results_takes_no_badge_away(bench: Bench) -> None
     await score_batch(bench.batches, "ba_1", {"warmth": WARMTH, "clarity": CLARITY})
     await score_batch(bench.batches, "ba_2", {"warmth": [0]}, fail=[0])
     await rate_batch(bench)
-    await bench.desk.analyse("team", ask("correlation", batches=["ba_1", "ba_2"]))
+    await bench.comparison.analyse("team", ask("correlation", batches=["ba_1", "ba_2"]))
     (found,) = (await bench.store.validations("team")).values()
     assert found.batch is None
 
 
 async def test_data_sets_no_badge(bench: Bench) -> None:
     records = [{"item": str(n), "ratings": {"warmth": n}, "scores": {"warmth": n * n}} for n in range(5)]
-    await bench.desk.analyse("team", ask("correlation", data=records))
+    await bench.comparison.analyse("team", ask("correlation", data=records))
     assert await bench.store.validations("team") == {}
 
 
@@ -281,7 +283,7 @@ async def two_korean_runs(bench: Bench, **options: Any) -> None:
 
 async def test_a_comparison_is_candidate_minus_baseline(bench: Bench) -> None:
     await two_runs(bench)
-    found = await bench.desk.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2"))
+    found = await bench.comparison.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2"))
     assert (found.baseline, found.candidate) == ("old (ba_1)", "new (ba_2)")
     assert (found.aspects["warmth"].difference, found.aspects["warmth"].verdict) == (-1.0, "worse")
     assert (found.pairing.test, found.pairing.pairs) == ("paired", 30)
@@ -292,9 +294,9 @@ async def test_comparisons_and_gates_say_where_the_judge_follows_people(bench: B
     held = AspectValidation(n=40, raters=3, spearman=0.7, pearson=0.7, spearman_interval=(0.4, 0.8))
     found = Validation(n=40, batch="ba_0", at=bench.now.now, aspects={"warmth": held})
     await bench.store.keep_validation("team", key_in(SIGNATURE), found)
-    comparison = await bench.desk.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2"))
+    comparison = await bench.comparison.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2"))
     assert (comparison.reliability["warmth"], comparison.reliability["clarity"]) == ("validated", "unknown")
-    report = await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2"))
+    report = await bench.comparison.gate("team", GateRequest(baseline="ba_1", candidate="ba_2"))
     assert report.comparison is not None
     assert report.reliability == report.comparison.reliability == comparison.reliability
 
@@ -303,20 +305,20 @@ async def test_other_signatures_are_refused_unless_allowed(bench: Bench) -> None
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]})
     await score_batch(bench.batches, "ba_2", {"warmth": [0, 1]}, signature=SIGNATURE.replace("lexical-1", "lexical-2"))
     for request in (
-        bench.desk.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2")),
-        bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", check_judge=True)),
+        bench.comparison.compare("team", ComparisonRequest(baseline="ba_1", candidate="ba_2")),
+        bench.comparison.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", check_judge=True)),
     ):
         with pytest.raises(SignatureMismatch) as caught:
             await request
         assert caught.value.pieces == {"model": ("lexical-1", "lexical-2")}
     allowed = ComparisonRequest(baseline="ba_1", candidate="ba_2", allow_signature_mismatch=True)
-    assert (await bench.desk.compare("team", allowed)).signature_differences == caught.value.pieces
+    assert (await bench.comparison.compare("team", allowed)).signature_differences == caught.value.pieces
     assert bench.judge.tasks == []
 
 
 async def test_the_gate_fails_on_a_drop(bench: Bench) -> None:
     await two_runs(bench)
-    report = await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2"))
+    report = await bench.comparison.gate("team", GateRequest(baseline="ba_1", candidate="ba_2"))
     assert (report.verdict, report.reasons[0].code, report.reasons[0].aspect) == ("fail", "drop", "warmth")
     assert bench.judge.tasks == []
     assert bench.telemetry.told == [("gated", "fail")]
@@ -326,13 +328,13 @@ async def test_a_judge_that_moved_is_told_before_a_drop(bench: Bench) -> None:
     await two_korean_runs(bench, judge=JudgeOptions(model="fake-9"))
     rules = (GateRule(aspect="sympathy", max_drop=0.0),)
     request = GateRequest(baseline="ba_1", candidate="ba_2", rules=rules, check_judge=True)
-    first = await bench.desk.gate("team", request)
+    first = await bench.comparison.gate("team", request)
     # The judge's own model is asked, which the batch named.
     assert {task.options.model for task in bench.judge.tasks} == {"fake-9"}
     assert (first.verdict, [reason.code for reason in first.reasons if reason.about == "judge"]) == ("fail", ["held"])
     opinion = bench.judge.opinion
     bench.judge.opinion = lambda task, aspect, sample: 1 - int(opinion(task, aspect, sample))  # type: ignore[arg-type]
-    moved = await bench.desk.gate("team", request)
+    moved = await bench.comparison.gate("team", request)
     assert (moved.verdict, moved.reasons[0].code, moved.reasons[0].about) == ("inconclusive", "judge-moved", "judge")
     assert moved.reasons[0].detail.startswith("judge moved: the judge moved since 2026-11-21: ")
     # A gate that asks for a check is one gate and one check.
@@ -349,7 +351,7 @@ async def test_a_gate_that_is_refused_costs_no_judge_call(bench: Bench) -> None:
     ):
         given = {"candidate": "ba_2", "baseline": "ba_1", "check_judge": True, **changes}
         with pytest.raises(InvalidRequest) as caught:
-            await bench.desk.gate("team", GateRequest.model_validate(given))
+            await bench.comparison.gate("team", GateRequest.model_validate(given))
         assert caught.value.pointer == pointer
     assert bench.judge.tasks == []
 
@@ -357,7 +359,7 @@ async def test_a_gate_that_is_refused_costs_no_judge_call(bench: Bench) -> None:
 async def test_a_rubric_without_anchors_is_a_fault_of_check_judge(bench: Bench) -> None:
     await two_runs(bench)
     with pytest.raises(InvalidRequest, match="no anchors for the rubric small") as caught:
-        await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", check_judge=True))
+        await bench.comparison.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", check_judge=True))
     assert caught.value.pointer == "/check_judge"
 
 
@@ -366,4 +368,6 @@ async def test_an_error_of_the_judge_is_not_a_verdict(bench: Bench) -> None:
     bench.judge.error = JudgeUnavailable("away")
     rules = (GateRule(aspect="sympathy", max_drop=0.0),)
     with pytest.raises(JudgeUnavailable):
-        await bench.desk.gate("team", GateRequest(baseline="ba_1", candidate="ba_2", rules=rules, check_judge=True))
+        await bench.comparison.gate(
+            "team", GateRequest(baseline="ba_1", candidate="ba_2", rules=rules, check_judge=True)
+        )

@@ -7,21 +7,31 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from app.bootstrap import Service
 from app.domain.errors import NotFound
 from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric
 from app.domain.record_json import write_json
 from app.governance.integrity import settle_for
 from app.pipeline import evaluate
-from app.web.body import read_body
+from app.web.body import JSON, body_of
+from app.web.dependencies import Serving
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
-from app.web.openapi import EXAMPLE, PROBLEMS, creates
+from app.web.openapi import PROBLEMS, form, reads
 from app.web.queries import refuse_other_queries
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 
 Include = Literal["trace", "request"]
+
+EXAMPLE = {
+    "rubric": "ja-dialogue",
+    "context": [
+        {"speaker": "A", "text": "週末はどこかに出かけましたか？"},
+        {"speaker": "B", "text": "はい、家族で海まで行ってきました。"},
+    ],
+    "response": "いいですね。海の水はもう冷たくありませんでしたか？",
+    "metadata": {"system": "bot-a"},
+}
 
 
 class ReadEvaluation(Evaluation):
@@ -31,55 +41,44 @@ class ReadEvaluation(Evaluation):
     request: EvaluationRequest | None = None
 
 
-async def service_of(request: Request) -> Service:
-    """The service that this application serves. Asynchronous, or FastAPI would ask a thread for it at each request."""
-    service: Service = request.app.state.service
-    return service
-
-
-Serving = Annotated[Service, Depends(service_of)]
-
-
 @router.post(
     "",
     summary="Score one response",
     responses={200: {"model": Evaluation}, **PROBLEMS},
-    openapi_extra=creates(EvaluationRequest, EXAMPLE),
+    openapi_extra=reads({JSON: form(EvaluationRequest, EXAMPLE)}, repeatable=True),
+    dependencies=[Depends(require_place)],
 )
-async def create_evaluation(request: Request) -> Response:
+async def create_evaluation(
+    request: Request, container: Serving, body: Annotated[EvaluationRequest, Depends(body_of(EvaluationRequest))]
+) -> Response:
     """Rates every aspect of the rubric, blends the relevance in, signs and stores the result."""
-    # No dependencies of FastAPI's: this is the one route of which their cost is felt, and `app.web.direct` calls it
-    # past them.
-    service = await service_of(request)
-    await require_place(request)
-    body = await read_body(request, EvaluationRequest)
     require_rubric(body)
 
     async def make() -> Response:
         async with evaluating(request) as scope:
             require_price(request, body.rubric, body.judge)
-            asked = await settle_for(request.state.project, body, service.policies)
-            record = await evaluate(asked, service.instruments, scope)
+            asked = await settle_for(request.state.project, body, container.governance.policies)
+            record = await evaluate(asked, container.scoring.instruments, scope)
         project: str = request.state.project
         written = write_json(record)
-        await service.store.save(project, record, tuple(scope.keys), written=written.record)
-        badge = await service.reliabilities.badge_of(project, record.evaluation)
+        await container.scoring.evaluations.save(project, record, tuple(scope.keys), written=written.record)
+        badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
         return Response(written.mark(badge), media_type="application/json")
 
-    return await once(request, service.store, make)
+    return await once(request, container.scoring.evaluations, make)
 
 
 @router.get("/{evaluation_id}", summary="Read a score again", responses={200: {"model": ReadEvaluation}, **PROBLEMS})
 async def read_evaluation(
-    request: Request, service: Serving, evaluation_id: str, include: Annotated[list[Include] | None, Query()] = None
+    request: Request, container: Serving, evaluation_id: str, include: Annotated[list[Include] | None, Query()] = None
 ) -> Response:
     """The stored result; `include=trace` adds the judge's raw replies, `include=request` what was asked."""
     refuse_other_queries(request, "include", repeated="include")
     project: str = request.state.project
-    record = await service.store.find(project, evaluation_id)
+    record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
         raise NotFound("there is no such evaluation in this project")
-    evaluation = await service.reliabilities.mark(project, record.evaluation)
+    evaluation = await container.ratings.reliabilities.mark(project, record.evaluation)
     more: dict[str, Any] = {}
     if include and "trace" in include:
         more["trace"] = [call.model_dump(mode="json") for call in record.trace]

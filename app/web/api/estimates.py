@@ -9,11 +9,10 @@ from fastapi import APIRouter, Request, Response
 from app.batches.intake import Spool
 from app.domain.estimate import EstimateReport
 from app.governance.integrity import settle_for
-from app.web.batch_openapi import ESTIMATES_BATCH
-from app.web.body import JSON
-from app.web.evaluations import Serving
-from app.web.openapi import PROBLEMS
-from app.web.upload import receive_batch
+from app.web.api.batches import BATCH_BODY
+from app.web.body import JSON, receive_batch
+from app.web.dependencies import Serving
+from app.web.openapi import PROBLEMS, reads
 
 router = APIRouter(prefix="/v1/estimates", tags=["batches"])
 
@@ -22,15 +21,15 @@ router = APIRouter(prefix="/v1/estimates", tags=["batches"])
     "",
     summary="Estimate a batch",
     responses={200: {"model": EstimateReport}, **PROBLEMS},
-    openapi_extra=ESTIMATES_BATCH,
+    openapi_extra=reads(BATCH_BODY),
 )
-async def create_estimate(request: Request, service: Serving) -> Response:
+async def create_estimate(request: Request, container: Serving) -> Response:
     """Calls, tokens, translated characters and cost of the batch in the body, which is checked as a batch would be.
 
     Nothing is stored, and nobody is called.
     """
     async with Spool() as spool:
-        intake = await receive_batch(request, service.desk, spool)
-        options = await settle_for(request.state.project, intake.options, service.policies)
-        report = await service.desk.estimate(replace(intake, options=options))
+        intake = await receive_batch(request, container.batches, spool)
+        options = await settle_for(request.state.project, intake.options, container.governance.policies)
+        report = await container.batches.estimate(replace(intake, options=options))
     return Response(report.model_dump_json(), media_type=JSON)

@@ -1,0 +1,189 @@
+"""`/v1/analyses/{name}`, `/v1/comparisons`, `/v1/gates` and `/v1/judge-checks`: what stored scores and ratings say."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+
+from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, GateRequest
+from app.domain.comparison import Comparison, GateReport
+from app.domain.dialogue import Limits
+from app.domain.errors import InvalidRequest, NotFound
+from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.reports import Report
+from app.domain.validation import validate
+from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type
+from app.web.dependencies import Serving, may_write, refuse_reader
+from app.web.limits import evaluating, require_place, require_price
+from app.web.openapi import PROBLEMS, form, reads, refer_to, write_lines
+
+router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
+
+CSV = "text/csv"
+NUMBERS = {"alpha": float, "seed": int, "resamples": int, "folds": int}
+PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
+RECORDS = [
+    {"system": "bot-a", "item": "sea-1", "rater": "r1", "ratings": {"naturalness": 3, "overall": 4}},
+    {"system": "bot-a", "item": "sea-1", "rater": "r2", "ratings": {"naturalness": 2, "overall": 4}},
+]
+ANALYSIS_BODY = {
+    JSON: {
+        "schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]},
+        "example": {"data": RECORDS},
+    },
+    NDJSON: {
+        "schema": {"type": "string", "description": "one record a line; options stand in the query"},
+        "example": write_lines(*RECORDS),
+    },
+    CSV: {
+        "schema": {
+            "type": "string",
+            "description": "columns `system`, `item`, `rater`, one an aspect, `score:NAME` and `similarity`",
+        },
+        "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
+    },
+}
+GATE_BODY = reads(
+    {
+        JSON: form(
+            GateRequest,
+            {
+                "candidate": "ba_…",
+                "baseline": "ba_…",
+                "rules": [{"aspect": "overall", "max_drop": 0.1}],
+                "min_coverage": 0.98,
+            },
+        )
+    }
+)
+
+
+@router.post(
+    "/{name}",
+    summary="Analyse ratings",
+    responses={
+        200: {"model": Report},
+        **PROBLEMS,
+    },
+    openapi_extra=reads(ANALYSIS_BODY),
+)
+async def run_analysis(
+    request: Request, container: Serving, name: Annotated[str, Path(json_schema_extra={"enum": [*REQUESTS]})]
+) -> Response:
+    """Analyses `data`, or a batch's results with the human ratings kept for them; nothing but those is read.
+
+    JSON holds the options beside `data` or `batch`. NDJSON and CSV hold records alone: options then stand in the query.
+    A `correlation` of a batch becomes the reliability badge of its judge, unless the key may only read.
+    """
+    model = REQUESTS.get(name)
+    if model is None:
+        raise NotFound(f"the analyses are {', '.join(REQUESTS)}")
+    limits: Limits = request.app.state.limits
+    media_type = require_media_type(request.headers, JSON, NDJSON, CSV)
+    # A JSON document is read in one go, while nobody else gets a turn: whoever has much sends lines.
+    most = limits.body_bytes if media_type == JSON else limits.analysis_bytes
+    body = await receive(request, most, request.app.state.body_timeout_seconds)
+    if media_type == JSON:
+        refuse_query(request)
+        asked = await decode_as(model, body, limits, unlimited=("data",))
+        report = await container.comparison.analyse(request.state.project, asked, remember=may_write(request))
+    else:
+        asked = validate(model, read_query(request, model), limits)
+        report = await container.comparison.analyse_text(asked, body, csv=media_type == CSV)
+    return Response(await container.comparison.compute(report.model_dump_json), media_type=JSON)
+
+
+def refuse_query(request: Request) -> None:
+    """Raises InvalidRequest for options in the query of a request whose body holds them."""
+    for name in request.query_params:
+        raise InvalidRequest("with a JSON body, options stand in it", pointer=f"/query/{name[:64]}")
+
+
+def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]:
+    """The options in the query as JSON has them; raises InvalidRequest for what is no option or given twice."""
+    found: dict[str, Any] = {}
+    for name, text in request.query_params.multi_items():
+        where = f"/query/{name[:64]}"
+        if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match"}:
+            raise InvalidRequest("is not an option of this analysis", pointer=where)
+        if name in found:
+            raise InvalidRequest("is given more than once", pointer=where)
+        found[name] = text.split(",") if name == "aspects" else read_number(name, text, where)
+    return found
+
+
+def read_number(name: str, text: str, where: str) -> Any:
+    """The text, as a number where the option is one; spelled as JSON has it."""
+    kind = NUMBERS.get(name, str)
+    if kind is str:
+        return text
+    if not PLAIN_NUMBER.fullmatch(text):
+        raise InvalidRequest("must be a number", pointer=where)
+    try:
+        return kind(text)
+    except ValueError:
+        raise InvalidRequest("must be an integer", pointer=where) from None
+
+
+comparisons = APIRouter(prefix="/v1", tags=["comparisons"])
+
+
+@comparisons.post(
+    "/comparisons",
+    summary="Compare two batches",
+    responses={200: {"model": Comparison}, **PROBLEMS},
+    openapi_extra=reads(
+        {JSON: form(ComparisonRequest, {"baseline": "ba_…", "candidate": "ba_…", "alpha": 0.05, "test": "auto"})}
+    ),
+)
+async def compare_batches(
+    request: Request, container: Serving, body: Annotated[ComparisonRequest, Depends(body_of(ComparisonRequest))]
+) -> Response:
+    """Every measure of both, with test, effect size, interval and the smallest difference that so many items show.
+
+    409 `signature-mismatch`, with the differing `pieces`, where the two were not scored the same way.
+    """
+    comparison = await container.comparison.compare(request.state.project, body)
+    return Response(comparison.model_dump_json(), media_type=JSON)
+
+
+@comparisons.post(
+    "/gates",
+    summary="Pass or fail a batch",
+    responses={200: {"model": GateReport}, **PROBLEMS},
+    openapi_extra=GATE_BODY,
+)
+async def gate_batch(
+    request: Request, container: Serving, body: Annotated[GateRequest, Depends(body_of(GateRequest))]
+) -> Response:
+    """The verdict, with every reason. `check_judge` asks the judge for the anchors first; that needs a key that
+    writes."""
+    if not body.check_judge:
+        report = await container.comparison.gate(request.state.project, body)
+    else:
+        refuse_reader(request)
+        async with evaluating(request) as scope:
+            if body.judge_check is None:  # else the judge is not asked
+                rated = await container.batches.find(request.state.project, body.candidate)
+                require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
+            report = await container.comparison.gate(request.state.project, body, scope)
+    return Response(report.model_dump_json(), media_type=JSON)
+
+
+@comparisons.post(
+    "/judge-checks",
+    summary="Check the judge for drift",
+    responses={200: {"model": JudgeCheck}, **PROBLEMS},
+    openapi_extra=reads({JSON: form(JudgeCheckRequest, {"rubric": "ja-dialogue"})}),
+    dependencies=[Depends(require_place)],
+)
+async def check_judge(
+    request: Request, container: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
+) -> Response:
+    """Scores the rubric's frozen anchors, past every cache, and compares with the ratings that were stored."""
+    async with evaluating(request) as scope:
+        require_price(request, body.rubric, body.judge)
+        check = await container.comparison.check_judge(request.state.project, body, scope)
+    return Response(check.model_dump_json(), media_type=JSON)

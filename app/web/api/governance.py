@@ -1,0 +1,126 @@
+"""`/v1/audit`, `/v1/policy` and `/v1/erasures`: what administrators did, set and erase."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from app.domain.audit import AuditEvent
+from app.domain.evaluation import Metadata
+from app.domain.model import Value
+from app.domain.policy import ProjectPolicy
+from app.governance.policies import PolicyService
+from app.web.body import JSON, body_of
+from app.web.dependencies import Administering, Serving
+from app.web.openapi import PROBLEMS, form, reads
+from app.web.queries import link_to, refuse_other_queries
+
+MOST_NUMBER = 2**53
+
+
+class AuditPage(BaseModel):
+    """Events, newest first. `next` is what `before` is to be for the page after this one; null on the last."""
+
+    items: list[AuditEvent]
+    next: int | None
+
+
+audit = APIRouter(prefix="/v1/audit", tags=["operate"], dependencies=[Administering])
+
+
+@audit.get("", summary="Read the audit log", responses={200: {"model": AuditPage}, **PROBLEMS})
+async def list_events(
+    request: Request,
+    container: Serving,
+    *,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER, description="`next` of the page before")] = None,
+) -> Response:
+    """What administrators did in the key's project, newest first: keys, policies, erasures, refused attempts.
+
+    `next`, and the `Link` header, lead to the page after this one; events that come in meanwhile shift nothing.
+    """
+    refuse_other_queries(request, "limit", "before")
+    # One more than asked for tells whether there is a next page.
+    found = await container.governance.audit.events(request.state.project, before=before, limit=limit + 1)
+    following = found[limit - 1].number if len(found) > limit else None
+    page = AuditPage(items=found[:limit], next=following)
+    headers = {} if following is None else link_to(request, before=str(following))
+    return Response(page.model_dump_json(), headers=headers, media_type=JSON)
+
+
+policy = APIRouter(prefix="/v1/policy", tags=["governance"])
+
+POLICY_BODY = reads({JSON: form(ProjectPolicy, {"integrity": "flag", "texts": "hash", "after_days": 30.0})})
+
+
+@policy.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
+async def read_policy(request: Request, container: Serving) -> Response:
+    """How suspected attacks are dealt with, and how long texts are kept. Any key of the project may read it."""
+    found = await container.governance.policies.find_policy(request.state.project)
+    return Response(found.model_dump_json(), media_type=JSON)
+
+
+@policy.put(
+    "",
+    summary="Set the project's policy",
+    responses={200: {"model": ProjectPolicy}, **PROBLEMS},
+    openapi_extra=POLICY_BODY,
+    dependencies=[Administering],
+)
+async def set_policy(
+    request: Request, container: Serving, body: Annotated[ProjectPolicy, Depends(body_of(ProjectPolicy))]
+) -> Response:
+    """Sets the whole policy: what is left out is as by default. Needs the scope `admin`.
+
+    Texts that are to go sooner now, go within a minute or so; what is hashed or dropped does not come back.
+    """
+    service = PolicyService(
+        policies=container.governance.policies, audit=container.governance.audit, now=container.scoring.instruments.now
+    )
+    found = await service.change(request.state.project, body, actor=request.state.actor)
+    return Response(found.model_dump_json(), media_type=JSON)
+
+
+erasures = APIRouter(prefix="/v1/erasures", tags=["governance"])
+
+
+class ErasureRequest(Value):
+    """Which metadata entries mark what is to be erased: all of them together."""
+
+    metadata: Annotated[Metadata, Field(min_length=1)]
+
+
+class ErasureReport(BaseModel):
+    """What was erased: whole batches, candidates of other batches, and single evaluations."""
+
+    batches: int
+    candidates: int
+    evaluations: int
+
+
+ERASES = reads({JSON: form(ErasureRequest, {"metadata": {"user": "u-42"}})})
+
+
+@erasures.post(
+    "",
+    summary="Erase by metadata",
+    responses={200: {"model": ErasureReport}, **PROBLEMS},
+    openapi_extra=ERASES,
+    dependencies=[Administering],
+)
+async def erase(
+    request: Request, container: Serving, body: Annotated[ErasureRequest, Depends(body_of(ErasureRequest))]
+) -> dict[str, int]:
+    """Erases batches, candidates of other batches and single evaluations whose own metadata hold all these entries,
+    with their texts, results and human ratings, in the store and in the call cache. Needs the scope `admin`.
+
+    In the place of a candidate stands a failure with the code `erased`. What is still being scored on its own when this
+    is asked for is stored afterwards: stop sending first. Asked for twice, the second finds nothing.
+    """
+    return asdict(
+        await container.governance.erasures.erase(request.state.project, body.metadata, actor=request.state.actor)
+    )
