@@ -22,7 +22,7 @@ from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import clip
 from app.meta.rating_service import MOST_BATCHES
 from saiten.client import write_line
-from saiten.errors import ServiceRefused
+from saiten import ServiceRefused
 
 TEXTS = ("item", "evaluation", "batch", "candidate", "system", "rater")
 STAMP = "created_at"
