@@ -16,44 +16,42 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app import openers
-from app.adapters.memory_cache import NoCallCache
-from app.adapters.speech_check import SpeechChecks
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.browsing import ResultBrowser
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.governance import AuditLog, PolicyStore, SpendingStore
-from app.adapters.sql.keys import APIKeyStore
-from app.adapters.sql.ratings import RatingStore
-from app.adapters.sql.rounds import RoundStore
-from app.adapters.sql.texts import TextStore
-from app.adapters.telemetry import PrometheusTelemetry, open_no_span
 from app.batches.queue import QueueLimits
 from app.batches.service import BatchService
 from app.batches.worker import BatchWorker, window_of
-from app.call_cache import CachedCalls
-from app.cancellation import end_tasks
 from app.charts.render import ChartRenderer, open_process
-from app.flow.control import FlowControl
+from app.comparison.computations import Computations, Examiner
+from app.comparison.judge_checks import AnchorCheck
+from app.comparison.overview import Overviews
+from app.comparison.service import ComparisonService
 from app.governance.erasures import ErasureService
-from app.governance.integrity import RecentPolicies
+from app.governance.policies import RecentPolicies
 from app.governance.retention import Retention
-from app.memory import set_aside
-from app.meta.anchors import AnchorCheck
-from app.meta.comparison_service import ComparisonService
-from app.meta.computations import Computations
-from app.meta.examination import Examiner
-from app.meta.overview import Overviews
-from app.meta.rating_service import RatingService
-from app.meta.reliabilities import Reliabilities
-from app.meta.revalidation import BadgeRenewal, Revalidation
-from app.meta.rounds import RoundService
-from app.pipeline import Instruments
-from app.ports import CallCache, RequestLimiter, Telemetry
-from app.relevance import Relevance
-from app.settings import Settings
+from app.providers.call_cache import CachedCalls
+from app.providers.flow_control import FlowControl
+from app.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
+from app.ratings.rounds import RoundService
+from app.ratings.service import RatingService
+from app.runtime.memory import set_aside
+from app.runtime.ports import CallCache, RequestLimiter, Telemetry
+from app.runtime.settings import Settings
+from app.runtime.tasks import end_tasks
+from app.runtime.telemetry import PrometheusTelemetry, open_no_span
+from app.scoring.evaluate import Instruments
+from app.scoring.relevance import Relevance
+from app.storage.memory import NoCallCache
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.browsing import ResultBrowser
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
+from app.storage.sql.keys import APIKeyStore
+from app.storage.sql.ratings import RatingStore
+from app.storage.sql.rounds import RoundStore
+from app.storage.sql.texts import TextStore
+from app.text.speech_check import SpeechChecks
 
 if TYPE_CHECKING:
-    from app.adapters.tracing import Tracing
+    from app.runtime.tracing import Tracing
 
 logger = logging.getLogger("saiten")
 

@@ -9,28 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import __version__
-from app.adapters.asyncio_queue import AsyncioJobQueue
-from app.adapters.memory_cache import MemoryCallCache, NoCallCache
-from app.adapters.near_cache import NearCallCache
-from app.adapters.rubric_files import RubricFiles, default_folder
-from app.batches.queue import JobQueue
-from app.call_cache import CachedCalls
 from app.domain.errors import SettingsInvalid
-from app.flow.control import FlowControl
-from app.flow.state import Bounds, LocalFlowState
-from app.ports import CallCache, RequestLimiter, RubricSource, Telemetry
 from app.providers import registry
+from app.providers.call_cache import CachedCalls
+from app.providers.flow_control import FlowControl
+from app.providers.flow_state import Bounds, LocalFlowState
 from app.providers.ports import Encoder, Judge, Translator
-from app.settings import Settings
+from app.runtime.ports import CallCache, RequestLimiter, RubricSource, Telemetry
+from app.runtime.settings import Settings
+from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
+from app.storage.queue import AsyncioJobQueue, JobQueue
+from app.storage.rubric_files import RubricFiles, default_folder
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from app.adapters.sql.batches.store import BatchStore
-    from app.adapters.tracing import Tracing
     from app.batches.provider_run import ProviderRun
-    from app.pipeline import Instruments
+    from app.runtime.tracing import Tracing
+    from app.scoring.evaluate import Instruments
+    from app.storage.sql.batches.store import BatchStore
 
 REDIS_SECONDS = 1.0
 """The service can do without all that Redis does, so it waits no longer for it."""
@@ -44,7 +42,7 @@ def open_tracing(settings: Settings) -> Tracing | None:
     if settings.tracing == "off":
         return None
     try:
-        from app.adapters.tracing import Tracing
+        from app.runtime.tracing import Tracing
     except ModuleNotFoundError as error:
         raise SettingsInvalid(f"SAITEN_TRACING=otlp needs {error.name}; install saiten[tracing]") from error
     return Tracing(__version__)
@@ -52,8 +50,8 @@ def open_tracing(settings: Settings) -> Tracing | None:
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
     """The engine, with its schema up to date."""
-    from app.adapters.sql.engine import close_engine, open_engine
-    from app.adapters.sql.schema import migrate
+    from app.storage.sql.engine import close_engine, open_engine
+    from app.storage.sql.schema import migrate
 
     engine = open_engine(settings.sqlalchemy_url)
     stack.push_async_callback(close_engine, engine)
@@ -78,7 +76,7 @@ def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:
     """SAQ over Redis, or a queue in this process."""
     if settings.redis_url is None:
         return AsyncioJobQueue()
-    from app.adapters.saq_queue import SAQJobQueue
+    from app.storage.redis.queue import SAQJobQueue
 
     queue = SAQJobQueue(settings.redis_url)
     stack.push_async_callback(queue.close)
@@ -94,12 +92,12 @@ def open_rubrics(settings: Settings) -> RubricSource:
 def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> CallCache:
     """Where replies of outside calls are kept; behind a short memory in this process where that is outside it."""
     if settings.cache_kind == "redis" and redis is not None:
-        from app.adapters.redis.cache import RedisCallCache
+        from app.storage.redis.cache import RedisCallCache
 
         shared = RedisCallCache(redis, seconds=settings.cache_seconds, value_bytes=settings.cache_value_bytes)
         return NearCallCache(shared)
     if settings.cache_kind == "sql":
-        from app.adapters.sql.cache import SQLCallCache
+        from app.storage.sql.cache import SQLCallCache
 
         kept = SQLCallCache(engine, entries=settings.cache_entries, value_bytes=settings.cache_value_bytes)
         return NearCallCache(kept)
@@ -111,7 +109,7 @@ def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
     bounds = Bounds(settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute)
     if redis is None:
         return FlowControl(LocalFlowState(bounds))
-    from app.adapters.redis.flow import RedisFlowState, scope_of
+    from app.storage.redis.flow import RedisFlowState, scope_of
 
     return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds))
 
@@ -119,10 +117,10 @@ def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
 def open_limiter(redis: Redis | None) -> RequestLimiter:
     """Who counts keys' requests, for all processes that share Redis, else for this one."""
     if redis is None:
-        from app.adapters.request_windows import MemoryRequestLimiter
+        from app.storage.request_windows import MemoryRequestLimiter
 
         return MemoryRequestLimiter()
-    from app.adapters.redis.request_limits import RedisRequestLimiter
+    from app.storage.redis.request_limits import RedisRequestLimiter
 
     return RedisRequestLimiter(redis)
 
@@ -188,9 +186,9 @@ def open_provider(
     if provider is None:
         return None
     stack.push_async_callback(provider.close)
-    from app.adapters.sql.provider_batches import ProviderBatchStore
     from app.batches.provider_run import ProviderRun
-    from app.provider_ports import DeferringJudge
+    from app.providers.ports import DeferringJudge
+    from app.storage.sql.provider_batches import ProviderBatchStore
 
     if not isinstance(instruments.judge, DeferringJudge):
         return None

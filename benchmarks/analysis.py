@@ -15,10 +15,10 @@ from itertools import combinations, permutations
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from app.analysis.hierarchy import Standing, count_changes, find_hierarchy
-from app.analysis.observations import Floats, Observations
-from app.analysis.statistics import compare_systems, settled_means
-from app.analysis.win_rates import rate_wins
+from app.stats.hierarchy import Standing, count_changes, find_hierarchy
+from app.stats.observations import Floats, Observations
+from app.stats.statistics import compare_systems, settled_means
+from app.stats.win_rates import rate_wins
 from benchmarks.record import Beside, Figure, Report, at_most, run_alone
 
 NAME = "analysis"

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from app.container import Container, open_container
 from app.domain.analysis_request import REQUESTS, ComparisonRequest, GateRequest
-from app.memory import tune_collection
-from app.settings import Settings
+from app.runtime.memory import tune_collection
+from app.runtime.settings import Settings
 
 Floats = NDArray[np.float64]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.provider_ports import PROVIDER_BATCH_SHARE
 from app.providers.openai.judge import DEFAULT_MODEL
 from app.providers.openai.prices import CACHEABLE_TOKENS, REASON_TOKENS, SURELY_CACHEABLE_TOKENS, Price, Prices
+from app.providers.ports import PROVIDER_BATCH_SHARE
 from benchmarks.cost_table import (
     ITEMS,
     Job,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from app.provider_ports import PROVIDER_BATCH_SHARE
 from app.providers.openai.prices import CACHEABLE_TOKENS, Prices
-from app.settings import Settings
+from app.providers.ports import PROVIDER_BATCH_SHARE
+from app.runtime.settings import Settings
 from benchmarks.prompt_tokens import Asked, Counts, find_rubrics
 
 ITEMS = 1000

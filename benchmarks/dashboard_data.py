@@ -11,8 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import open_engine
 from app.container import Container, open_container
 from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry
 from app.domain.evaluation import EvaluationRequest
@@ -20,8 +18,10 @@ from app.domain.human_rating import HumanRating
 from app.domain.rating_round import RoundOptions
 from app.domain.rubric import Rubric
 from app.domain.work import CHUNK_SIZE, Job
-from app.pipeline import evaluate
-from app.settings import Settings
+from app.runtime.settings import Settings
+from app.scoring.evaluate import evaluate
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import open_engine
 from benchmarks.dashboard_results import Maker, draw, pose
 
 NAME, SYSTEM = "nightly", "bot-a"

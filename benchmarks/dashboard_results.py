@@ -17,7 +17,7 @@ from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Evaluation, EvaluationRequest, Record, RelevanceResult, Unrated, Warned
 from app.domain.rubric import Aspect, Rubric
 from app.domain.work import Finished, Job
-from app.record import blend_aspect
+from app.scoring.record import blend_aspect
 from benchmarks.gate import SHARES, cut
 
 NEEDLE = "温泉"

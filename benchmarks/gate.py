@@ -21,8 +21,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from app.analysis.gate import judge_gate
 from app.domain.comparison import GateReport, GateRule, PairingTest, Run, RunItem
+from app.stats.gate import judge_gate
 from benchmarks.record import Beside, Figure, Report, at_most, finish, make_parser
 
 SHARES: Mapping[str, Mapping[int, float]] = {

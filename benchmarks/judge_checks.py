@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from app.adapters.rubric_files import RubricFiles, default_folder
-from app.analysis.drift import compare_anchors
+from app.comparison.judge_checks import count_runs, load_anchors
 from app.domain.judge_check import JudgeCheckRequest
-from app.meta.anchors import count_runs, load_anchors
+from app.stats.drift import compare_anchors
+from app.storage.rubric_files import RubricFiles, default_folder
 
 ALPHA = 0.05
 SHARE = 0.3

@@ -29,12 +29,12 @@ def make_requests(items: int, name: str) -> list[dict[str, Any]]:
     """The bodies that Saiten's judge sends for as many items of `make_item`."""
     from prometheus_client import CollectorRegistry
 
-    from app.adapters.memory_cache import NoCallCache
-    from app.adapters.rubric_files import RubricFiles, default_folder
-    from app.adapters.telemetry import PrometheusTelemetry
-    from app.call_cache import CachedCalls
+    from app.providers.call_cache import CachedCalls
     from app.providers.openai.judge import OpenAIJudge
     from app.providers.openai.prices import read_prices
+    from app.runtime.telemetry import PrometheusTelemetry
+    from app.storage.memory import NoCallCache
+    from app.storage.rubric_files import RubricFiles, default_folder
 
     calls = CachedCalls(NoCallCache(), PrometheusTelemetry(CollectorRegistry()))
     judge = OpenAIJudge(api_key="k", base_url=None, calls=calls, prices=read_prices())

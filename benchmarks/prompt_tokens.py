@@ -17,16 +17,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from app.adapters.rubric_files import RubricFiles, default_folder
-from app.bundled import bundled_folder, read_objects
-from app.demo_data import load_demo, load_runs
+from app.cli.demo import load_demo, load_runs
 from app.domain.dialogue import Context, Dialogue
 from app.domain.evaluation import JudgeOptions
 from app.domain.model import Value, digest
 from app.domain.prompt import Prefix, build_prefix, enclose, group_aspects
+from app.domain.prompt_parts import SCREEN
 from app.domain.rubric import Aspect, Rubric
-from app.domain.verdict_parts import SCREEN
 from app.providers.openai.prices import CHAT_TOKENS, REASON_TOKENS
+from app.runtime.bundled import bundled_folder, read_objects
+from app.storage.rubric_files import RubricFiles, default_folder
 
 FILE = Path(__file__).parent / "token_counts.json"
 PACKAGE = "bpe-openai"

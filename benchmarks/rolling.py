@@ -26,7 +26,7 @@ from typing import IO, Any
 
 import httpx
 
-from app.cancellation import cancel_for_good
+from app.runtime.tasks import cancel_for_good
 from benchmarks.ending import end_on_sigterm
 from benchmarks.load import USUAL, Callers, print_latencies, tabulate
 from benchmarks.rolling_balancer import Balancer

@@ -24,8 +24,8 @@ from typing import Any
 import app
 from app.container import open_container
 from app.domain.evaluation import EvaluationRequest
-from app.pipeline import evaluate
-from app.settings import Settings
+from app.runtime.settings import Settings
+from app.scoring.evaluate import evaluate
 
 ROOT = str(Path(app.__file__).parent) + "/"
 

@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from app.analysis.comparison import compare
-from app.analysis.gate import judge_gate
-from app.analysis.resampling import add_up, describe_clusters, estimate_mean, estimate_paired, estimate_unpaired
-from app.analysis.statistics import reach
 from app.domain.comparison import GateRule, PairingTest, Run, RunItem
+from app.stats.comparison import compare
+from app.stats.gate import judge_gate
+from app.stats.resampling import add_up, describe_clusters, estimate_mean, estimate_paired, estimate_unpaired
+from app.stats.statistics import reach
 
 Array = NDArray[np.float64]
 Shares = tuple[float, ...]

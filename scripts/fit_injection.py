@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from app.domain.untrusted.folding import fold
-from app.domain.untrusted.wording import DAMPING, passages, runs, sentences
+from app.domain.folding import fold
+from app.text.injection.wording import DAMPING, passages, runs, sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"

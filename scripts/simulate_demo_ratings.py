@@ -11,10 +11,10 @@ import random
 import sys
 from pathlib import Path
 
-from app.bundled import bundled_folder
-from app.demo_data import RATINGS_FILE, DemoRun, load_runs
+from app.cli.demo import RATINGS_FILE, DemoRun, load_runs
 from app.openers import open_rubrics
-from app.settings import read_settings
+from app.runtime.bundled import bundled_folder
+from app.runtime.settings import read_settings
 
 RATED = "a-102"
 FILE = Path(str(bundled_folder("demo"))) / RATINGS_FILE

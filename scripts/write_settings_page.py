@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.domain.dialogue import Limits
-from app.settings import Settings, variable_of
+from app.runtime.settings import Settings, variable_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings

@@ -15,8 +15,8 @@ import redis
 from hypothesis import HealthCheck, settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.schema import migrate
+from app.storage.sql.engine import open_engine
+from app.storage.sql.schema import migrate
 from tests.support.databases import KeptDatabase, drop_database, lay_schema, make_database, open_sqlite
 from tests.support.services import private_postgres, private_redis
 

@@ -19,9 +19,9 @@ from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
 from app.domain.errors import SaitenError
 from app.domain.evaluation import EvaluationRequest, Record, Usage
 from app.domain.work import Finished, Work
-from app.log_context import working_on
-from app.pipeline import Instruments, evaluate
 from app.providers.ports import RequestScope
+from app.runtime.log_context import working_on
+from app.scoring.evaluate import Instruments, evaluate
 
 logger = logging.getLogger("saiten.batches")
 

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.attempt import Pause, RefusalCounter, RetryPolicy, Trial, attempt, probe_with
 from app.batches.commits import CommitBuffer, LeasedChunk
 from app.batches.provider_run import ProviderRun
@@ -19,9 +18,10 @@ from app.domain.batch import Candidate, Entry, Failure
 from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.evaluation import Usage
 from app.domain.work import Finished, Work
-from app.pipeline import Instruments
-from app.ports import Telemetry
 from app.providers.ports import RequestScope
+from app.runtime.ports import Telemetry
+from app.scoring.evaluate import Instruments
+from app.storage.sql.batches.store import BatchStore
 
 ROUNDING = 1e-9
 """An allowance that is a whole multiple of the cost must not lose a candidate to binary fractions."""

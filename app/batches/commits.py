@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.erasure import forget_calls
-from app.batches.queue import JobQueue, enqueue
+from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError
 from app.domain.work import CHUNK_SIZE, Committed, Finished, Job
-from app.ports import CallCache
+from app.runtime.ports import CallCache
+from app.storage.queue import JobQueue
+from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 

@@ -8,13 +8,20 @@ from typing import Any, NoReturn, Protocol
 
 from app.domain.batch import BatchItem, BatchOptions
 from app.domain.dialogue import Limits
-from app.domain.errors import RubricRequired
+from app.domain.errors import MOST_FAULTS, RubricRequired
 from app.domain.evaluation import texts_of
-from app.domain.json_stream import Element, IsAList, Member, TooLarge, Window, read_object
-from app.domain.lines import MOST_FAULTS
 from app.domain.model import pointer
 from app.domain.plain_text import is_korean
-from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.strict_json import (
+    Element,
+    IsAList,
+    Member,
+    StrictJSONError,
+    TooLarge,
+    Window,
+    parse_strict_json,
+    read_object,
+)
 from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
 
 ITEMS = "items"

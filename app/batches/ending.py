@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from math import fsum
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.summaries import score_pages, tally_pages
-from app.case import blended_aspects
 from app.domain.batch import ItemResult
 from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from app.domain.signature import describe_relevance, merge_paths, sign
-from app.ports import RubricSource
-from app.record import blend_aspect
+from app.runtime.ports import RubricSource
+from app.scoring.case import blended_aspects
+from app.scoring.record import blend_aspect
+from app.storage.sql.batches.store import BatchStore
 
 PAGE = 500
 ENGLISH = "english."

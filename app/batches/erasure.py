@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from app.adapters.sql.batches.store import BatchStore
 from app.domain.errors import StoreError
-from app.ports import CallCache
+from app.runtime.ports import CallCache
+from app.storage.sql.batches.store import BatchStore
 
 FORGOTTEN_AT_ONCE = 1000
 

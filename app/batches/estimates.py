@@ -7,16 +7,14 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 from app.batches.intake import Intake
-from app.case import ENGLISH, check
-from app.domain.batch import BatchOptions, Candidate, Entry, request_of
+from app.domain.batch import BatchOptions, Candidate, Entry, EstimateReport, request_of
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import InvalidRequest, TranslatorNotConfigured
-from app.domain.estimate import EstimateReport
 from app.domain.rubric import Rubric
 from app.domain.work import BOUGHT_SHARE
-from app.pipeline import Instruments
-from app.provider_ports import PROVIDER_BATCH_SHARE
-from app.providers.ports import Estimate, Judge, JudgingTask
+from app.providers.ports import PROVIDER_BATCH_SHARE, Estimate, Judge, JudgingTask
+from app.scoring.case import ENGLISH, check
+from app.scoring.evaluate import Instruments
 
 DIGEST_BYTES = 16
 BLOCK_UTTERANCES = 10

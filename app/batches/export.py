@@ -10,10 +10,10 @@ import io
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 
-from app.case import blended_aspects
 from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
+from app.scoring.case import blended_aspects
 
 Cell = str | int | float | None
 """None is an empty cell."""

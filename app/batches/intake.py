@@ -14,12 +14,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import IO, Self
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.document import BatchReader, Numbered
 from app.domain.batch import Batch, BatchItem, BatchOptions, Candidate, Entry, KeyedAnswer, list_candidates
 from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import StoreError, StoreFull
+from app.storage.sql.batches.store import BatchStore
 
 BLOCK_BYTES = 256 * 1024
 """Read and written at once, in a thread: a slow disk must not hold up the event loop."""

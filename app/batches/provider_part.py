@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.provider_plan import LeaseLost, Planner, Step
 from app.domain.errors import JudgeRefusedRequest
 from app.domain.provider_batch import Leftover, Part
-from app.provider_ports import BatchProvider, ProviderAnswer, ProviderBatch
+from app.providers.ports import BatchProvider, ProviderAnswer, ProviderBatch
+from app.storage.sql.provider_batches import ProviderBatchStore
 
 logger = logging.getLogger("saiten.batches")
 

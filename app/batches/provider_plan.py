@@ -10,22 +10,28 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.erasure import forget_calls
-from app.case import Case, open_case
-from app.concurrency import run_together
 from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.errors import InvalidRequest, TranslatorRefusedRequest, UpstreamError
 from app.domain.evaluation import EvaluationRequest
 from app.domain.provider_batch import Part
 from app.domain.redaction import ERASED
 from app.domain.rubric import Rubric
-from app.masked_rejudging import find_masked
-from app.pipeline import Instruments
-from app.ports import CallCache
-from app.provider_ports import PROVIDER_BATCH_SHARE, BatchProvider, DeferredCall, DeferringJudge
-from app.providers.ports import JudgingTask, RequestScope
+from app.providers.ports import (
+    PROVIDER_BATCH_SHARE,
+    BatchProvider,
+    DeferredCall,
+    DeferringJudge,
+    JudgingTask,
+    RequestScope,
+)
+from app.runtime.ports import CallCache
+from app.runtime.tasks import run_together
+from app.scoring.case import Case, open_case
+from app.scoring.evaluate import Instruments
+from app.scoring.masked_rejudging import find_masked
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.provider_batches import ProviderBatchStore
 
 PAGE = 40
 """Candidates taken together: they are translated side by side, and what is found of them is kept in one transaction."""

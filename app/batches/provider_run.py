@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import fsum
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.attempt import PAUSING
 from app.batches.provider_part import PartCourse, PartRefused
 from app.batches.provider_plan import LeaseLost, PartLimits, Planner, Step
-from app.batches.queue import JobQueue, enqueue
-from app.cancellation import cancel_for_good
+from app.batches.queue import enqueue
 from app.domain.batch import BatchOptions
 from app.domain.dialogue import Dialogue
 from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable, UpstreamError
 from app.domain.provider_batch import KeptReply, Leftover, Part
-from app.pipeline import Instruments
-from app.ports import CallCache
-from app.provider_ports import BatchProvider, DeferringJudge
-from app.providers.ports import RequestScope, Translated, Translator
+from app.providers.ports import BatchProvider, DeferringJudge, RequestScope, Translated, Translator
+from app.runtime.ports import CallCache
+from app.runtime.tasks import cancel_for_good
+from app.scoring.evaluate import Instruments
+from app.storage.queue import JobQueue
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.provider_batches import ProviderBatchStore
 
 logger = logging.getLogger("saiten.batches")
 

@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from app.domain.errors import Overloaded, QueueLimitReached
 from app.domain.work import Job
+from app.storage.queue import JobQueue, QueueUnavailable
 
 logger = logging.getLogger("saiten.batches")
-
-Handler = Callable[[Job], Awaitable[None]]
-
-
-class QueueUnavailable(Exception):
-    """The queue cannot be reached; in one sentence. Callers do not see it: `code` is for the log."""
-
-    code = "queue-unavailable"
-
-
-class JobQueue(Protocol):
-    """Tells workers that there is work. It may lose everything at any time, and may deliver twice: the store decides.
-
-    Where the queue itself is out of reach `put` raises QueueUnavailable; a sweep will put it again.
-    """
-
-    async def put(self, jobs: Sequence[Job]) -> None: ...
-
-    async def work(self, handler: Handler, concurrency: int) -> None:
-        """Runs `handler` for each job, `concurrency` at a time, until cancelled. Jobs of different batches come in the
-        order in which they were put. An error of the handler is logged and ends nothing."""
-        ...
-
-    async def depth(self) -> int:
-        """Jobs that wait."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:

@@ -8,22 +8,31 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.document import BatchReader
 from app.batches.erasure import settle_erasures
 from app.batches.estimates import admit, estimate
 from app.batches.intake import Intake, Spool, store_batch, take_in
 from app.batches.provider_run import ProviderRun
-from app.batches.queue import JobQueue, QueueLimits, enqueue
+from app.batches.queue import QueueLimits, enqueue
 from app.batches.summaries import Summaries
-from app.domain.batch import Batch, BatchFilter, BatchOptions, BatchUsage, Counts, ItemResult, KeyedAnswer
+from app.domain.batch import (
+    Batch,
+    BatchFilter,
+    BatchOptions,
+    BatchUsage,
+    Counts,
+    EstimateReport,
+    ItemResult,
+    KeyedAnswer,
+)
 from app.domain.dialogue import Limits
 from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
-from app.domain.estimate import EstimateReport
 from app.domain.rubric import split_name
 from app.domain.summary import Summary
-from app.pipeline import Instruments
-from app.ports import CallCache
+from app.runtime.ports import CallCache
+from app.scoring.evaluate import Instruments
+from app.storage.queue import JobQueue
+from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 

@@ -13,17 +13,27 @@ from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.composites import range_of
 from app.domain.errors import StoreError
 from app.domain.rubric import Aspect, Rubric
-from app.domain.scores import Scored, ValuesPage
-from app.domain.summary import AspectSummary, Coverage, Intervals, MeanEstimate, Spread, Summary
-from app.domain.tally import AspectTally, Moments, Tally
-from app.ports import RubricSource
-from app.tally import add_scores
+from app.domain.summary import (
+    AspectSummary,
+    AspectTally,
+    Coverage,
+    Intervals,
+    MeanEstimate,
+    Moments,
+    Scored,
+    Spread,
+    Summary,
+    Tally,
+    ValuesPage,
+    add_scores,
+)
+from app.runtime.ports import RubricSource
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from app.adapters.sql.batches.store import BatchStore
-    from app.analysis.observations import Floats, Integers
+    from app.stats.observations import Floats, Integers
+    from app.storage.sql.batches.store import BatchStore
 
 
 BLENDED = ".blended"
@@ -180,7 +190,7 @@ class Values:
         """The interval of each measure's mean. numpy and scipy are loaded here."""
         import numpy as np
 
-        from app.analysis.resampling import estimate_mean
+        from app.stats.resampling import estimate_mean
 
         if not self._clusters:
             return Intervals(results=0, clusters=None, measures={})

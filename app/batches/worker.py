@@ -9,21 +9,22 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.attempt import RefusalCounter, RetryPolicy
 from app.batches.chunk import ChunkRun, WorkerContext
 from app.batches.commits import FEEDING, CommitBuffer
 from app.batches.ending import end_batch
 from app.batches.erasure import settle_erasures
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
-from app.batches.queue import JobQueue, QueueUnavailable, enqueue
-from app.cancellation import cancel_for_good, end_once, end_tasks
+from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError, UnknownRubric
 from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, Job
-from app.log_context import working_on
-from app.pipeline import Instruments
-from app.ports import CallCache, Telemetry
+from app.runtime.log_context import working_on
+from app.runtime.ports import CallCache, Telemetry
+from app.runtime.tasks import cancel_for_good, end_once, end_tasks
+from app.scoring.evaluate import Instruments
+from app.storage.queue import JobQueue, QueueUnavailable
+from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 

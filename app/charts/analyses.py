@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from app.analysis.agreement import correlate_aspects
-from app.analysis.observations import Floats, Observations
 from app.charts.canvas import DASH, INK, LINE, NEUTRAL, SERIES, Ruler, Spec, choose_form, choose_ticks, write_number
 from app.charts.dependencies import DependencyLabels, build_dependencies, reduce
 from app.charts.intervals import IntervalLabels, IntervalRow, build_correlation, build_intervals, rule_correlations
@@ -40,6 +38,8 @@ from app.domain.reports import (
     HierarchyReport,
     WinReport,
 )
+from app.stats.agreement import correlate_aspects
+from app.stats.observations import Floats, Observations
 
 Labels = Mapping[str, str]
 

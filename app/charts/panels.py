@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 
-from app.analysis.observations import Floats
 from app.charts.canvas import (
     DASH,
     INK,
@@ -35,6 +34,7 @@ from app.charts.canvas import (
 )
 from app.charts.histogram import HistogramLabels, Level, build_histogram
 from app.domain.reports import Matrix
+from app.stats.observations import Floats
 
 Range = tuple[float, float]
 

@@ -12,7 +12,7 @@ import saiten as saiten_client
 from app import __version__
 from app.cli.process import OutputFailed, discard_output, leave_on_sigterm, open_streams, require_output
 from app.domain.errors import SaitenError
-from app.memory import without_collection
+from app.runtime.memory import without_collection
 
 SERVING = frozenset({"serve", "worker"})
 """Commands that run until they are stopped."""
@@ -87,7 +87,7 @@ def name_unknown_settings() -> None:
     """Says on standard error which variables are no settings: a mistyped one would else be passed over in silence."""
     if not any(name.upper().startswith("SAITEN_") for name in os.environ):
         return
-    from app.settings import find_unknown
+    from app.runtime.settings import find_unknown
 
     if unknown := find_unknown(os.environ):
         click.echo(f"saiten: {unknown}", err=True)

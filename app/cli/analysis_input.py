@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import IO
 
-from app.analysis.observations import Observations
-from app.analysis.reading import FILE_BOUNDS, MARK, ObservationReader, read_array, read_csv, read_ndjson
 from app.cli.items import InvalidItems, shorten_faults
+from app.comparison.readers import make_reader
 from app.domain.analysis_request import AnalysisRequest
-from app.domain.lines import InvalidLines
+from app.domain.errors import InvalidLines
 from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError
-from app.meta.readers import make_reader
-from app.ports import RubricSource
+from app.runtime.ports import RubricSource
+from app.stats.observations import Observations
+from app.stats.reading import FILE_BOUNDS, MARK, ObservationReader, read_array, read_csv, read_ndjson
 
 FOREIGN = {
     b"PK\x03\x04": "is a workbook or an archive; save the table as “CSV UTF-8”",

@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.adapters.telemetry import configure_logging
-from app.analysis.reference_metrics import summarise
 from app.cli.items import InvalidItems, read_bytes, refuse_covered, shorten_faults, split
 from app.cli.output import DASH, LEFT, console, open_progress, print_ndjson
 from app.domain.dialogue import Limits
@@ -31,10 +29,12 @@ from app.domain.reference_metrics import (
     ReferenceReport,
 )
 from app.domain.validation import InvalidDocument, validate
-from app.measurement import NO_REFERENCE, MetricTools, measure
+from app.metrics.figures import summarise
+from app.metrics.measurement import NO_REFERENCE, MetricTools, measure
 from app.openers import open_encoder
 from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
-from app.settings import Settings, read_settings
+from app.runtime.settings import Settings, read_settings
+from app.runtime.telemetry import configure_logging
 
 HEADS: dict[Figure, str] = {
     "len": "Len",

@@ -14,13 +14,12 @@ from app.cli.output import open_progress
 from app.cli.process import TOLD, describe_defect
 from app.domain.errors import SaitenError
 from app.providers import registry
-from app.settings import Settings, read_settings
+from app.runtime.settings import Settings, read_settings
 
 if TYPE_CHECKING:
-    from app.analysis.attacks import Rules
     from app.cli.attacking import Options, Scored
-    from app.domain.attack import AttackItem
-    from app.domain.attack_report import AttackReport
+    from app.domain.attack import AttackItem, AttackReport
+    from app.stats.attacks import Rules
 
 
 EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
@@ -80,9 +79,9 @@ def command(
     Exit 0: all that was asked holds; 1: a threshold fails, a rating is not the judge's own, or what must be refused was
     taken; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
     """
-    from app.adapters.telemetry import configure_logging
-    from app.analysis.attacks import Rules
     from app.cli.attacking import Options, read_corpus, require_place, write_reports
+    from app.runtime.telemetry import configure_logging
+    from app.stats.attacks import Rules
 
     configure_logging("warning")
     for path in (as_json, markdown, junit, details):
@@ -102,9 +101,9 @@ async def run(
     name: str, items: Sequence[AttackItem], url: str | None, options: Options, rules: Rules, concurrency: int
 ) -> tuple[AttackReport, list[Scored]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
-    from app.analysis.attacks import Setup, report_on
     from app.cli.attacking import count_dialogues, score_attacks
     from app.cli.backend import open_backend
+    from app.stats.attacks import Setup, report_on
 
     settings = read_settings()
     if url is None:
@@ -148,6 +147,6 @@ def require_answers(scored: Sequence[Scored]) -> None:
 
 def show(report: AttackReport) -> None:
     """Prints the report."""
-    from app.cli.attack_table import print_attack
+    from app.cli.attacking import print_attack
 
     print_attack(report)

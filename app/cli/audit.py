@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 
 import click
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.governance import AuditLog
-from app.adapters.sql.schema import migrate
 from app.cli.output import console, print_ndjson
-from app.domain.audit import AuditEvent
+from app.domain.governance import AuditEvent
 from app.domain.plain_text import printable
-from app.settings import read_settings
+from app.runtime.settings import read_settings
+from app.storage.sql.engine import open_engine
+from app.storage.sql.governance import AuditLog
+from app.storage.sql.schema import migrate
 
 PAGE = 1000
 

@@ -27,7 +27,7 @@ from app.domain.reports import (
     WinReport,
 )
 from app.domain.rubric import Rubric, split_name
-from app.settings import is_http_url, read_settings
+from app.runtime.settings import is_http_url, read_settings
 from saiten.client import READ_SECONDS
 from saiten.private import Address, private_service
 

@@ -9,10 +9,10 @@ from typing import TypeVar
 import click
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.schema import Revision, downgrade, find_revision, known_revisions, revisions_above
 from app.domain.plain_text import printable
-from app.settings import read_settings
+from app.runtime.settings import read_settings
+from app.storage.sql.engine import open_engine
+from app.storage.sql.schema import Revision, downgrade, find_revision, known_revisions, revisions_above
 
 Result = TypeVar("Result")
 

@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 
 import click
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.governance import AuditLog
-from app.adapters.sql.texts import TextStore
 from app.cli.keys import check_label
 from app.cli.process import cli_actor
 from app.domain.redaction import Erased
 from app.governance.erasures import ErasureService
 from app.openers import open_cache, open_database, open_redis
-from app.settings import read_settings
+from app.runtime.settings import read_settings
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.governance import AuditLog
+from app.storage.sql.texts import TextStore
 
 
 def read_entries(_: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

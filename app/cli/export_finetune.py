@@ -11,19 +11,17 @@ from typing import Any, cast
 
 import click
 
-from app.analysis.observations import Observations
-from app.analysis.reading import MARK, ObservationReader, Unfit, name_of
 from app.cli.analysis_input import guess, read
 from app.cli.items import InvalidItems, read_bytes, refuse_covered, shorten_faults, split
 from app.domain.dialogue import Limits
-from app.domain.errors import InvalidRequest, UnknownRubric
+from app.domain.errors import InvalidLines, InvalidRequest, UnknownRubric
 from app.domain.evaluation import EvaluationRequest
-from app.domain.lines import InvalidLines
 from app.domain.plain_text import escape_controls, printable
 from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError
+from app.domain.summary import SYSTEM
 from app.domain.validation import InvalidDocument, clip, validate
-from app.finetuning import (
+from app.finetuning.dataset import (
     Candidate,
     Curriculum,
     Label,
@@ -34,8 +32,9 @@ from app.finetuning import (
     match,
 )
 from app.openers import open_rubrics
-from app.scores import SYSTEM
-from app.settings import Settings, read_settings
+from app.runtime.settings import Settings, read_settings
+from app.stats.observations import Observations
+from app.stats.reading import MARK, ObservationReader, Unfit, name_of
 
 SHARE = 0.1
 ITEM = "item"

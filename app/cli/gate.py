@@ -234,8 +234,8 @@ def command(
     Exit 0: pass; 1: fail, a rule is broken beyond doubt; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
-    from app.adapters.telemetry import configure_logging
     from app.cli.gating import Job
+    from app.runtime.telemetry import configure_logging
 
     configure_logging("warning")
     given = {key: value for key, value in options.items() if value is not None}
@@ -318,8 +318,8 @@ def telling(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callabl
 
 def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
     """Writes what a CI picks up; raises InvalidItems where a file cannot be written."""
-    from app.analysis.junit import write_junit
-    from app.analysis.markdown import write_markdown
+    from app.stats.junit import write_junit
+    from app.stats.markdown import write_markdown
 
     wanted: Sequence[tuple[str | None, Any]] = ((junit, write_junit), (markdown, write_markdown))
     for path, write in wanted:
@@ -336,6 +336,6 @@ def show(report: GateReport, *, as_json: bool) -> None:
     if as_json:
         click.echo(escape_controls(report.model_dump_json(indent=2)))
         return
-    from app.cli.gate_table import print_gate
+    from app.cli.gating import print_gate
 
     print_gate(report)

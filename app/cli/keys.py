@@ -9,14 +9,14 @@ from typing import TypeVar, cast
 
 import click
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import APIKeyStore
-from app.adapters.sql.schema import migrate
 from app.cli.output import console
 from app.cli.process import cli_actor
-from app.domain.api_key import APIKey, Scope
 from app.domain.errors import NotFound
-from app.settings import read_settings
+from app.domain.governance import APIKey, Scope
+from app.runtime.settings import read_settings
+from app.storage.sql.engine import open_engine
+from app.storage.sql.keys import APIKeyStore
+from app.storage.sql.schema import migrate
 
 DEFAULT = math.inf
 """What the word `default` is read as: the key has no limit of its own."""

@@ -11,15 +11,14 @@ from typing import Any, TypeVar
 
 import click
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.governance import AuditLog, PolicyStore
-from app.adapters.sql.schema import migrate
 from app.cli.keys import check_label
 from app.cli.process import cli_actor
-from app.domain.policy import ProjectPolicy
-from app.governance.integrity import RecentPolicies
-from app.governance.policies import PolicyService
-from app.settings import read_settings
+from app.domain.governance import ProjectPolicy
+from app.governance.policies import PolicyService, RecentPolicies
+from app.runtime.settings import read_settings
+from app.storage.sql.engine import open_engine
+from app.storage.sql.governance import AuditLog, PolicyStore
+from app.storage.sql.schema import migrate
 
 Result = TypeVar("Result")
 

@@ -1,22 +1,269 @@
-"""`saiten ratings`: what people said of responses, out of files and into them."""
+"""Files of human ratings as `saiten ratings` reads and writes them: NDJSON, a JSON array, a table.
+
+`saiten ratings`: what people said of responses, out of files and into them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from app.batches.export import FORMULA_STARTS, write_rows
+from app.cli.analysis_input import guess, refuse_foreign
+from app.cli.items import InvalidItems, read_bytes, shorten_faults
+from app.domain.dialogue import DEFAULT_LIMITS, Limits
+from app.domain.errors import InvalidLines, InvalidRequest, NotFound
+from app.domain.human_rating import HumanRating, Unread, check_records, locate_fault, parse_lines, tell_rating
+from app.domain.model import ID_PATTERN, Value
 from app.domain.plain_text import escape_controls
+from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.validation import clip
+from app.ratings.service import MOST_BATCHES
+from app.stats.reading import MARK, Unfit, number_of
+from saiten import ServiceRefused
+from saiten.client import write_line
 
 if TYPE_CHECKING:
-    from app.cli.ratings_file import RatingFile
     from app.domain.human_rating import Exclusion, RatingFilter, RatingsKept
     from saiten import AsyncClient
+
+TEXTS = ("item", "evaluation", "batch", "candidate", "system", "rater")
+STAMP = "created_at"
+"""When a rating came in: an export tells it, and an import passes it over, for it sets its own."""
+
+SIMULATED = "simulated"
+BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+"""How a table says yes and no, in any case."""
+
+COLUMNS = (*TEXTS, "comment", STAMP, SIMULATED)
+DEFUSED = re.compile(f"'+(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
+FORMULA = re.compile(f"'*(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
+COUNT = re.compile("[0-9]{1,10}")
+ASPECT = re.compile(ID_PATTERN)
+
+Record = tuple[int, Any]
+Row = dict[str, Any]
+
+
+PIECE_BYTES = DEFAULT_LIMITS.body_bytes
+"""Posted at a time to a service that does not say how much it takes."""
+
+REFUSED = frozenset({400, 404, 422})
+"""Statuses of ratings that are not taken however often they are sent."""
+
+
+class RatingFile:
+    """The ratings of FILE, or of standard input for `-`, all checked. Raises InvalidItems that names lines.
+
+    `fill` is what records say that do not say it themselves.
+    """
+
+    def __init__(self, path: str, limits: Limits, fill: Row) -> None:
+        self._name = "standard input" if path == "-" else path
+        body = read_bytes(path)
+        refuse_foreign([body], self._name)
+        body = body.removeprefix(MARK)
+        form = guess(path, body.lstrip()[:1])
+        self._noun = "element" if form == "json" else "line"
+        try:
+            records = fill_in(READERS[form](body), fill)
+            self.ratings, self._numbers = check_records(records, limits, noun=self._noun)
+        except StrictJSONError as error:
+            raise InvalidItems(f"{self._name}: {error}") from None
+        except InvalidLines as error:
+            raise self._name_places(error) from None
+        if not self.ratings:
+            raise InvalidItems(f"{self._name}: no ratings; expected a JSON array, one JSON object a line, or a table")
+
+    def explain(self, error: NotFound | InvalidRequest, start: int) -> InvalidItems:
+        """What was wrong with the ratings from the one numbered `start`, from 0, in terms of the file."""
+        located = locate_fault(error, self._numbers[start:], noun=self._noun)
+        return self._name_places(located) if isinstance(located, InvalidLines) else InvalidItems(error.detail)
+
+    def _name_places(self, error: InvalidLines) -> InvalidItems:
+        places = [f"{self._name}: {self._noun} {number}: {what}" for number, what in error.faults]
+        return InvalidItems(shorten_faults(places, error.total))
+
+
+class Kept(Value):
+    """The service's answer to ratings."""
+
+    added: int
+    replaced: int
+
+
+def cut(ratings: Sequence[HumanRating], most_bytes: int) -> Iterator[Sequence[HumanRating]]:
+    """The ratings in pieces of at most so many bytes as NDJSON, and of as many batches as one request may name."""
+    start, held, batches = 0, 0, set[str]()
+    for number, rating in enumerate(ratings):
+        size = len(write_line(tell_rating(rating)))
+        named = {rating.batch} if rating.batch is not None else set[str]()
+        if number > start and (held + size > most_bytes or len(batches) + len(named - batches) > MOST_BATCHES):
+            yield ratings[start:number]
+            start, held, batches = number, 0, set[str]()
+        held += size
+        batches |= named
+    yield ratings[start:]
+
+
+def read_refusal(error: ServiceRefused) -> InvalidRequest | None:
+    """What is wrong with the ratings that a service refused, by their number from 1; None where it is not they."""
+    if error.status not in REFUSED:
+        return None
+    faults = [
+        (int(number) + 1, what.removeprefix(f"line {int(number) + 1}: "))
+        for where, what in error.faults
+        if (number := where.removeprefix("/")).isascii() and number.isdigit()
+    ]
+    if not faults:
+        return InvalidRequest(error.detail)
+    total = error.answer.get("total")
+    return InvalidLines(faults, total if isinstance(total, int) else None)
+
+
+def fill_in(records: Iterable[Record], fill: Row) -> Iterator[Record]:
+    """The records with what they lack, and without the time at which they once came in."""
+    for number, record in records:
+        if not isinstance(record, dict):
+            yield number, record
+            continue
+        given = {name: value for name, value in record.items() if name != STAMP}
+        lacking = {name: value for name, value in fill.items() if given.get(name) is None}
+        if given.get("evaluation") is not None:
+            lacking.pop("batch", None)  # an evaluation says it by itself
+        yield number, {**given, **lacking}
+
+
+def parse_array(body: bytes) -> Iterator[Record]:
+    """The elements of a JSON array, numbered from 1; raises StrictJSONError."""
+    found = parse_strict_json(body)
+    if not isinstance(found, list):
+        raise StrictJSONError("the document is not a list of ratings")
+    yield from enumerate(found, start=1)
+
+
+def parse_table(body: bytes) -> Iterator[Record]:
+    """The rows of a table below its header, each numbered by its first line; raises InvalidLines.
+
+    An empty cell says nothing, an empty row is none.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        number = body.count(b"\n", 0, error.start) + 1
+        raise InvalidLines([(number, "is not UTF-8: save the table as “CSV UTF-8”")]) from None
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    columns: list[str] | None = None
+    start = 1
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            # What follows a broken quotation cannot be told apart into cells.
+            yield start, Unread(f"is not valid CSV: {error}")
+            return
+        if row is None:
+            return
+        if any(row):
+            if columns is None:
+                columns = read_header(row, start)
+            else:
+                yield start, read_row(row, columns)
+        start = rows.line_num + 1
+
+
+def read_header(row: list[str], line: int) -> list[str]:
+    """The columns' names; raises InvalidLines, since no row can be read without them."""
+    names = [cell.strip() for cell in row]
+    faults = [f"the header has {clip(name)!r} more than once" for name in dict.fromkeys(names) if names.count(name) > 1]
+    faults += [
+        f"column {number} is called {clip(name)!r}, and no aspect can be; "
+        f"known are {', '.join(TEXTS)}, comment and {SIMULATED}"
+        for number, name in enumerate(names, start=1)
+        if name not in COLUMNS and not ASPECT.fullmatch(name)
+    ]
+    if not {"item", "evaluation"} & set(names):
+        alone = len(names) == 1 and any(mark in names[0] for mark in ";\t")
+        faults.append("the header has no column 'item'" + (": cells are to be separated by commas" if alone else ""))
+    elif not set(names) - set(COLUMNS):
+        faults.append("the header names no aspect")
+    if faults:
+        raise InvalidLines([(line, what) for what in faults])
+    return names
+
+
+def read_row(row: list[str], columns: list[str]) -> Row | Unread:
+    """One row as a record."""
+    if len(row) != len(columns):
+        return Unread(f"has {len(row)} cells where the header has {len(columns)}")
+    record: Row = {"ratings": {}}
+    try:
+        for name, cell in zip(columns, row, strict=True):
+            if name in COLUMNS:
+                text = cell if name == "comment" else cell.strip()
+                record |= {name: READ.get(name, restore)(text)} if text else {}
+            elif cell.strip():
+                record["ratings"][name] = number_of(cell.strip(), name)
+    except Unfit as unfit:
+        return Unread(str(unfit))
+    if not record["ratings"]:
+        return Unread("rates nothing; leave the row out")
+    return record
+
+
+def count_of(cell: str) -> int:
+    """A candidate's number; raises Unfit."""
+    if not COUNT.fullmatch(cell):
+        raise Unfit("'candidate' is not a whole number from 0")
+    return int(cell)
+
+
+def truth_of(cell: str) -> bool:
+    """Whether a rating is simulated; raises Unfit."""
+    found = BOOLEANS.get(cell.lower())
+    if found is None:
+        raise Unfit("'simulated' is neither true nor false")
+    return found
+
+
+READ: dict[str, Callable[[str], Any]] = {"candidate": count_of, SIMULATED: truth_of}
+"""What a cell of a column is, where it is no text."""
+
+READERS: dict[str, Callable[[bytes], Iterator[Record]]] = {
+    "ndjson": parse_lines,
+    "json": parse_array,
+    "csv": parse_table,
+}
+
+
+def write_table(ratings: Sequence[Row]) -> Iterator[str]:
+    """The ratings as CSV, piece by piece: a column an aspect, in the order in which they first appear."""
+    aspects = [*dict.fromkeys(name for rating in ratings for name in rating["ratings"])]
+    yield write_rows([[*COLUMNS, *aspects]]).decode()
+    for rating in ratings:
+        texts = [disarm(cell) if isinstance(cell := rating.get(name), str) else cell for name in COLUMNS[:-1]]
+        texts.append("true" if rating.get(SIMULATED) else None)
+        yield write_rows([[*texts, *(rating["ratings"].get(name) for name in aspects)]]).decode()
+
+
+def disarm(text: str) -> str:
+    """The text, after an apostrophe where a spreadsheet would take it for a formula; and where it looks as if it had
+    such an apostrophe already, so that `restore` gives every text back as it was."""
+    return f"'{text}" if text.startswith("'") and FORMULA.match(text) else text
+
+
+def restore(cell: str) -> str:
+    """The text of a cell that may have been disarmed."""
+    return cell[1:] if DEFUSED.match(cell) else cell
+
 
 URL = click.option("--url", metavar="URL", help="Use a running service (key from SAITEN_API_KEY).")
 
@@ -56,8 +303,8 @@ def take_in(file: str, batch: str | None, rater: str | None, simulated: bool, ur
     of a response: a later one takes the place of the earlier. An export can be imported; its `created_at` is passed
     over. Exit 0: kept; 2: bad usage or input; 3: could not run.
     """
-    from app.cli.ratings_file import RatingFile
-    from app.settings import read_settings
+    # MERGED
+    from app.runtime.settings import read_settings
 
     fill = {"batch": batch, "rater": rater, "simulated": simulated or None}
     fill = {name: value for name, value in fill.items() if value is not None}
@@ -77,7 +324,8 @@ async def keep(read: RatingFile, url: str | None) -> RatingsKept:
 async def post_pieces(read: RatingFile, client: AsyncClient) -> RatingsKept:
     """Posts all, as much at a time as the service takes."""
     from app.cli.backend import understand
-    from app.cli.ratings_file import PIECE_BYTES, Kept, cut, read_refusal
+
+    # MERGED
     from app.domain.human_rating import RatingsKept, tell_rating
     from saiten import SaitenError, ServiceRefused
 
@@ -142,7 +390,7 @@ def read_exclusion(rater: str | None, round_id: str | None) -> Exclusion:
     """Whom the options name; raises UsageError."""
     from app.domain.human_rating import Exclusion
     from app.domain.validation import InvalidDocument, validate
-    from app.settings import read_settings
+    from app.runtime.settings import read_settings
 
     given = {"rater": rater, "round": round_id}
     if (rater is None) == (round_id is None):
@@ -191,7 +439,7 @@ def give_back(
 async def print_ratings(wanted: RatingFilter, form: str, url: str | None) -> None:
     """All that are wanted. A table has a column an aspect, so that it waits for the last."""
     from app.cli.backend import NO_JUDGE, open_backend
-    from app.cli.ratings_file import write_table
+    # MERGED
 
     ratings: list[dict[str, Any]] = []
     async with open_backend(url, NO_JUDGE) as backend:

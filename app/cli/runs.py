@@ -18,6 +18,7 @@ import saiten
 from app.cli.backend import Backend
 from app.cli.gate import GateSettings
 from app.cli.items import InvalidItems, holds_options, parse, read_bytes, shorten_faults, split
+from app.comparison.runs import are_numbered, scales_of
 from app.domain.batch import Batch
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import Run, RunItem
@@ -26,7 +27,6 @@ from app.domain.model import Finite
 from app.domain.plain_text import escape_controls, printable
 from app.domain.rubric import Rubric, name_version, split_name
 from app.domain.validation import explain
-from app.meta.runs import are_numbered, scales_of
 
 Placed = tuple[str, Any]
 """Where a value stands (`base.ndjson:3`), and the value."""

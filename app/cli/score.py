@@ -16,17 +16,17 @@ from rich.progress import Progress
 from rich.text import Text
 
 import saiten
-from app.adapters.telemetry import configure_logging
 from app.cli.backend import open_backend
 from app.cli.items import Item, find_dialogues, read_items
 from app.cli.output import open_progress, print_ndjson, print_table
 from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
 from app.domain.evaluation import CallTrace, EvaluationRequest
+from app.domain.governance import Integrity
 from app.domain.plain_text import printable
-from app.domain.policy import Integrity
 from app.domain.rubric import split_name
 from app.providers import registry
-from app.settings import read_settings
+from app.runtime.settings import read_settings
+from app.runtime.telemetry import configure_logging
 
 Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
 
@@ -64,7 +64,7 @@ def scorer_of(client: saiten.AsyncClient) -> Scorer:
 
 async def fetch_unused(client: saiten.AsyncClient, evaluation_id: object) -> str | None:
     """How the reply began that left an aspect unrated; None where that is not to be had."""
-    from app.pipeline import quote_unused
+    from app.scoring.evaluate import quote_unused
 
     try:
         calls = (await client.evaluation(str(evaluation_id), trace=True)).get("trace")

@@ -8,13 +8,12 @@ import os
 
 import click
 
-from app.adapters.telemetry import configure_logging
-from app.cli.listening import bind, is_loopback, resolve
-from app.cli.process import cli_actor
+from app.cli.process import bind, cli_actor, is_loopback, resolve
 from app.container import open_container
 from app.domain.errors import SettingsInvalid
-from app.memory import tune_collection
-from app.settings import Settings, find_unknown, read_settings
+from app.runtime.memory import tune_collection
+from app.runtime.settings import Settings, find_unknown, read_settings
+from app.runtime.telemetry import configure_logging
 from app.web.private import serve_privately
 from app.web.server import make_server
 

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 import click
 import uvicorn
 
-from app.adapters.telemetry import configure_logging
-from app.cli.listening import bind, resolve
+from app.cli.process import bind, resolve
 from app.container import Container, announce, open_container, warming
 from app.domain.errors import SettingsInvalid
-from app.memory import tune_collection
 from app.openers import open_tracing
-from app.settings import Settings, find_unknown, read_settings
+from app.runtime.memory import tune_collection
+from app.runtime.settings import Settings, find_unknown, read_settings
+from app.runtime.telemetry import configure_logging
 from app.web.api.operations import create_probes
 
 logger = logging.getLogger("saiten.batches")

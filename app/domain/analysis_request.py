@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from app.domain.comparison import Alpha, ChosenTest, GateRule
-from app.domain.faults import refuse
 from app.domain.judge_check import JudgeCheck
-from app.domain.model import Finite, Id, RubricName, Value, listed
+from app.domain.model import Finite, Id, RubricName, Value, listed, refuse
 from app.domain.reports import Decorrelation
 
 BatchId = Annotated[str, Field(min_length=1, max_length=64)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain.batch import Candidate, Entry
-from app.domain.scores import Scores
+from app.domain.summary import Scores
 
 MOST_MEASURES = 40
 """Measures of a batch that results can be sorted and filtered by: those after the fortieth are shown only."""

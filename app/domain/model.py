@@ -1,14 +1,18 @@
-"""The one pydantic configuration that all of Saiten's values share."""
+"""The one pydantic configuration that all of Saiten's values share.
+
+Faults at their places: several in one error, each with where in the document it stands.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 """Ids of rubrics, aspects and composites. `/` and `..` at the start are impossible, so an id is safe in a path."""
@@ -60,3 +64,29 @@ def digest_texts(*texts: str) -> str:
 def pointer(location: Sequence[str | int]) -> str:
     """A location as an RFC 6901 JSON pointer: `("a/b", 0)` is `/a~1b/0`, the whole document is empty."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
+
+
+Location = tuple[str | int, ...]
+"""Where in a document something stands: `("aspects", 0, "name", "ja")`."""
+
+
+def refuse(title: str, faults: Iterable[tuple[Location, str]]) -> None:
+    """Raises one ValidationError with every fault at its own place; does nothing where there is none.
+
+    Within a model's validator, pydantic puts the model's own location in front of each.
+    """
+    errors = [
+        InitErrorDetails(type=PydanticCustomError("fault", "{detail}", {"detail": detail}), loc=location, input=None)
+        for location, detail in faults
+    ]
+    if errors:
+        raise ValidationError.from_exception_data(title, errors)
+
+
+def repeated(values: Mapping[Location, str]) -> Iterator[tuple[Location, str]]:
+    """Each place whose value has stood at an earlier place."""
+    seen: set[str] = set()
+    for place, value in values.items():
+        if value in seen:
+            yield place, f"{value} appears more than once"
+        seen.add(value)

@@ -1,8 +1,12 @@
-"""Texts of others on a terminal or in a drawing, which they must not steer, and in a store, which must hold them."""
+"""Texts of others on a terminal or in a drawing, which they must not steer, and in a store, which must hold them.
+
+Runs of combining marks, which normalisation sorts in time that grows with the square of their length.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa1-\uffdc]+")
@@ -32,3 +36,17 @@ def clean(text: str) -> str:
 def escape_controls(document: str) -> str:
     """The same JSON with its last controls written as `\\u009b`. They can only stand in strings, so nothing breaks."""
     return UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+MAXIMUM_MARKS = 8
+"""Longest run of combining marks that is kept: no script needs more."""
+
+
+def cut_mark_runs(text: str) -> str:
+    """`text` with no more than `MAXIMUM_MARKS` combining marks in a row."""
+    kept, run = [], 0
+    for character in text:
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run <= MAXIMUM_MARKS:
+            kept.append(character)
+    return "".join(kept)

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from app.domain.canary import derive_canary
 from app.domain.dialogue import Dialogue
-from app.domain.enclosure import derive_boundary, encode_untrusted
 from app.domain.errors import LanguageNotSupported
 from app.domain.model import canonical_json, digest, digest_texts
-from app.domain.prompt_frame import Frame, frame_of
+from app.domain.prompt_parts import SCREEN, Frame, derive_boundary, derive_canary, encode_untrusted, frame_of
 from app.domain.rubric import Aspect, Example, Level, Rubric, WorkedExample
-from app.domain.verdict_parts import SCREEN
 
 
 @dataclass(frozen=True)

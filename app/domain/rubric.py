@@ -1,4 +1,7 @@
-"""Rubrics: versioned aspects, scales, level descriptions and composites, as data."""
+"""The texts that a rubric is made of, each in several languages.
+
+Rubrics: versioned aspects, scales, level descriptions and composites, as data.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,37 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from app.domain.faults import Location, refuse, repeated
-from app.domain.model import Finite, Id, Value, digest, listed
-from app.domain.prose import Language, LocalizedPhrase, LocalizedProse, Phrase, Prose
+from app.domain.dialogue import is_invisible, refuse_controls
+from app.domain.model import Finite, Id, Location, Value, digest, listed, refuse, repeated
+
+Language = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
+"""ISO 639-1: `ja`, `ko`, `en`."""
+
+
+def check_prose(text: str) -> str:
+    """A text that a reader can see; raises ValueError where it is blank or holds control characters."""
+    refuse_controls(text)
+    if all(map(is_invisible, text)):
+        raise ValueError("is blank or holds only invisible characters")
+    return text
+
+
+def check_phrase(text: str) -> str:
+    """A prose of one line without white space around it, so that it can be found again in a judge's reply."""
+    refuse_controls(check_prose(text), one_line=True)
+    if text != text.strip():
+        raise ValueError("begins or ends with white space")
+    return text
+
+
+Prose = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(check_prose)]
+Phrase = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(check_phrase)]
+LocalizedProse = Annotated[dict[Language, Prose], Field(min_length=1)]
+LocalizedPhrase = Annotated[dict[Language, Phrase], Field(min_length=1)]
+"""The same text in each of the rubric's languages."""
+
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
 """As requests write it."""

@@ -1,15 +1,282 @@
-"""What the results of a batch amount to."""
+"""One result as figures: what summaries and analyses read of it.
+
+What a summary needs of a result, small enough to be kept beside it: taken from an evaluation, packed, unpacked.
+
+What many results amount to, as figures that can be added up piece by piece.
+
+A batch's figures as they are kept beside it: results are added, and all is packed into one short text.
+
+What the results of a batch amount to.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
+from pydantic_core import from_json
 
-from app.domain.batch import BatchStatus, Counts
-from app.domain.evaluation import Usage
+from app.domain.batch import BatchStatus, Counts, Entry, Failure
+from app.domain.errors import JudgeReplyInvalid
+from app.domain.evaluation import AspectResult, Evaluation, Usage
 from app.domain.model import Value
 from app.domain.reliability import Reliability
+
+
+class Scores(NamedTuple):
+    """One result as summaries and analyses need it. `aspects` holds (mean rating or None, blended value or None,
+    unrated reason or None, rating or None) by aspect.
+
+    `similarity` is b; `system` is what the candidate's own metadata name as such; `context` is the digest of its
+    dialogue context.
+    """
+
+    status: str
+    aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
+    composites: Mapping[str, float | None]
+    warnings: tuple[str, ...] = ()
+    failure: str | None = None
+    similarity: float | None = None
+    system: str | None = None
+    context: str | None = None
+
+
+class Scored(NamedTuple):
+    """A result's place in its batch, its id as an evaluation, and its scores."""
+
+    entry: Entry
+    evaluation: str
+    scores: Scores
+
+
+class ValuesPage(NamedTuple):
+    """Values of some results by `names`: aspects, composites and `NAME.blended`. A row has the position, the digest of
+    the cluster (None where the result stands alone), and the values in the order of the names, None for a missing one.
+    """
+
+    names: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+
+
+SYSTEM = "system"
+"""The metadata entry that names what produced a response."""
+
+TRANSLATION_SENSITIVE = "translation-sensitive"
+"""Among a result's warnings: an aspect that both paths rated, and not alike."""
+
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
+    """The evaluation's figures. With both paths they are those of its top, the source path's. Each warning's code
+    stands once, and `translation-sensitive` with them. `context` is the digest of its dialogue context."""
+    codes = [warned.code for warned in evaluation.warnings]
+    if evaluation.paths is not None and evaluation.paths.translation_sensitive:
+        codes.append(TRANSLATION_SENSITIVE)
+    return Scores(
+        status=evaluation.status,
+        aspects={name: figures_of(result) for name, result in evaluation.aspects.items()},
+        composites=evaluation.composites,
+        warnings=tuple(dict.fromkeys(codes)),
+        similarity=evaluation.relevance.score if evaluation.relevance else None,
+        system=evaluation.metadata.get(SYSTEM),
+        context=context,
+    )
+
+
+def figures_of(result: AspectResult) -> tuple[float | None, float | None, str | None, int | None]:
+    """Mean, blended value, unrated reason and rating: one aspect's entry in `Scores.aspects`."""
+    return result.mean, result.blended, result.unrated.reason if result.unrated else None, result.rating
+
+
+def failed_scores(failure: Failure) -> Scores:
+    """The scores of a candidate without an evaluation: none, and why."""
+    return Scores(status="failed", aspects={}, composites={}, failure=failure.code)
+
+
+def pack_scores(scores: Scores) -> str:
+    """The scores as compact JSON on one line: about 300 bytes for six aspects. What is empty is left out."""
+    packed: dict[str, Any] = {"s": scores.status}
+    if scores.aspects:
+        packed["a"] = {name: list(figures) for name, figures in scores.aspects.items()}
+    if scores.composites:
+        packed["c"] = dict(scores.composites)
+    if scores.warnings:
+        packed["w"] = list(scores.warnings)
+    further = {"f": scores.failure, "b": scores.similarity, "y": scores.system, "x": scores.context}
+    packed.update((key, value) for key, value in further.items() if value is not None)
+    return COMPACT.encode(packed)
+
+
+def unpack_scores(text: str) -> Scores:
+    """The scores in a text that `pack` wrote. Raises ValueError for any other text."""
+    packed = from_json(text)
+    try:
+        return Scores(
+            status=packed["s"],
+            aspects={
+                name: (mean, blended, reason, rating)
+                for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
+            },
+            composites=packed.get("c", {}),
+            warnings=tuple(packed.get("w", ())),
+            failure=packed.get("f"),
+            similarity=packed.get("b"),
+            system=packed.get("y"),
+            context=packed.get("x"),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError("these are no packed scores") from error
+
+
+@dataclass(slots=True)
+class Moments:
+    """Mean and squared deviations of the values so far, by Welford's updates: equal values deviate by exactly 0."""
+
+    n: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        """Takes one value in."""
+        self.n += 1
+        deviation = value - self.mean
+        self.mean += deviation / self.n
+        self.squares += deviation * (value - self.mean)
+
+    def merge(self, other: Moments) -> None:
+        """Takes all values of `other` in, by Chan, Golub and LeVeque's update: equal means add no deviation."""
+        if not other.n:
+            return
+        if not self.n:
+            self.n, self.mean, self.squares = other.n, other.mean, other.squares
+            return
+        n, deviation = self.n + other.n, other.mean - self.mean
+        self.squares += other.squares + deviation * deviation * (self.n * other.n / n)
+        self.mean += deviation * other.n / n
+        self.n = n
+
+
+@dataclass(slots=True)
+class AspectTally:
+    """One aspect's verdicts so far. `levels` counts ratings by their value, `reasons` why others are unrated."""
+
+    means: Moments = field(default_factory=Moments)
+    blended: Moments = field(default_factory=Moments)
+    levels: Counter[int] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def add(self, mean: float | None, blended: float | None, reason: str | None, rating: int | None) -> None:
+        """Takes one result's entry of `Scores.aspects` in."""
+        if mean is None:
+            self.reasons[reason or "missing"] += 1
+            return
+        self.means.add(mean)
+        if rating is not None:
+            self.levels[rating] += 1
+        if blended is not None:
+            self.blended.add(blended)
+
+    def merge(self, other: AspectTally) -> None:
+        """Takes all verdicts of `other` in."""
+        self.means.merge(other.means)
+        self.blended.merge(other.blended)
+        self.levels.update(other.levels)
+        self.reasons.update(other.reasons)
+
+
+@dataclass(slots=True)
+class Tally:
+    """All results of a batch so far. `warnings` counts results by warning code, `failures` those without a single
+    rating by the failure's."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    aspects: dict[str, AspectTally] = field(default_factory=dict)
+    composites: dict[str, Moments] = field(default_factory=dict)
+    warnings: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def results(self) -> int:
+        return self.statuses.total()
+
+    def merge(self, other: Tally) -> None:
+        """Takes all results of `other` in, of which none may be in already."""
+        self.statuses.update(other.statuses)
+        for name, aspect in other.aspects.items():
+            self.aspects.setdefault(name, AspectTally()).merge(aspect)
+        for name, moments in other.composites.items():
+            self.composites.setdefault(name, Moments()).merge(moments)
+        self.warnings.update(other.warnings)
+        self.failures.update(other.failures)
+
+
+def tally_scores(results: Iterable[Scores]) -> Tally:
+    """The figures of these results."""
+    tally = Tally()
+    for scores in results:
+        add_scores(tally, scores)
+    return tally
+
+
+def add_scores(tally: Tally, scores: Scores) -> None:
+    """Takes one result in; each is to be added once, in any order."""
+    tally.statuses[scores.status] += 1
+    for name, figures in scores.aspects.items():
+        tally.aspects.setdefault(name, AspectTally()).add(*figures)
+    for name, value in scores.composites.items():
+        if value is not None:
+            tally.composites.setdefault(name, Moments()).add(value)
+    tally.warnings.update(scores.warnings)
+    if scores.status == "failed":
+        # An evaluation with not one rating carries no failure: outside a batch it would have been this one.
+        tally.failures[scores.failure or JudgeReplyInvalid.code] += 1
+
+
+def pack_tally(tally: Tally) -> str:
+    """The figures as compact JSON on one line: about 1.5 kB for six aspects."""
+    return COMPACT.encode(
+        {
+            "s": tally.statuses,
+            "a": {
+                name: [list_moments(one.means), list_moments(one.blended), one.levels, one.reasons]
+                for name, one in tally.aspects.items()
+            },
+            "c": {name: list_moments(moments) for name, moments in tally.composites.items()},
+            "w": tally.warnings,
+            "f": tally.failures,
+        }
+    )
+
+
+def unpack_tally(text: str) -> Tally:
+    """The figures in a text that `pack` wrote. Raises ValueError for any other text."""
+    packed = from_json(text)
+    try:
+        return Tally(
+            statuses=Counter(packed["s"]),
+            aspects={name: read_aspect(*parts) for name, parts in packed["a"].items()},
+            composites={name: Moments(*parts) for name, parts in packed["c"].items()},
+            warnings=Counter(packed["w"]),
+            failures=Counter(packed["f"]),
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("this is no packed tally") from error
+
+
+def list_moments(moments: Moments) -> list[float]:
+    """The moments in the order in which they are made."""
+    return [moments.n, moments.mean, moments.squares]
+
+
+def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], reasons: dict[str, int]) -> AspectTally:
+    """One aspect's figures; JSON has made texts of the levels."""
+    counted = Counter({int(level): count for level, count in levels.items()})
+    return AspectTally(Moments(*means), Moments(*blended), counted, Counter(reasons))
 
 
 class Spread(Value):

@@ -1,16 +1,19 @@
-"""From a JSON value to a domain value, with a JSON pointer to everything that does not fit."""
+"""From a JSON value to a domain value, with a JSON pointer to everything that does not fit.
+
+Which name was meant, where one is misspelt. Without numpy: requests that are checked, not analysed, ask it too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from app.domain.dialogue import Limits
-from app.domain.errors import InvalidRequest
-from app.domain.lines import MOST_FAULTS
+from app.domain.errors import MOST_FAULTS, InvalidRequest
 from app.domain.model import pointer
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -167,3 +170,19 @@ def step(value: Any, part: str | int) -> tuple[bool, Any]:
 def clip(name: str) -> str:
     """The beginning of a name."""
     return name if len(name) <= MOST_NAME_CHARACTERS else name[: MOST_NAME_CHARACTERS - 1] + "…"
+
+
+MOST_NAME = 128
+"""Characters of a system, an item, a rater or an aspect that a caller names: reports repeat it in every pair."""
+
+NEAR = 0.75
+"""From which likeness on a name is taken for another, misspelt: "factuality" is 0.7 like "acceptability"."""
+
+
+def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
+    """The known name that is nearest, as a question; nothing where none is near, or for what is too long for a name: a
+    search takes the square of the length."""
+    if len(name) > MOST_NAME:
+        return ""
+    near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME], n=1, cutoff=cutoff)
+    return f"; did you mean {clip(near[0])!r}?" if near else ""

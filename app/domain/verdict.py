@@ -1,4 +1,8 @@
-"""Reads a judge's reply, strictly: the whole message is the verdict, or there is none.
+"""The structured reply: one JSON object with a member per aspect.
+
+The text reply, for endpoints without structured output: `自然さ: 「3」`, one aspect after the other.
+
+Reads a judge's reply, strictly: the whole message is the verdict, or there is none.
 
 Nothing is cut out of a longer text, so what the judge quotes of a candidate can never become a rating. Nothing is
 clamped, coerced or filled in: what the judge did not validly rate is `Unrated`, with the reason.
@@ -6,17 +10,170 @@ clamped, coerced or filled in: what the judge did not validly rate is `Unrated`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
-from app.domain.canary import leaks
 from app.domain.evaluation import Unrated, UnratedReason
+from app.domain.plain_text import clean
+from app.domain.prompt_parts import INTEGER, SCREEN, Malformed, Part, frame_of, leaks
 from app.domain.rubric import Aspect
-from app.domain.verdict_json import read_json_verdict
-from app.domain.verdict_parts import Malformed, Part
-from app.domain.verdict_text import read_text_verdict
+from app.domain.strict_json import StrictJSONError, read_strict_json
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+"""The tokens of a text that is known to be JSON."""
+
+
+class Number(str):
+    """An integer as it is spelled, so that it is never confused with a JSON string."""
+
+    __slots__ = ()
+
+
+def read_json_verdict(
+    reply: str, aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False
+) -> tuple[dict[str, Part], bool]:
+    """The parts of a reply that follows `build_schema`, less what it leaves out, and whether it says that a text
+    addresses its evaluator, which with `screen` it must answer. Raises Malformed.
+
+    The text must be one JSON object and nothing else but JSON's white space around it. Repeated or unknown members,
+    fractions, exponents, strings, booleans, null, NaN where an integer belongs: no verdict.
+    """
+    members = parse_object(reply)
+    addressed = members.pop(SCREEN, None) if screen else False
+    if not isinstance(addressed, bool):
+        raise Malformed(f"it does not say with true or false what {SCREEN} asks")
+    known = {aspect.id for aspect in aspects}
+    if set(members) - known:
+        raise Malformed("it holds a member that was not asked for")
+    read: Callable[[Any], tuple[str | None, str | None]] = read_reasoned if explain else read_bare
+    found = {aspect_id: read(value) for aspect_id, value in members.items()}
+    spans = locate_numbers(reply)
+    parts = {
+        aspect_id: Part(number, spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0)), reason)
+        for aspect_id, (number, reason) in found.items()
+    }
+    return parts, addressed
+
+
+def parse_object(reply: str) -> dict[str, Any]:
+    """The reply's members, integers kept as they are spelled. Raises Malformed."""
+    # `-0` equals 0, but no scale has a level that is written so: numbers stay as they are spelled.
+    try:
+        members = read_strict_json(reply, parse_int=Number)
+    except StrictJSONError as fault:
+        raise Malformed(str(fault)) from None
+    if not isinstance(members, dict):
+        raise Malformed("it is not a JSON object")
+    return members
+
+
+def read_bare(value: Any) -> tuple[str, None]:
+    """An aspect's number, with no reason."""
+    return require_number(value), None
+
+
+def read_reasoned(value: Any) -> tuple[str | None, str]:
+    """`{"reason": text, "rating": integer}`; the rating may be left out, the reason may not."""
+    if not isinstance(value, dict) or not {"reason"} <= set(value) <= {"reason", "rating"}:
+        raise Malformed("an aspect is not an object of reason and rating")
+    reason = value["reason"]
+    if not isinstance(reason, str) or isinstance(reason, Number):
+        raise Malformed("a reason is not a text")
+    return require_number(value["rating"]) if "rating" in value else None, clean(reason)
+
+
+def require_number(value: Any) -> str:
+    """The digits of an integer. Raises Malformed for anything else."""
+    if not isinstance(value, Number):
+        raise Malformed("a value is not an integer")
+    return str(value)
+
+
+def locate_numbers(reply: str) -> Mapping[tuple[str, ...], tuple[int, int]]:
+    """Where each integer stands in a text known to be an object of JSON, by its path of member names."""
+    spans: dict[tuple[str, ...], tuple[int, int]] = {}
+    path: list[str] = []
+    name = ""
+    for token in TOKEN.finditer(reply):
+        text = token[0]
+        if text == "{":
+            path.append("")
+        elif text == "}":
+            path.pop()
+        elif text == ":":
+            path[-1] = name
+        elif text[0] == '"':
+            name = text[1:-1]
+        elif INTEGER.fullmatch(text):
+            spans[tuple(path)] = token.span()
+    return spans
+
+
+SPACE = re.compile(r"[ \t\r\n\u3000]*")
+GAP = re.compile(r"[ \t\r\n\u3000]+|\Z")
+# Possessive: a reply that ends in nothing but spaces is read once, and not once for each of them.
+COLON = r"[ \t\u3000]*+[:：][ \t\u3000]*+"
+VALUE = r"「[ \t\u3000]*+(?P<value>[-－0-9０-９]*)[ \t\u3000]*+」"
+
+
+def read_text_verdict(reply: str, aspects: tuple[Aspect, ...], language: str, *, explain: bool) -> dict[str, Part]:
+    """The parts of a reply in the text format, less what it leaves out. Raises Malformed.
+
+    The grammar covers the whole message: entries with white space between them and nothing else, each aspect at most
+    once, in any order (each is named). With `explain` every entry begins with its aspect's reason, on a line of its
+    own. Full-width digits, minus and colons are read as their narrow forms; no other text is folded.
+    """
+    entry = entry_pattern(aspects, language, explain=explain)
+    ids = {aspect.name[language]: aspect.id for aspect in aspects}
+    parts: dict[str, Part] = {}
+    place = match_end(SPACE, reply, 0)
+    while place < len(reply):
+        found = entry.match(reply, place)
+        if found is None:
+            raise Malformed("it is not made of the lines that were asked for and nothing else")
+        aspect_id = ids[found["name"]]
+        if aspect_id in parts:
+            raise Malformed("it names an aspect twice")
+        parts[aspect_id] = read_entry(found, explain=explain)
+        place = match_end(GAP, reply, found.end())
+    return parts
+
+
+def entry_pattern(aspects: tuple[Aspect, ...], language: str, *, explain: bool) -> re.Pattern[str]:
+    """Matches one aspect's entry. With `explain` the value's line may be missing, the reason's line may not."""
+    # Longest first: a name may begin with another.
+    names = sorted((re.escape(aspect.name[language]) for aspect in aspects), key=len, reverse=True)
+    name = f"(?P<name>{'|'.join(names)})"
+    if not explain:
+        return re.compile(f"{name}{COLON}{VALUE}")
+    label = re.escape(frame_of(language).reason_label.format(name="\x00")).replace(re.escape("\x00"), name)
+    return re.compile(rf"{label}{COLON}(?P<reason>[^\S\n]*+\S[^\n]*)(?:\n\s*(?P=name){COLON}{VALUE})?")
+
+
+def read_entry(found: re.Match[str], *, explain: bool) -> Part:
+    """What one entry says. Raises Malformed where its value is no integer."""
+    reason = clean(found["reason"].strip()) if explain else None
+    written = found["value"]
+    if not written:
+        return Part(None, reason=reason)
+    number = unicodedata.normalize("NFKC", written)
+    if not INTEGER.fullmatch(number):
+        raise Malformed("a value is not an integer")
+    return Part(number, found.span("value"), reason)
+
+
+def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
+    """Where the pattern's match at `place` ends. Raises Malformed where it does not match there."""
+    found = pattern.match(text, place)
+    if found is None:
+        raise Malformed("its entries run together")
+    return found.end()
+
 
 Rating = int | Unrated
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.governance import AuditLog
-from app.adapters.sql.texts import TextStore
 from app.batches.erasure import settle_erasures
-from app.domain.audit import AuditEvent
 from app.domain.errors import InvalidRequest, StoreError
+from app.domain.governance import AuditEvent
 from app.domain.redaction import Erased
-from app.ports import CallCache
+from app.runtime.ports import CallCache
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.governance import AuditLog
+from app.storage.sql.texts import TextStore
 
 logger = logging.getLogger("saiten.governance")
 

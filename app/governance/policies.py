@@ -1,14 +1,59 @@
-"""Projects' policies as administrators set them."""
+"""Puts a project's policy for suspected attacks into what a caller left open.
+
+Projects' policies as administrators set them.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
-from app.adapters.sql.governance import AuditLog
-from app.domain.audit import AuditEvent
-from app.domain.policy import ProjectPolicy
-from app.governance.integrity import RecentPolicies
+from app.domain.batch import BatchOptions
+from app.domain.evaluation import EvaluationRequest
+from app.domain.governance import AuditEvent, ProjectPolicy
+from app.runtime.caches import Remembered
+from app.storage.sql.governance import AuditLog, PolicyStore
+
+Asked = TypeVar("Asked", EvaluationRequest, BatchOptions)
+
+RECENT_SECONDS = 2.0
+"""So long a policy that another process has changed may go unseen; one that this process changes holds at once."""
+
+
+class RecentPolicies:
+    """The policies of a `PolicyStore`. What it has read it remembers for `seconds`, for those who judge by it."""
+
+    def __init__(
+        self, store: PolicyStore, *, seconds: float = RECENT_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store = store
+        self._known = Remembered(store.find_policy, seconds=seconds, clock=clock)
+
+    async def recent(self, project: str) -> ProjectPolicy:
+        """The project's policy as it was at most `seconds` ago. Raises the `Store…` errors."""
+        return await self._known.get(project)
+
+    async def find_policy(self, project: str) -> ProjectPolicy:
+        return await self._known.read(project)
+
+    async def save_policy(self, project: str, policy: ProjectPolicy, now: datetime) -> None:
+        try:
+            await self._store.save_policy(project, policy, now)
+        finally:
+            self._known.forget(project)
+
+
+def settle(asked: Asked, policy: ProjectPolicy) -> Asked:
+    """The same with an integrity policy: the caller's own, else the project's."""
+    return asked if asked.integrity is not None else asked.model_copy(update={"integrity": policy.integrity})
+
+
+async def settle_for(project: str, asked: Asked, policies: RecentPolicies) -> Asked:
+    """The same, with the policy that holds for the project now. Raises the `Store…` errors."""
+    # Who says what is to be done need not wait for the store.
+    return asked if asked.integrity is not None else settle(asked, await policies.recent(project))
 
 
 class PolicyService:

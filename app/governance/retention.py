@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from app.adapters.sql.governance import PolicyStore
-from app.adapters.sql.texts import TextStore
 from app.domain.errors import SaitenError, StoreError
-from app.domain.policy import ProjectPolicy
+from app.domain.governance import ProjectPolicy
+from app.storage.sql.governance import PolicyStore
+from app.storage.sql.texts import TextStore
 
 logger = logging.getLogger("saiten.governance")
 

@@ -26,12 +26,11 @@ from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
 
 if TYPE_CHECKING:
-    from app.call_cache import CachedCalls
-    from app.flow.control import FlowControl
-    from app.ports import CallCache, Telemetry
-    from app.provider_ports import BatchProvider
-    from app.providers.ports import Encoder, Judge, Translator
-    from app.settings import Settings
+    from app.providers.call_cache import CachedCalls
+    from app.providers.flow_control import FlowControl
+    from app.providers.ports import BatchProvider, Encoder, Judge, Translator
+    from app.runtime.ports import CallCache, Telemetry
+    from app.runtime.settings import Settings
 
 
 class OpenJudge(Protocol):

@@ -10,8 +10,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from app.adapters.tagger import open_tagger
 from app.providers.ports import MetricUnavailable, Overlap, Rouge, Words
+from app.text.tagger import open_tagger
 
 TYPES = ("rouge1", "rouge2", "rougeL")
 WORD = re.compile(r"\w+")

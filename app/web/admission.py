@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from app.adapters.sql.keys import APIKeyStore
-from app.domain.api_key import APIKey
-from app.domain.audit import ANONYMOUS
 from app.domain.errors import StoreError
+from app.domain.governance import ANONYMOUS, APIKey
+from app.storage.sql.keys import APIKeyStore
 from app.web.problems import Refused
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from app import __version__
 from app.container import announce, open_container, warming, working
 from app.openers import open_tracing
-from app.settings import Settings
+from app.runtime.settings import Settings
 from app.web import openapi, problems
 from app.web.admission import Admission
 from app.web.api import analyses, batches, estimates, evaluations, governance, operations, ratings, rubrics
@@ -41,7 +41,7 @@ from app.web.middleware import Gatekeeper, RequestFrame
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
 
-    from app.adapters.tracing import Tracing
+    from app.runtime.tracing import Tracing
 
 DESCRIPTION = """Scores what dialogue systems say in Japanese and Korean: rubric aspects by a judge, BERTScore relevance
 blended in, and a signature that says how each score was made."""

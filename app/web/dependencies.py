@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from app.container import Container
-from app.domain.audit import AuditEvent
 from app.domain.errors import StoreError
+from app.domain.governance import AuditEvent
 from app.web.problems import Refused
 
 logger = logging.getLogger("saiten.web")

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import Request, Response
 
-from app.adapters.sql.evaluations import KEY_SECONDS, EvaluationStore, StoredAnswer
-from app.cancellation import cancel_for_good
 from app.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused, StoreError
+from app.runtime.tasks import cancel_for_good
+from app.storage.sql.evaluations import KEY_SECONDS, EvaluationStore, StoredAnswer
 from app.web.problems import Refused
 
 LONGEST = 255

@@ -12,9 +12,7 @@ from typing import Any
 from fastapi import Request
 from starlette.types import Scope
 
-from app.case import ENGLISH
 from app.container import Container
-from app.domain.api_key import APIKey
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import (
     CostLimitReached,
@@ -25,9 +23,11 @@ from app.domain.errors import (
     StoreError,
 )
 from app.domain.evaluation import JudgeOptions
-from app.pipeline import Instruments
-from app.ports import Allowance, Telemetry
+from app.domain.governance import APIKey
 from app.providers.ports import JudgingTask, RequestScope
+from app.runtime.ports import Allowance, Telemetry
+from app.scoring.case import ENGLISH
+from app.scoring.evaluate import Instruments
 
 logger = logging.getLogger("saiten.web")
 

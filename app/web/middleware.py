@@ -13,11 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.adapters.telemetry import METHODS
-from app.domain.api_key import APIKey
 from app.domain.errors import NotFound, SaitenError
-from app.log_context import working_on
-from app.ports import Telemetry
+from app.domain.governance import APIKey
+from app.runtime.log_context import working_on
+from app.runtime.ports import Telemetry
+from app.runtime.telemetry import METHODS
 from app.web.admission import Admission, Admitted, bearer_of, cookie_of
 from app.web.dependencies import note_refusal
 from app.web.limits import count_request, describe_allowance

@@ -13,10 +13,10 @@ from contextlib import AsyncExitStack
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.cancellation import end_tasks
 from app.container import Container, open_container, working
 from app.domain.errors import SaitenError
-from app.settings import Settings
+from app.runtime.settings import Settings
+from app.runtime.tasks import end_tasks
 from app.web.application import create_application
 
 BATCHES = "/v1/batches"

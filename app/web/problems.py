@@ -15,8 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from app.domain import errors
-from app.domain.errors import InvalidRequest, SaitenError, UpstreamError
-from app.domain.lines import MOST_FAULTS, InvalidLines
+from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError
 from app.domain.model import pointer
 from app.domain.validation import InvalidDocument
 

@@ -20,7 +20,7 @@ import uvicorn
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.settings import Settings
+from app.runtime.settings import Settings
 from app.web.application import create_application
 from app.web.middleware import SAFE_HEADERS
 from app.web.problems import problem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.rubric import Aspect
+from app.storage.rubric_files import RubricFiles, default_folder
 from benchmarks.dashboard_results import pose
 
 RUBRIC = "ja-dialogue"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from app.adapters.sql.engine import read
-from app.adapters.sql.keys import MOST_SESSIONS, APIKeyStore
-from app.adapters.sql.tables import api_keys, sessions
+from app.storage.sql.engine import read
+from app.storage.sql.keys import MOST_SESSIONS, APIKeyStore
+from app.storage.sql.tables import api_keys, sessions
 
 
 async def test_a_key_finds_its_project_and_scope(engine) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.governance import AuditLog
-from app.domain.audit import AuditEvent
+from app.domain.governance import AuditEvent
+from app.storage.sql.governance import AuditLog
 from tests.support.batches import START
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.governance import SpendingStore
-from app.adapters.sql.keys import APIKeyStore
 from app.domain.evaluation import RelevanceOptions
 from app.domain.work import COLLECT, FINISH, Job
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.governance import SpendingStore
+from app.storage.sql.keys import APIKeyStore
 from tests.support.batches import LEASE, C, HandClock, claim, finish, finish_all, make_batch, run_chunk
 from tests.support.waiting import LIMIT_SECONDS
 

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.evaluations import EvaluationStore, StoredAnswer
 from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, KeyedAnswer
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated, Usage
-from app.domain.summary import Intervals, MeanEstimate
-from app.domain.tally import Tally
+from app.domain.summary import Intervals, MeanEstimate, Tally, tally_scores
 from app.domain.work import COLLECT, FINISH, Committed, Job
-from app.tally import tally_scores
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.evaluations import EvaluationStore, StoredAnswer
 from tests.support.batches import (
     LEASE,
     START,

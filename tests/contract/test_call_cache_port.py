@@ -9,14 +9,13 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy import event
 
-from app.adapters.memory_cache import MemoryCallCache, NoCallCache
-from app.adapters.near_cache import NearCallCache
-from app.adapters.redis.cache import RedisCallCache
-from app.adapters.sql.cache import SQLCallCache
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.schema import migrate
 from app.domain.errors import StoreUnavailable
-from app.ports import CallCache, Turn
+from app.runtime.ports import CallCache, Turn
+from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
+from app.storage.redis.cache import RedisCallCache
+from app.storage.sql.cache import SQLCallCache
+from app.storage.sql.engine import open_engine
+from app.storage.sql.schema import migrate
 from tests.support.dict_cache import DictCache
 
 IN_PROCESS: dict[str, Callable[[], CallCache]] = {
@@ -184,7 +183,7 @@ async def test_sql_stays_bounded(engine) -> None:
 
 
 async def test_sql_prunes_by_itself(engine, monkeypatch) -> None:
-    monkeypatch.setattr("app.adapters.sql.cache.PRUNED_EVERY", 4)
+    monkeypatch.setattr("app.storage.sql.cache.PRUNED_EVERY", 4)
     cache = SQLCallCache(engine, entries=2)
     for position in range(4):
         await cache.put(f"k{position}", b"v")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.evaluations import EvaluationStore, StoredAnswer
+from app.storage.sql.evaluations import EvaluationStore, StoredAnswer
 from tests.support.records import make_record
 
 

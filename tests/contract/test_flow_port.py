@@ -9,7 +9,11 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from redis.asyncio import Redis
 
-from app.adapters.redis.flow import (
+from app.providers.flow_control import FlowControl
+from app.providers.flow_state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, LocalFlowState, Report
+from app.providers.ports import Lane
+from app.runtime.tasks import cancel_for_good
+from app.storage.redis.flow import (
     HEARTBEAT_SECONDS,
     LIVE_SECONDS,
     OVERDUE_SECONDS,
@@ -17,10 +21,6 @@ from app.adapters.redis.flow import (
     read_script,
     scope_of,
 )
-from app.cancellation import cancel_for_good
-from app.flow.control import FlowControl
-from app.flow.state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, LocalFlowState, Report
-from app.providers.ports import Lane
 from tests.support.services import free_port, redis_on
 
 Open = Callable[..., FlowState]

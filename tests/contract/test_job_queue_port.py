@@ -8,10 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.adapters.asyncio_queue import AsyncioJobQueue
-from app.adapters.saq_queue import SAQJobQueue
-from app.batches.queue import Handler, JobQueue
 from app.domain.work import FINISH, Job
+from app.storage.queue import AsyncioJobQueue, Handler, JobQueue
+from app.storage.redis.queue import SAQJobQueue
 from tests.support.waiting import LIMIT_SECONDS
 
 JOBS = [Job("ba_1", 0), Job("ba_2", 0), Job("ba_1", 1), Job("ba_1", FINISH)]

@@ -11,10 +11,6 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.ratings import RatingStore
-from app.adapters.sql.rounds import RoundStore
 from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.dialogue import UNBOUNDED, Utterance
 from app.domain.errors import InvalidRequest, NotFound
@@ -22,6 +18,10 @@ from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilt
 from app.domain.judge_check import AnchorRatings
 from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.reliability import AspectValidation, JudgeKey, Validation
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.ratings import RatingStore
+from app.storage.sql.rounds import RoundStore
 from tests.support.batches import START, claim, fail, finish, make_batch, make_candidates
 from tests.support.records import make_record
 

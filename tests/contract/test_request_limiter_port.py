@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from app.adapters.redis.request_limits import RedisRequestLimiter
-from app.adapters.request_windows import MemoryRequestLimiter
-from app.ports import RequestLimiter
+from app.runtime.ports import RequestLimiter
+from app.storage.redis.request_limits import RedisRequestLimiter
+from app.storage.request_windows import MemoryRequestLimiter
 from tests.support.fake_request_limiter import FakeRequestLimiter
 
 

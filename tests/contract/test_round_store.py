@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.rounds import RoundStore
 from app.domain.batch import BatchOptions
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.rating_round import ABANDONED_SECONDS, RatingRound, RoundOptions, Task
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.rounds import RoundStore
 from tests.support.batches import START, make_batch, make_candidates
 
 ABANDONED = timedelta(seconds=ABANDONED_SECONDS)

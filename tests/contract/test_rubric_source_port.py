@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.rubric_files import RubricFiles
 from app.domain.errors import UnknownRubric
-from app.ports import RubricSource
+from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricFiles
 from tests.support.fake_rubrics import FakeRubrics, rubric_data, small_rubric
 
 Make = Callable[..., RubricSource]

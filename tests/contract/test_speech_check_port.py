@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.adapters.speech_check import MOST_UTTERANCES, SpeechChecks
 from app.domain.dialogue import Dialogue, Utterance
-from app.ports import SpeechCheck
+from app.runtime.ports import SpeechCheck
+from app.text.speech_check import MOST_UTTERANCES, SpeechChecks
 
 
 @pytest.fixture(scope="module")

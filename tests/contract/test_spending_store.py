@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.governance import SpendingStore
+from app.storage.sql.governance import SpendingStore
 from tests.support.batches import START
 
 

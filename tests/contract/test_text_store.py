@@ -12,28 +12,28 @@ import pytest
 from sqlalchemy import delete, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql import texts
-from app.adapters.sql.batches.erasure import Erasure
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.browsing import ResultBrowser
-from app.adapters.sql.engine import change, file_of, read, write
-from app.adapters.sql.evaluations import EvaluationStore, answer_under
-from app.adapters.sql.governance import PolicyStore
-from app.adapters.sql.ratings import RatingStore
-from app.adapters.sql.rounds import RoundStore
-from app.adapters.sql.tables import evaluations, metadata
-from app.adapters.sql.texts import TextStore, erase_singles
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
 from app.domain.browsing import ResultQuery
 from app.domain.dialogue import Utterance, digest_context
 from app.domain.errors import StoreUnavailable
 from app.domain.evaluation import Record, Translation, Unrated
+from app.domain.governance import ProjectPolicy, TextKeeping
 from app.domain.human_rating import HumanRating, RatingFilter
-from app.domain.policy import ProjectPolicy, TextKeeping
 from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
+from app.domain.summary import tally_scores
 from app.domain.work import Finished, Work
-from app.tally import tally_scores
+from app.storage.sql import texts
+from app.storage.sql.batches.erasure import Erasure
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.browsing import ResultBrowser
+from app.storage.sql.engine import change, file_of, read, write
+from app.storage.sql.evaluations import EvaluationStore, answer_under
+from app.storage.sql.governance import PolicyStore
+from app.storage.sql.ratings import RatingStore
+from app.storage.sql.rounds import RoundStore
+from app.storage.sql.tables import evaluations, metadata
+from app.storage.sql.texts import TextStore, erase_singles
 from tests.support.batches import LEASE, START, HandClock, claim
 from tests.support.records import make_record, make_request
 

@@ -11,8 +11,8 @@ import pytest
 import redis
 from sqlalchemy import text
 
-from app.adapters.sql.engine import open_engine, read
-from app.adapters.sql.tables import metadata
+from app.storage.sql.engine import open_engine, read
+from app.storage.sql.tables import metadata
 from tests.support.site import Site, site, wait_until
 from tests.support.waiting import LIMIT_SECONDS
 

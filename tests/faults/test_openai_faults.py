@@ -15,7 +15,6 @@ import openai
 import pytest
 from redis.asyncio import Redis
 
-from app.adapters.redis.flow import RedisFlowState
 from app.domain.errors import (
     JudgeQuotaExhausted,
     JudgeRefusedRequest,
@@ -24,10 +23,11 @@ from app.domain.errors import (
     SettingsInvalid,
     UpstreamError,
 )
-from app.flow.control import FlowControl
-from app.flow.state import Bounds, Demand, Report
+from app.providers.flow_control import FlowControl
+from app.providers.flow_state import Bounds, Demand, Report
 from app.providers.openai.errors import TREATMENTS, may_retry, read_wait, treat
 from app.providers.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
+from app.storage.redis.flow import RedisFlowState
 from tests.support.dict_cache import FakeTime
 from tests.support.fake_openai import (
     Answer,

@@ -20,12 +20,12 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import OPTIONS, DatabaseFile, close_engine, open_engine, read, write
-from app.adapters.sql.evaluations import ABANDONED, EvaluationStore
-from app.adapters.sql.failures import translate_error
-from app.adapters.sql.schema import migrate
-from app.adapters.sql.tables import idempotency_keys
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
+from app.storage.sql.engine import OPTIONS, DatabaseFile, close_engine, open_engine, read, write
+from app.storage.sql.evaluations import ABANDONED, EvaluationStore
+from app.storage.sql.failures import translate_error
+from app.storage.sql.schema import migrate
+from app.storage.sql.tables import idempotency_keys
 from tests.support.command import ROOT
 from tests.support.records import make_record
 from tests.support.services import PostgresServer
@@ -115,8 +115,8 @@ async def test_a_full_database_says_so_and_stays_intact(sqlite_url: str, path: P
 
 LIMITED = """
 import asyncio, resource, sys
-from app.adapters.sql.engine import migrate, open_engine
-from app.adapters.sql.evaluations import EvaluationStore
+from app.storage.sql.engine import migrate, open_engine
+from app.storage.sql.evaluations import EvaluationStore
 from app.domain.errors import StoreFull
 from tests.support.records import make_record
 

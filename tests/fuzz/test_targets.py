@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from app.domain.verdict_json import read_json_verdict
+from app.domain.verdict import read_json_verdict
 from tests.fuzz import documents, replies, rubrics, texts
 from tests.fuzz.__main__ import TARGETS
 from tests.fuzz.target import Target, vary
@@ -60,7 +60,7 @@ def test_a_parser_that_clamps_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_reader_that_passes_over_equal_keys_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.domain.json_stream.read_key", read_key_loosely)
+    monkeypatch.setattr("app.domain.strict_json.read_key", read_key_loosely)
     with pytest.raises(AssertionError):
         documents.check(b'\x01{"a": 1, "a": 2}')
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from app.domain.untrusted import inspect_text
-from app.domain.untrusted.findings import Kind
-from app.domain.untrusted.inspection import recent
+from app.text.injection import inspect_text
+from app.text.injection.inspection import Kind, recent
 from tests.fuzz.target import Target, run_guided
 
 MOST_CHARACTERS = 8000

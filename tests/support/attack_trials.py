@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.analysis.attacks import Answer, Rated, Trial
 from app.domain.attack import AttackItem
+from app.stats.attacks import Answer, Rated, Trial
 
 SCALE = (1, 5)
 

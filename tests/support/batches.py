@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from app.adapters.sql.batches.store import BatchStore
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import Usage
 from app.domain.work import CHUNK_SIZE, Finished, Job, Work
+from app.storage.sql.batches.store import BatchStore
 from tests.support.records import make_record
 
 LEASE = 15.0

@@ -19,9 +19,9 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.schema import migrate
+from app.storage.sql.engine import open_engine
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.schema import migrate
 
 EMPTY = """
 DO $$

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from app.ports import Turn
+from app.runtime.ports import Turn
 
 
 class DictCache:

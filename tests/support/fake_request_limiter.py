@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from app.ports import Allowance
+from app.runtime.ports import Allowance
 
 WINDOW_SECONDS = 60
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.adapters.rubric_files import RubricSet
 from app.domain.rubric import Rubric
+from app.storage.rubric_files import RubricSet
 
 
 class FakeRubrics(RubricSet):

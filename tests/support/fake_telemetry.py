@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from app.domain.evaluation import Usage
-from app.ports import FlowFigures, Outcome
+from app.runtime.ports import FlowFigures, Outcome
 
 
 class FakeSpan:

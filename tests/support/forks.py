@@ -29,8 +29,8 @@ from typing import Any
 
 from saiten import private
 
-PACKAGES = ("saiten", "app.cli", "app.web", "app.meta", "app.analysis")
-MODULES = ("app.providers.lexical.judge", "app.providers.openai.judge", "app.demo_data", "rich.progress", "rich.table")
+PACKAGES = ("saiten", "app.cli", "app.web", "app.ratings", "app.comparison", "app.stats")
+MODULES = ("app.providers.lexical.judge", "app.providers.openai.judge", "app.cli.demo", "rich.progress", "rich.table")
 """Not PyTorch, matplotlib or OpenTelemetry: they begin threads, or read the environment, as they are imported."""
 
 LARGEST_MESSAGE = 1 << 18

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.analysis.gate import judge_gate
 from app.domain.comparison import GateReport, GateRule
+from app.stats.gate import judge_gate
 from tests.support.runs import Column, make_run
 
 BEFORE = [4.0] * 12

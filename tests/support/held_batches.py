@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import delete, insert, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import COUNTED
-from app.adapters.sql.engine import write
-from app.adapters.sql.tables import batches
 from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.work import Job
+from app.storage.sql.batches.store import COUNTED
+from app.storage.sql.engine import write
+from app.storage.sql.tables import batches
 
 COUNTS = (*COUNTED, "dearest_usd")
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from app.call_cache import CachedCalls
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import JudgeOptions, Unrated
 from app.domain.rubric import Rubric
+from app.providers.call_cache import CachedCalls
 from app.providers.openai.judge import OpenAIJudge
 from app.providers.openai.prices import read_prices
 from app.providers.ports import Judgement, JudgingTask

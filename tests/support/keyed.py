@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import APIKeyStore
-from app.domain.api_key import Scope
+from app.domain.governance import Scope
+from app.storage.sql.engine import open_engine
+from app.storage.sql.keys import APIKeyStore
 
 Header = dict[str, str]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.governance import SpendingStore
-from app.adapters.sql.keys import APIKeyStore
+from app.storage.sql.engine import open_engine
+from app.storage.sql.governance import SpendingStore
+from app.storage.sql.keys import APIKeyStore
 
 Header = dict[str, str]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from app.analysis.observations import NO_RATER, Floats, Observations
-from app.analysis.reading import ObservationReader
+from app.stats.observations import NO_RATER, Floats, Observations
+from app.stats.reading import ObservationReader
 
 
 def observe(records: Iterable[Any], **settings: Any) -> Observations:

@@ -10,17 +10,17 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.provider_batches import ProviderBatchStore
 from app.batches.provider_plan import PartLimits
 from app.batches.provider_run import ProviderRun
-from app.call_cache import CachedCalls
 from app.domain.batch import BatchOptions, Candidate, request_of
 from app.domain.evaluation import Record
 from app.domain.work import Job
-from app.pipeline import Instruments, evaluate
+from app.providers.call_cache import CachedCalls
 from app.providers.openai.batches import OpenAIProviderBatches
 from app.providers.openai.judge import OpenAIJudge
-from app.relevance import Relevance
+from app.scoring.evaluate import Instruments, evaluate
+from app.scoring.relevance import Relevance
+from app.storage.sql.provider_batches import ProviderBatchStore
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_provider_batch import FakeProviderBatch

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from app.domain.untrusted import masking
-from app.domain.untrusted.inspection import Found, find_kinds
+from app.text.injection import masking
+from app.text.injection.inspection import Found, find_kinds
 
 
 def count_readings(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.adapters.sql.batches.store import BatchStore
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, RelevanceResult, RubricReference, Unrated
 from app.domain.work import Finished, Job
+from app.storage.sql.batches.store import BatchStore
 from tests.support.batches import LEASE, START
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from app.cli.listening import bind
-from app.settings import Settings
+from app.cli.process import bind
+from app.runtime.settings import Settings
 from app.web.server import make_server
 from tests.support.databases import lay_schema
 from tests.support.waiting import LIMIT_SECONDS

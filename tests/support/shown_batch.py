@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.adapters.rubric_files import RubricFiles, default_folder
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.schema import migrate
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import (
@@ -24,6 +20,10 @@ from app.domain.evaluation import (
 )
 from app.domain.rubric import Aspect, Rubric
 from app.domain.work import CHUNK_SIZE, Finished, Job
+from app.storage.rubric_files import RubricFiles, default_folder
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import open_engine
+from app.storage.sql.schema import migrate
 from tests.support.batches import LEASE, START
 from tests.support.records import make_record
 

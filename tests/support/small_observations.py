@@ -7,7 +7,7 @@ from math import nan
 
 import numpy as np
 
-from app.analysis.observations import NO_RATER, Observations
+from app.stats.observations import NO_RATER, Observations
 
 Row = tuple[str, str, Mapping[str, float]]
 

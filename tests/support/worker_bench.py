@@ -15,21 +15,21 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.asyncio_queue import AsyncioJobQueue
-from app.adapters.sql.batches.rows import read_failure
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import close_engine, open_engine
-from app.adapters.sql.schema import migrate
 from app.batches.attempt import RefusalCounter, RetryPolicy
 from app.batches.chunk import ChunkRun, WorkerContext
 from app.batches.commits import CommitBuffer, LeasedChunk
-from app.call_cache import CachedCalls
 from app.domain.batch import Failure
 from app.domain.errors import StoreUnavailable
 from app.domain.work import Committed, Finished, Job, Work
-from app.pipeline import Instruments
+from app.providers.call_cache import CachedCalls
 from app.providers.ports import Judgement, JudgingTask
-from app.relevance import Relevance
+from app.scoring.evaluate import Instruments
+from app.scoring.relevance import Relevance
+from app.storage.queue import AsyncioJobQueue
+from app.storage.sql.batches.rows import read_failure
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import close_engine, open_engine
+from app.storage.sql.schema import migrate
 from tests.support.batches import LEASE, START, claim, make_batch
 from tests.support.databases import lay_schema, unused_store
 from tests.support.dict_cache import DictCache

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.rubric_files import RubricFiles, default_folder, read_rubric
-from app.bundled import bundled_folder
+from app.comparison.judge_checks import load_anchors
 from app.domain.dialogue import Utterance
-from app.meta.anchors import load_anchors
+from app.runtime.bundled import bundled_folder
+from app.storage.rubric_files import RubricFiles, default_folder, read_rubric
 
 APP = Path(__file__).parents[2] / "app"
 RUBRICS = sorted(file.stem for file in (APP / "data" / "anchors").glob("*.jsonl"))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app.calibration import CalibrationPair, CalibrationSet, load_calibration
-from app.demo_data import load_demo
+from app.cli.demo import load_demo
 from app.domain.evaluation import EvaluationRequest
+from app.scoring.relevance import CalibrationPair, CalibrationSet, load_calibration
 
 LANGUAGES = ("ja", "ko", "en")
 SCRIPTS = {"ja": r"[\u3041-\u30fe]", "ko": r"[\uac00-\ud7a3]", "en": r"[A-Za-z]"}

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from app.call_cache import CachedCalls
-from app.ports import Turn
+from app.providers.call_cache import CachedCalls
 from app.providers.ports import RequestScope
+from app.runtime.ports import Turn
 from tests.support.dict_cache import DictCache
 from tests.support.fake_telemetry import FakeTelemetry
 

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from app import cancellation
-from app.adapters.saq_queue import SAQJobQueue
-from app.cancellation import cancel_for_good, end_once, end_tasks
 from app.domain.work import Job
+from app.runtime import tasks
+from app.runtime.tasks import cancel_for_good, end_once, end_tasks
+from app.storage.redis.queue import SAQJobQueue
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancellation, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(tasks, "AGAIN_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize("end", [cancel_for_good, end_tasks])
@@ -60,7 +60,7 @@ async def test_a_task_that_cleans_up_is_cancelled_once() -> None:
             began.set()
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(5 * cancellation.AGAIN_SECONDS)
+            await asyncio.sleep(5 * tasks.AGAIN_SECONDS)
             cleaned = True
 
     task = asyncio.create_task(work())

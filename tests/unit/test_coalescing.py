@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from app.coalescing import Coalescer
+from app.runtime.coalescing import Coalescer
 
 
 class Doubler:

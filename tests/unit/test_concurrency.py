@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from app.concurrency import run_together, within
+from app.runtime.tasks import run_together, within
 
 
 async def test_results_stand_in_the_order_of_the_work() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from app import openers
 from app.container import WARM_SECONDS, warm_up, warming, working
-from app.settings import Settings
+from app.runtime.settings import Settings
 from tests.support.waiting import LIMIT_SECONDS
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.rubric_files import default_folder, read_rubric
 from app.batches.document import BatchReader
-from app.bundled import bundled_folder
-from app.demo_data import BUILDS, RATINGS_FILE, RUNS, DemoRun, load_runs
+from app.cli.demo import BUILDS, RATINGS_FILE, RUNS, DemoRun, load_runs
 from app.domain.dialogue import DEFAULT_LIMITS, Dialogue
-from app.domain.untrusted.inspection import inspect_dialogue
+from app.runtime.bundled import bundled_folder
+from app.storage.rubric_files import default_folder, read_rubric
+from app.text.injection.inspection import inspect_dialogue
 
 ROOT = Path(__file__).parents[2]
 RUN_SIZES = {"ja-dialogue": 48, "ko-comment": 24}

@@ -10,7 +10,7 @@ import pytest
 
 from app.container import warm_up
 from app.openers import find_encoder_faults
-from app.settings import Settings
+from app.runtime.settings import Settings
 from tests.support.command import saiten
 from tests.support.gate_files import write_lines
 from tests.support.posted import make_item

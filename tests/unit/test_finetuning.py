@@ -10,16 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.rubric_files import RubricFiles, default_folder
-from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader
 from app.domain.dialogue import Dialogue, Utterance
-from app.domain.errors import InvalidRequest, LanguageNotSupported
+from app.domain.errors import InvalidLines, InvalidRequest, LanguageNotSupported
 from app.domain.evaluation import JudgeOptions
-from app.domain.lines import InvalidLines
 from app.domain.rubric import Rubric
 from app.domain.verdict import read_verdict
-from app.finetuning import (
+from app.finetuning.dataset import (
     Candidate,
     Conversation,
     Curriculum,
@@ -30,6 +26,9 @@ from app.finetuning import (
     match,
 )
 from app.providers.ports import JudgingTask
+from app.stats.observations import Observations
+from app.stats.reading import ObservationReader
+from app.storage.rubric_files import RubricFiles, default_folder
 from tests.support.fake_openai import Answer, Request, complete, refuse
 from tests.support.judges import open_bench, ratings_of
 from tests.support.small_rubrics import independent_rubric, joint_rubric

@@ -19,12 +19,12 @@ import click
 import pytest
 import yaml
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import APIKeyStore
-from app.adapters.sql.schema import migrate
 from app.cli import serve, worker
 from app.providers.registry import find_judge
-from app.settings import Settings, read_settings, variable_of
+from app.runtime.settings import Settings, read_settings, variable_of
+from app.storage.sql.engine import open_engine
+from app.storage.sql.keys import APIKeyStore
+from app.storage.sql.schema import migrate
 from tests.support.waiting import LIMIT_SECONDS
 
 helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this platform")

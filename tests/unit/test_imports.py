@@ -50,7 +50,7 @@ USED = {"export-finetune": {"numpy"}}
 OPEN = """
 import asyncio
 from app.container import open_container
-from app.settings import read_settings
+from app.runtime.settings import read_settings
 
 async def start():
     async with open_container(read_settings()) as service:
@@ -61,7 +61,7 @@ asyncio.run(start())
 
 SERVE = """
 import app.cli.serve, app.cli.worker
-from app.settings import read_settings
+from app.runtime.settings import read_settings
 from app.web.server import make_server
 
 make_server(read_settings())
@@ -71,7 +71,7 @@ ANALYSE = """
 import asyncio, sys, threading
 from app.container import open_container
 from app.domain.analysis_request import AgreementRequest
-from app.settings import read_settings
+from app.runtime.settings import read_settings
 
 class Watch:
     def find_spec(self, name, path=None, target=None):
@@ -152,7 +152,7 @@ def call(service):
 CALL = """
 from app.container import open_container
 from app.domain.errors import UpstreamError
-from app.settings import read_settings
+from app.runtime.settings import read_settings
 
 async def start():
     async with open_container(read_settings()) as service:
@@ -168,7 +168,7 @@ asyncio.run(start())
 """
 
 SERVE_A_WHILE = """
-from app.settings import read_settings
+from app.runtime.settings import read_settings
 from app.web.application import create_application
 
 async def start():
@@ -183,7 +183,7 @@ asyncio.run(start())
 WORK_A_WHILE = """
 import os, signal
 from app.cli.worker import run
-from app.settings import read_settings
+from app.runtime.settings import read_settings
 
 async def start():
     look()
@@ -223,7 +223,9 @@ def test_help_loads_click_and_nothing_else_that_is_installed(tmp_path: Path) -> 
         packages = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
         assert packages == {"app", "click", "saiten"}
         assert "asyncio" not in loaded
-        assert not {name for name in loaded if name.startswith(("app.adapters", "app.web", "app.analysis"))}
+        assert not {
+            name for name in loaded if name.startswith(("app.storage", "app.providers", "app.web", "app.stats"))
+        }
 
 
 def test_opening_the_service_loads_nothing_heavy(tmp_path: Path) -> None:

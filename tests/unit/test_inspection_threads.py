@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from app import masked_rejudging
-from app.case import INSPECTED_AT_ONCE, Case, find_suspicions, look_at, open_case
-from app.domain.untrusted.inspection import recent
-from app.inspection_threads import MOST_THREADS, Checkpoint, GivenUp, InspectionThreads
-from app.masked_rejudging import find_masked, mask_suspicious
 from app.providers.ports import RequestScope
+from app.runtime.threads import MOST_THREADS, Checkpoint, GivenUp, InspectionThreads
+from app.scoring import masked_rejudging
+from app.scoring.case import INSPECTED_AT_ONCE, Case, find_suspicions, look_at, open_case
+from app.scoring.masked_rejudging import find_masked, mask_suspicious
+from app.text.injection.inspection import recent
 from tests.support.records import make_request
 from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.test_pipeline import RUBRIC
@@ -116,7 +116,7 @@ async def test_there_are_a_few_threads_and_what_was_cancelled_in_the_queue_never
 def test_a_process_that_ends_does_not_wait_for_them() -> None:
     script = """
 import asyncio, time
-from app.inspection_threads import InspectionThreads
+from app.runtime.threads import InspectionThreads
 
 async def main():
     threads = InspectionThreads()

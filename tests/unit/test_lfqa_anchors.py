@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from app.adapters.rubric_files import default_folder, read_rubric
 from app.domain.rubric import Example
+from app.storage.rubric_files import default_folder, read_rubric
 
 RUBRIC = read_rubric(default_folder() / "lfqa.yaml")
 FILE = Path(__file__).parents[2] / "app" / "data" / "anchors" / "lfqa.jsonl"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from app.case import open_case
 from app.domain.errors import SuspectedInjection
 from app.domain.evaluation import EvaluationRequest, MaskedSpan, Unrated, Usage
 from app.domain.rubric import Aspect
-from app.domain.untrusted import inspect_dialogue, masking
-from app.masked_rejudging import mask_suspicious
-from app.pipeline import evaluate
 from app.providers.ports import JudgingTask, RequestScope
+from app.scoring.case import open_case
+from app.scoring.evaluate import evaluate
+from app.scoring.masked_rejudging import mask_suspicious
+from app.text.injection import inspect_dialogue, masking
 from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_translator import FakeTranslator

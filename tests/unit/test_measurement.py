@@ -10,7 +10,7 @@ import pytest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.reference_metrics import MetricItem
 from app.domain.validation import validate
-from app.measurement import MetricTools, choose_best, measure
+from app.metrics.measurement import MetricTools, choose_best, measure
 from app.providers.ports import EncoderUnavailable, Likelihood, MetricUnavailable, Passage, Rouge, Similarity
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.memory import FEW, MANY, SOME, set_aside, tune_collection, without_collection
+from app.runtime.memory import FEW, MANY, SOME, set_aside, tune_collection, without_collection
 
 
 @pytest.fixture

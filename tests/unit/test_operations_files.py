@@ -13,9 +13,9 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from app.adapters.telemetry import PrometheusTelemetry
 from app.domain.evaluation import Usage
-from app.ports import FlowFigures
+from app.runtime.ports import FlowFigures
+from app.runtime.telemetry import PrometheusTelemetry
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "helm" / "saiten" / "files"

@@ -10,15 +10,15 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry
 
-from app.adapters.sql.batches.leases import EXHAUSTED
-from app.adapters.telemetry import PrometheusTelemetry
 from app.batches.attempt import PAUSING
 from app.batches.chunk import DEAD_LETTER, REFUSED
 from app.batches.export import Table
 from app.batches.provider_run import FAILED, UNAVAILABLE
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import UnratedReason
-from app.ports import FlowFigures
+from app.runtime.ports import FlowFigures
+from app.runtime.telemetry import PrometheusTelemetry
+from app.storage.sql.batches.leases import EXHAUSTED
 from app.web.problems import STATUSES
 from tests.support.command import saiten
 from tests.support.small_rubrics import joint_rubric

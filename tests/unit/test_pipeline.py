@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.adapters.sql.evaluations import EvaluationStore
 from app.batches.summaries import summarize_tally
-from app.call_cache import CachedCalls
 from app.domain.batch import Batch, BatchUsage, Counts
 from app.domain.errors import (
     JudgeReplyInvalid,
@@ -21,14 +19,13 @@ from app.domain.errors import (
     TranslatorUnavailable,
 )
 from app.domain.evaluation import JudgeOptions, Unrated, Warned
-from app.domain.summary import Intervals
-from app.domain.tally import Tally
-from app.pipeline import Instruments, evaluate
-from app.ports import RubricSource
+from app.domain.summary import Intervals, Tally, add_scores, scores_of
+from app.providers.call_cache import CachedCalls
 from app.providers.ports import Judgement, JudgingTask, RequestScope
-from app.relevance import Relevance
-from app.scores import scores_of
-from app.tally import add_scores
+from app.runtime.ports import RubricSource
+from app.scoring.evaluate import Instruments, evaluate
+from app.scoring.relevance import Relevance
+from app.storage.sql.evaluations import EvaluationStore
 from tests.support.databases import open_sqlite, unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder

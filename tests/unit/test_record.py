@@ -8,7 +8,7 @@ import pytest
 
 from app.domain.evaluation import AspectResult, PathResult, RelevanceResult, Unrated
 from app.providers.ports import Verdict
-from app.record import blend_aspect, compare_paths, rate, report, status_of, warn_of_relevance, warn_of_samples
+from app.scoring.record import blend_aspect, compare_paths, rate, report, status_of, warn_of_relevance, warn_of_samples
 from tests.support.small_rubrics import joint_rubric
 
 MISSING = Unrated(reason="missing", detail="not there")

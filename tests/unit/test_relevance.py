@@ -10,14 +10,13 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import read
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.tables import similarity_baselines
-from app.calibration import load_calibration
-from app.call_cache import CachedCalls
 from app.domain.evaluation import RelevanceOptions, RelevanceResult
+from app.providers.call_cache import CachedCalls
 from app.providers.ports import EncoderUnavailable, RequestScope, Similarity
-from app.relevance import Relevance
+from app.scoring.relevance import Relevance, load_calibration
+from app.storage.sql.engine import read
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.tables import similarity_baselines
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.remembering import Remembered
+from app.runtime.caches import Remembered
 from tests.support.dict_cache import FakeTime
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from app.adapters.rubric_files import default_folder, rubric_paths
+from app.storage.rubric_files import default_folder, rubric_paths
 
 ROOT = Path(__file__).parents[2]
 SCHEMA: dict[str, Any] = json.loads((ROOT / "rubrics" / "rubric.schema.json").read_text(encoding="utf-8"))

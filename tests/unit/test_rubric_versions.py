@@ -8,11 +8,11 @@ from itertools import pairwise, product
 
 import pytest
 
-from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.evaluation import JudgeOptions
 from app.domain.prompt import build_prompt
 from app.domain.rubric import Example, Rubric
+from app.storage.rubric_files import RubricFiles, default_folder
 
 SOURCE = RubricFiles([default_folder()])
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.rubric_files import RubricFiles, check_rubric, default_folder, read_rubric
 from app.domain.composites import compose
+from app.storage.rubric_files import RubricFiles, check_rubric, default_folder, read_rubric
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rubrics.md").read_text(encoding="utf-8")
 

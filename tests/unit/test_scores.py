@@ -6,8 +6,7 @@ import pytest
 
 from app.domain.batch import Failure
 from app.domain.evaluation import AspectResult, PathResult, Paths, Unrated, Warned
-from app.domain.scores import Scores
-from app.scores import failed_scores, pack, scores_of, unpack
+from app.domain.summary import Scores, failed_scores, pack_scores, scores_of, unpack_scores
 from tests.support.records import make_record
 
 REFUSED = AspectResult(
@@ -62,13 +61,13 @@ def test_a_failure_has_no_scores_but_its_code():
     ],
 )
 def test_packing_loses_nothing(scores):
-    text = pack(scores)
+    text = pack_scores(scores)
     assert "\n" not in text
-    assert unpack(text) == scores
-    assert all(isinstance(figures, tuple) for figures in unpack(text).aspects.values())
+    assert unpack_scores(text) == scores
+    assert all(isinstance(figures, tuple) for figures in unpack_scores(text).aspects.values())
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"s":"scored","a":{"x":[1,2,3]}}', '{"s":"scored","a":[]}'])
 def test_what_was_not_packed_here_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
-        unpack(text)
+        unpack_scores(text)

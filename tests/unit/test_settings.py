@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.domain.errors import SettingsInvalid
-from app.settings import Settings, find_unknown, read_settings, variable_of
+from app.runtime.settings import Settings, find_unknown, read_settings, variable_of
 
 
 def test_nothing_set_is_the_embedded_service() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.composites import compose
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import RubricNotSupported
@@ -19,6 +18,7 @@ from app.domain.prompt import build_prefix
 from app.domain.rubric import Aspect, Example, Rubric
 from app.providers.lexical.judge import LexicalJudge
 from app.providers.ports import JudgingTask
+from app.storage.rubric_files import RubricFiles, default_folder
 
 SOURCE = RubricFiles([default_folder()])
 DIALOGUE, COMMENT, ANSWER = SOURCE.get("ja-dialogue"), SOURCE.get("ko-comment"), SOURCE.get("lfqa")

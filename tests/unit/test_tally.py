@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.scores import Scores
-from app.domain.tally import Moments, Tally
-from app.tally import add_scores, pack, tally_scores, unpack
+from app.domain.summary import Moments, Scores, Tally, add_scores, pack_tally, tally_scores, unpack_tally
 
 
 def make_scores(rng: random.Random) -> Scores:
@@ -78,7 +76,7 @@ def test_equal_values_deviate_by_exactly_nothing_however_they_are_added() -> Non
         part = Tally()
         for _ in range(rng.randrange(0, 9)):
             add_scores(part, Scores("scored", {"warmth": (0.1, 0.7, None, 0)}, {"both": 1 / 3}))
-        merged.merge(unpack(pack(part)))
+        merged.merge(unpack_tally(pack_tally(part)))
     warmth = merged.aspects["warmth"]
     found = [(each.mean, each.squares) for each in (warmth.means, warmth.blended, merged.composites["both"])]
     assert found == [(0.1, 0.0), (0.7, 0.0), (1 / 3, 0.0)]
@@ -86,21 +84,21 @@ def test_equal_values_deviate_by_exactly_nothing_however_they_are_added() -> Non
 
 def test_merging_leaves_the_other_as_it_was() -> None:
     one, other = Tally(), tally_scores([make_scores(random.Random(4))])
-    text = pack(other)
+    text = pack_tally(other)
     one.merge(other)
     one.merge(other)
-    assert pack(other) == text
+    assert pack_tally(other) == text
 
 
 def test_a_tally_comes_back_from_its_text() -> None:
     rng = random.Random(3)
     tally = tally_scores(make_scores(rng) for _ in range(100))
-    assert unpack(pack(tally)) == tally
-    assert unpack(pack(Tally())) == Tally()
-    assert "\n" not in pack(tally)
+    assert unpack_tally(pack_tally(tally)) == tally
+    assert unpack_tally(pack_tally(Tally())) == Tally()
+    assert "\n" not in pack_tally(tally)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"s":{},"a":{"x":[]},"c":{},"w":{},"f":{}}', "null"])
 def test_another_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        unpack(text)
+        unpack_tally(text)

@@ -9,7 +9,7 @@ from app.providers.registry import encoder
 
 if TYPE_CHECKING:
     from app.providers.ports import Encoder
-    from app.settings import Settings
+    from app.runtime.settings import Settings
 
 OFF = "off"
 HUB_SECONDS = 5.0
@@ -33,7 +33,7 @@ def find_faults(settings: Settings) -> list[str]:
     from app.providers.bertscore.loading import ENCODER
     from app.providers.huggingface import locate
     from app.providers.ports import EncoderUnavailable
-    from app.settings import variable_of
+    from app.runtime.settings import variable_of
 
     faults = []
     named = {"encoder": settings.encoder, **{f"encoder_{key}": name for key, name in settings.encoders.items()}}

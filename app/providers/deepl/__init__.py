@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from app.providers.registry import translator
 
 if TYPE_CHECKING:
-    from app.ports import CallCache, Telemetry
     from app.providers.ports import Translator
-    from app.settings import Settings
+    from app.runtime.ports import CallCache, Telemetry
+    from app.runtime.settings import Settings
 
 
 @translator(

@@ -19,10 +19,9 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, SettingsInvalid, TranslatorUnavailable
 from app.domain.evaluation import Translation
-from app.ports import CallCache, Telemetry
-from app.providers.deepl.errors import DeepLFailure, fail
-from app.providers.deepl.passages import TARGET_LANGUAGE, Passage, pack_passages, plan_passages
+from app.providers.deepl.client import TARGET_LANGUAGE, DeepLFailure, Passage, fail, pack_passages, plan_passages
 from app.providers.ports import RequestScope, Translated
+from app.runtime.ports import CallCache, Telemetry
 
 if TYPE_CHECKING:
     from app.providers.deepl.client import OneTryClient

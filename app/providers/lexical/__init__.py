@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from app.providers.registry import judge
 
 if TYPE_CHECKING:
-    from app.call_cache import CachedCalls
-    from app.flow.control import FlowControl
+    from app.providers.call_cache import CachedCalls
+    from app.providers.flow_control import FlowControl
     from app.providers.ports import Judge
-    from app.settings import Settings
+    from app.runtime.settings import Settings
 
 
 @judge("lexical", baseline=True)

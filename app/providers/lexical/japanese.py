@@ -10,7 +10,6 @@ from importlib.metadata import version
 from itertools import pairwise
 from typing import Any
 
-from app.adapters.tagger import open_tagger
 from app.providers.lexical.features import (
     Profile,
     bigrams_of,
@@ -21,6 +20,7 @@ from app.providers.lexical.features import (
     redundancy_of,
     words_of,
 )
+from app.text.tagger import open_tagger
 
 CONTENT = frozenset({"名詞", "動詞", "形容詞", "形状詞", "副詞"})
 PREDICATES = frozenset({"動詞", "形容詞", "形状詞"})

@@ -9,11 +9,10 @@ from app.domain.errors import SettingsInvalid
 from app.providers.registry import judge
 
 if TYPE_CHECKING:
-    from app.call_cache import CachedCalls
-    from app.flow.control import FlowControl
-    from app.provider_ports import BatchProvider
-    from app.providers.ports import Judge
-    from app.settings import Settings
+    from app.providers.call_cache import CachedCalls
+    from app.providers.flow_control import FlowControl
+    from app.providers.ports import BatchProvider, Judge
+    from app.runtime.settings import Settings
 
 
 def is_wanted(settings: Settings) -> bool:

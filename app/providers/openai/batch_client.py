@@ -14,10 +14,10 @@ import openai
 from openai.types import Batch
 
 from app.domain.provider_batch import Part
-from app.provider_ports import ProviderAnswer, ProviderBatch
 from app.providers.openai.batches import CHAT_PATH, read_line, split_lines
 from app.providers.openai.endpoint import BoundedClient
 from app.providers.openai.errors import quote_words, translate_error
+from app.providers.ports import ProviderAnswer, ProviderBatch
 
 logger = logging.getLogger("saiten.judge")
 

@@ -10,10 +10,10 @@ from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from app.domain.errors import SettingsInvalid
-from app.provider_ports import DeferredCall, ProviderAnswer, ProviderBatch
 from app.providers.openai.judge import FirstUse, find_address, is_printable
 from app.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
 from app.providers.openai.reply import FILTER_CODES, Reply, member, read_completion, text_member
+from app.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch
 
 if TYPE_CHECKING:
     from app.providers.openai.batch_client import ProviderClient

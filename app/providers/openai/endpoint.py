@@ -19,9 +19,8 @@ import httpx2
 import openai
 
 from app import __version__
-from app.concurrency import within
 from app.domain.errors import JudgeUnavailable
-from app.flow.control import Call, FlowControl
+from app.providers.flow_control import Call, FlowControl
 from app.providers.openai.errors import (
     ReplyTooLarge,
     concerns_account,
@@ -43,6 +42,7 @@ from app.providers.openai.parameters import (
 )
 from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_completion
 from app.providers.ports import JudgingTask
+from app.runtime.tasks import within
 
 KEPT = 256
 """Beginnings and ends kept at most: one a model, rubric, format, sample and attempt."""

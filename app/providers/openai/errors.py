@@ -14,7 +14,7 @@ import openai
 from app.domain import errors
 from app.domain.plain_text import clean
 from app.domain.retry_after import LONGEST_SECONDS, read_retry_after
-from app.flow.control import SAID_NOTHING, RateLimits
+from app.providers.flow_control import SAID_NOTHING, RateLimits
 from app.providers.openai.reply import FILTER_CODES
 
 PREFIX = b"x-ratelimit-"

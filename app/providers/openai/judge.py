@@ -14,19 +14,26 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from app.call_cache import Accept, CachedCalls, Make
-from app.concurrency import run_together, within
 from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered, SettingsInvalid
 from app.domain.prompt import enclose, group_aspects
 from app.domain.rubric import Aspect
 from app.domain.verdict import Reading
-from app.flow.control import FlowControl, open_local_flow
-from app.flow.state import Bounds
-from app.provider_ports import PROVIDER_BATCH_SHARE, DeferredCall, KeptReplies, Unanswered
+from app.providers.call_cache import Accept, CachedCalls, Make
+from app.providers.flow_control import FlowControl, open_local_flow
+from app.providers.flow_state import Bounds
 from app.providers.openai.parameters import NO_EXTRA, Extra, Question, bound_reply, is_openais, takes_marks
 from app.providers.openai.prices import Forecast, Prefixes, Prices
 from app.providers.openai.reply import Answer, Poll, Readings, Reply, read_reply, summarize
-from app.providers.ports import Estimate, Judgement, JudgingTask
+from app.providers.ports import (
+    PROVIDER_BATCH_SHARE,
+    DeferredCall,
+    Estimate,
+    Judgement,
+    JudgingTask,
+    KeptReplies,
+    Unanswered,
+)
+from app.runtime.tasks import run_together, within
 
 if TYPE_CHECKING:
     from app.providers.openai.endpoint import OpenAIEndpoint

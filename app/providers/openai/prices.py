@@ -16,9 +16,9 @@ from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import SettingsInvalid
 from app.domain.model import Finite, Value, canonical_json
 from app.domain.prompt import Prefix, build_prefix, enclose
+from app.domain.prompt_parts import SCREEN
 from app.domain.rubric import Aspect
 from app.domain.token_estimate import estimate_tokens
-from app.domain.verdict_parts import SCREEN
 from app.providers.ports import Estimate, JudgingTask
 
 RELEASE_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}\Z")

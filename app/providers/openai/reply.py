@@ -21,11 +21,11 @@ from app.domain.expectation import Expectation, Token, expect
 from app.domain.model import Value, digest, listed
 from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
-from app.domain.untrusted.inspection import CODE
 from app.domain.verdict import Rating, Reading, rate_nothing, read_verdict
 from app.providers.openai.parameters import Question
 from app.providers.openai.prices import Prices
 from app.providers.ports import Judgement, JudgingTask, Verdict
+from app.text.injection.inspection import CODE
 
 LARGEST_COUNT = 2**31 - 1
 FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})

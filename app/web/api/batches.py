@@ -22,7 +22,7 @@ from app.domain.batch import Batch, BatchFilter, BatchItem, BatchOptions, BatchS
 from app.domain.errors import InvalidRequest, NotFound, StoreError
 from app.domain.model import pointer
 from app.domain.summary import Summary
-from app.governance.integrity import settle_for
+from app.governance.policies import settle_for
 from app.web.admission import Admission, credential_of
 from app.web.api.evaluations import EXAMPLE
 from app.web.body import JSON, NDJSON, receive_batch

@@ -7,8 +7,8 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 
 from app.batches.intake import Spool
-from app.domain.estimate import EstimateReport
-from app.governance.integrity import settle_for
+from app.domain.batch import EstimateReport
+from app.governance.policies import settle_for
 from app.web.api.batches import BATCH_BODY
 from app.web.body import JSON, receive_batch
 from app.web.dependencies import Serving

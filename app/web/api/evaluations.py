@@ -8,10 +8,9 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from app.domain.errors import NotFound
-from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric
-from app.domain.record_json import write_json
-from app.governance.integrity import settle_for
-from app.pipeline import evaluate
+from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric, write_json
+from app.governance.policies import settle_for
+from app.scoring.evaluate import evaluate
 from app.web.body import JSON, body_of
 from app.web.dependencies import Serving
 from app.web.idempotency import once

@@ -8,10 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from app.domain.audit import AuditEvent
 from app.domain.evaluation import Metadata
+from app.domain.governance import AuditEvent, ProjectPolicy
 from app.domain.model import Value
-from app.domain.policy import ProjectPolicy
 from app.governance.policies import PolicyService
 from app.web.body import JSON, body_of
 from app.web.dependencies import Administering, Serving

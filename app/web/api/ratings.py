@@ -12,8 +12,16 @@ from starlette.responses import JSONResponse
 
 from app.domain.dialogue import UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating, tell_rating
-from app.domain.rating_lines import locate_fault, read_rating_lines
+from app.domain.human_rating import (
+    Exclusion,
+    HumanRating,
+    RatingFilter,
+    StoredExclusion,
+    StoredRating,
+    locate_fault,
+    read_rating_lines,
+    tell_rating,
+)
 from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode, receive, require_media_type
 from app.web.dependencies import Serving, note

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Request, Response
 
 from app.charts.dependencies import DependencyLabels, build_dependencies
 from app.charts.intervals import IntervalLabels, build_correlation
+from app.comparison.computations import Pending
+from app.comparison.overview import MOST_BATCHES, MOST_RESULTS, Absence, Matrices, Overview
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
-from app.domain.comparison_view import Outcome, SystemMatrix
+from app.domain.comparison import Outcome, SystemMatrix
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport
 from app.domain.rubric import Rubric
-from app.meta.computations import Pending
-from app.meta.overview import MOST_BATCHES, MOST_RESULTS, Absence, Matrices, Overview
 from app.web.dashboard.compare_view import name_measures
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, render

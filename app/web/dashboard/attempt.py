@@ -23,9 +23,9 @@ from app.domain.errors import (
 from app.domain.evaluation import EvaluationRequest
 from app.domain.rubric import Rubric
 from app.domain.validation import validate
-from app.governance.integrity import settle_for
-from app.pipeline import evaluate
+from app.governance.policies import settle_for
 from app.providers.registry import is_baseline
+from app.scoring.evaluate import evaluate
 from app.web.dashboard.forms import Form, read_form
 from app.web.dashboard.language import mark
 from app.web.dashboard.page import PageRoute, redirect, render

@@ -8,17 +8,16 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.adapters.sql.browsing import ResultBrowser
+from app.comparison.computations import Examination, Pending
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.browsing import Browsed
-from app.domain.comparison_view import Changes, ItemChange, ItemSide, Unit
+from app.domain.comparison import Changes, ChangeUnit, ItemChange, ItemSide
 from app.domain.dialogue import Utterance
 from app.domain.errors import SignatureMismatch, UnknownAspect
 from app.domain.rubric import Rubric
-from app.meta.computations import Pending
-from app.meta.examination import Examination
-from app.meta.reliabilities import asked_of, attach_states
+from app.ratings.reliability import asked_of, attach_states
+from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.compare_view import (
     build_chart,
     explain_pieces,
@@ -211,7 +210,7 @@ class ValueView:
 class ChangeView:
     item: str
     difference: float
-    unit: Unit
+    unit: ChangeUnit
     baseline: SideView
     candidate: SideView
     values: tuple[ValueView, ...]

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from app.adapters.sql.browsing import ResultBrowser
 from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult
 from app.domain.browsing import Browsed, ResultQuery
@@ -17,8 +16,9 @@ from app.domain.evaluation import Evaluation, Record
 from app.domain.human_rating import RatingFilter, StoredRating
 from app.domain.redaction import kind_of_text
 from app.domain.rubric import name_version
-from app.meta.rating_service import RatingService
-from app.scores import SYSTEM
+from app.domain.summary import SYSTEM
+from app.ratings.service import RatingService
+from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.item_view import (
     codes_at,
     current,

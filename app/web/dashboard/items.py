@@ -11,14 +11,14 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
-from app.adapters.sql.browsing import ResultBrowser
 from app.container import Container
 from app.domain.batch import Batch
 from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
 from app.domain.composites import range_of
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Aspect, Level, Rubric
-from app.domain.scores import Scores
+from app.domain.summary import Scores
+from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, render
 from app.web.dashboard.run_values import find_rubric

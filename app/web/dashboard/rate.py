@@ -15,7 +15,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
 from app.domain.rating_round import MOST_ITEMS, RatingRound, RoundOptions, RoundProgress
 from app.domain.validation import InvalidDocument, validate
-from app.meta.rounds import read_rater
+from app.ratings.rounds import read_rater
 from app.web.dashboard.forms import Form, read_form
 from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import PageRoute, redirect, render

@@ -11,16 +11,14 @@ from typing import Any, cast
 from markupsafe import Markup
 
 from app.batches.service import BatchService
+from app.comparison.computations import PATIENCE_SECONDS, Examination, Pending
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Rubric
 from app.domain.signature import read_signature
-from app.domain.summary import Summary
-from app.meta.computations import PATIENCE_SECONDS, Pending
-from app.meta.examination import Examination
+from app.domain.summary import SYSTEM, Summary
 from app.providers.registry import is_baseline
-from app.scores import SYSTEM
 from app.web.dashboard.language import Speech
 from app.web.dashboard.run_view import ENDED
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from app.comparison.computations import Pending
 from app.container import Container
 from app.domain.batch import Batch
 from app.domain.browsing import MOST_MEASURES
@@ -16,7 +17,6 @@ from app.domain.reports import Correlations
 from app.domain.rubric import Aspect, Rubric
 from app.domain.signature import read_signature
 from app.domain.summary import AspectSummary, Spread, Summary
-from app.meta.computations import Pending
 from app.web.dashboard.language import mark, query
 
 ENDED = ("completed", "cancelled")
@@ -323,7 +323,7 @@ async def correlate(
 
 def correlate_there(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
     """The matrices; numpy is loaded here."""
-    from app.analysis.correlation import correlate_patterns
+    from app.stats.correlation import correlate_patterns
 
     return correlate_patterns(names, patterns)
 

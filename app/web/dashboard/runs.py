@@ -11,13 +11,12 @@ from typing import Literal, get_args
 
 from fastapi import APIRouter, Request, Response
 
+from app.comparison.computations import Pending
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.rubric import Rubric
-from app.domain.summary import Spread, Summary
-from app.meta.computations import Pending
-from app.scores import SYSTEM
+from app.domain.summary import SYSTEM, Spread, Summary
 from app.web.dashboard.compare_view import list_names, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, render

@@ -18,7 +18,7 @@ from app.domain.model import pointer
 from app.domain.rating_round import RatingRound, Sheet
 from app.domain.rubric import Aspect, Example, Level, Rubric
 from app.domain.validation import InvalidDocument
-from app.meta.rounds import read_rater
+from app.ratings.rounds import read_rater
 from app.web.dashboard.forms import Form, read_form
 from app.web.dashboard.item_view import responder_of
 from app.web.dashboard.language import query

@@ -4,10 +4,10 @@ import asyncio
 import signal
 import sys
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import SQLKeyring
-from app.adapters.sql.schema import migrate
-from app.settings import read_settings
+from app.runtime.settings import read_settings
+from app.storage.sql.engine import open_engine
+from app.storage.sql.keys import SQLKeyring
+from app.storage.sql.schema import migrate
 
 
 async def main() -> None:

@@ -5,10 +5,10 @@ import os
 import signal
 import sys
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.schema import migrate
 from app.domain.errors import SaitenError
-from app.settings import read_settings
+from app.runtime.settings import read_settings
+from app.storage.sql.engine import open_engine
+from app.storage.sql.schema import migrate
 
 # The first process of a container hears no signal that it has no handler for. What is not committed is rolled back.
 signal.signal(signal.SIGTERM, lambda *_: os._exit(143))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.adapters.near_cache import NearCallCache
 from app.domain.errors import StoreUnavailable
-from app.ports import Turn
+from app.runtime.ports import Turn
+from app.storage.memory import NearCallCache
 from tests.support.dict_cache import DictCache, FakeTime
 
 

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import read
-from app.adapters.sql.provider_batches import ProviderBatchStore, list_remains
-from app.adapters.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from app.domain.batch import BatchOptions
 from app.domain.provider_batch import KeptReply, Leftover, Part, PartState
+from app.storage.sql.engine import read
+from app.storage.sql.provider_batches import ProviderBatchStore, list_remains
+from app.storage.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from tests.support.held_batches import HeldBatches
 from tests.support.provider_bench import Clock
 

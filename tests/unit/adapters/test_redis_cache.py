@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from app.adapters.redis.cache import RedisCallCache
-from app.call_cache import CachedCalls
 from app.domain.errors import StoreUnavailable
-from app.ports import Turn
+from app.providers.call_cache import CachedCalls
 from app.providers.ports import RequestScope
+from app.runtime.ports import Turn
+from app.storage.redis.cache import RedisCallCache
 from tests.support.dict_cache import FakeTime
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.services import absent, free_port, redis_on

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.adapters.rubric_files import (
+from app.domain.errors import RubricInvalid, SettingsInvalid
+from app.storage.rubric_files import (
     MAX_BYTES,
     RubricFiles,
     check_rubric,
@@ -19,8 +20,7 @@ from app.adapters.rubric_files import (
     rubric_paths,
     shipped_folder,
 )
-from app.adapters.rubrics.fault import Fault
-from app.domain.errors import RubricInvalid, SettingsInvalid
+from app.storage.rubric_yaml import Fault
 
 GOOD = """\
 # A comment.

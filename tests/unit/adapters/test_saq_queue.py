@@ -13,15 +13,15 @@ from collections.abc import AsyncIterator
 import pytest
 import redis.asyncio
 
-from app.adapters.saq_queue import Outage, SAQJobQueue
-from app.batches.queue import QueueUnavailable
 from app.domain.work import Job
+from app.storage.queue import QueueUnavailable
+from app.storage.redis.queue import Outage, SAQJobQueue
 from tests.contract.test_job_queue_port import JOBS, Recorder, working
 from tests.support.services import free_port, redis_on
 
 DEAD_WORKER = """
 import asyncio, sys
-from app.adapters.saq_queue import SAQJobQueue
+from app.storage.redis.queue import SAQJobQueue
 
 async def handle(job):
     print(job.chunk, flush=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.adapters import speech_check
-from app.adapters.speech_check import MOST_RECENT, SpeechChecks
 from app.domain.dialogue import Dialogue, Utterance
+from app.text import speech_check
+from app.text.speech_check import MOST_RECENT, SpeechChecks
 
 
 def answer(response: str, earlier: str) -> Dialogue:

@@ -12,15 +12,15 @@ from sqlalchemy import event, func, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.erasure import Erasure
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import open_engine, read
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.schema import migrate
-from app.adapters.sql.tables import evaluations, metadata
 from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import UNBOUNDED
 from app.domain.work import Finished, Job
+from app.storage.sql.batches.erasure import Erasure
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import open_engine, read
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.schema import migrate
+from app.storage.sql.tables import evaluations, metadata
 from tests.support.batches import LEASE, START, C, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
 from tests.support.records import BODY, make_record
 

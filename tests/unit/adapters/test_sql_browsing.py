@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import event, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.browsing import ResultBrowser, Run, list_runs
-from app.adapters.sql.engine import write
-from app.adapters.sql.tables import batches
 from app.domain.browsing import BrowsedPage, ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
-from app.domain.tally import AspectTally, Tally
+from app.domain.summary import AspectTally, Tally
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.browsing import ResultBrowser, Run, list_runs
+from app.storage.sql.engine import write
+from app.storage.sql.tables import batches
 from tests.support.batches import C, claim, fail, finish, make_batch
 
 COUNT = 3 * C

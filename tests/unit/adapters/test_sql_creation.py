@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import open_engine, read
-from app.adapters.sql.schema import (
+from app.storage.sql.engine import open_engine, read
+from app.storage.sql.schema import (
     create_schema,
     downgrade,
     is_current,

@@ -12,8 +12,8 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select,
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.adapters.sql.engine import open_engine, read, write
-from app.adapters.sql.schema import migrate
+from app.storage.sql.engine import open_engine, read, write
+from app.storage.sql.schema import migrate
 
 SHELF = Table("shelf", MetaData(), Column("id", Integer, primary_key=True), Column("word", String(16), nullable=False))
 WORDS = [{"id": number, "word": f"語{number}"} for number in range(3)]

@@ -7,7 +7,7 @@ import asyncio
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.keys import APIKeyStore
+from app.storage.sql.keys import APIKeyStore
 
 
 def watch_statements(engine: AsyncEngine) -> list[str]:

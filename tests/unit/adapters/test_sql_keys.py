@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import write
-from app.adapters.sql.governance import AuditLog
-from app.adapters.sql.keys import APIKeyStore
 from app.domain.errors import StoreError
+from app.storage.sql.engine import write
+from app.storage.sql.governance import AuditLog
+from app.storage.sql.keys import APIKeyStore
 
 
 async def test_every_change_of_a_key_is_noted_once(engine: AsyncEngine) -> None:

@@ -13,14 +13,14 @@ import pytest
 from sqlalchemy import delete, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import open_engine, read, write
-from app.adapters.sql.ratings import RatingStore
-from app.adapters.sql.schema import migrate
-from app.adapters.sql.tables import batches, human_ratings
 from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import NotFound, StoreUnavailable
 from app.domain.human_rating import HumanRating, RatingFilter
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import open_engine, read, write
+from app.storage.sql.ratings import RatingStore
+from app.storage.sql.schema import migrate
+from app.storage.sql.tables import batches, human_ratings
 from tests.support.batches import START, make_batch, run_chunk
 from tests.support.waiting import LIMIT_SECONDS
 

@@ -16,15 +16,16 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-# They add their tables to `metadata`.
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.browsing import ResultBrowser
-from app.adapters.sql.engine import open_engine, read, write
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.schema import alembic_config, migrate, migrating, newest_revision, upgrade
-from app.adapters.sql.tables import metadata
 from app.domain.browsing import ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
+
+# They add their tables to `metadata`.
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.browsing import ResultBrowser
+from app.storage.sql.engine import open_engine, read, write
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.schema import alembic_config, migrate, migrating, newest_revision, upgrade
+from app.storage.sql.tables import metadata
 from tests.support.batches import C, claim, fail, finish, make_batch, run_chunk
 from tests.support.records import make_record
 from tests.support.waiting import LIMIT_SECONDS

@@ -10,9 +10,9 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql import engine as connections
-from app.adapters.sql.engine import close_engine, open_engine, read, write
 from app.domain.errors import StoreUnavailable
+from app.storage.sql import engine as connections
+from app.storage.sql.engine import close_engine, open_engine, read, write
 
 
 @pytest.fixture

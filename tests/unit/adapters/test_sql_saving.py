@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.evaluations import MOST_ROWS, EvaluationStore, Row
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
+from app.storage.sql.engine import open_engine
+from app.storage.sql.evaluations import MOST_ROWS, EvaluationStore, Row
 from tests.support.records import make_record
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import write
-from app.adapters.sql.keys import APIKeyStore
-from app.adapters.sql.schema import downgrade, find_revision, known_revisions, migrate, revisions_above
 from app.domain.errors import InvalidRequest, SettingsInvalid
+from app.storage.sql.engine import write
+from app.storage.sql.keys import APIKeyStore
+from app.storage.sql.schema import downgrade, find_revision, known_revisions, migrate, revisions_above
 
 NEWEST = known_revisions()[-1].number
 NEWER = "9999"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sqlalchemy import event
 
-from app.adapters.sql.engine import DRAIN_SECONDS, open_engine, write
-from app.adapters.sql.governance import SpendingStore
-from app.adapters.sql.schema import migrate
+from app.storage.sql.engine import DRAIN_SECONDS, open_engine, write
+from app.storage.sql.governance import SpendingStore
+from app.storage.sql.schema import migrate
 from tests.support.batches import START
 
 

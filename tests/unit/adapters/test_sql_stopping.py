@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.adapters.sql.engine import open_engine, read
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.schema import migrate
+from app.storage.sql.engine import open_engine, read
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.schema import migrate
 from tests.support.waiting import LIMIT_SECONDS
 
 SLOW = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 200000) SELECT max(i) FROM r"

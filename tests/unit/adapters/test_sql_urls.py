@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.adapters.sql.engine import open_engine
 from app.domain.errors import SettingsInvalid
+from app.storage.sql.engine import open_engine
 
 
 @pytest.mark.parametrize("query", ["sslmode=require", "sslmode=verify-full&sslrootcert=/ca.crt"])

@@ -16,15 +16,15 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
-from app.adapters.sql.governance import tell_events
-from app.adapters.telemetry import FIELDS, OWN, PrometheusTelemetry, Series, configure_logging, write_traceback
-from app.domain.audit import AuditEvent
 from app.domain.comparison import GateVerdict
 from app.domain.errors import JudgeUnavailable
 from app.domain.evaluation import Usage
+from app.domain.governance import AuditEvent
 from app.domain.judge_check import JudgeCheck
-from app.log_context import working_on
-from app.ports import FlowFigures
+from app.runtime.log_context import working_on
+from app.runtime.ports import FlowFigures
+from app.runtime.telemetry import FIELDS, OWN, PrometheusTelemetry, Series, configure_logging, write_traceback
+from app.storage.sql.governance import tell_events
 from tests.support.command import saiten, served
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
@@ -62,7 +62,7 @@ def speak(name: str) -> None:
     ("chosen", "name", "heard"),
     [
         ("debug", "saiten.web", ["debug", "info", "warning", "error"]),
-        ("debug", "app.adapters.x", ["debug", "info", "warning", "error"]),
+        ("debug", "app.providers.x", ["debug", "info", "warning", "error"]),
         ("debug", "uvicorn.error", ["info", "warning", "error"]),
         ("debug", "aiosqlite", ["warning", "error"]),
         ("debug", "a.library.of.tomorrow", ["warning", "error"]),

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.settings import Settings
+from app.runtime.settings import Settings
 from app.web.application import create_application
 from tests.support.command import ROOT, saiten, served
 from tests.support.fake_openai import FakeOpenAI
@@ -106,11 +106,11 @@ def test_without_it_nothing_is_loaded_that_could_record(chosen: str, loaded: boo
     # FastAPI and redis-py import OpenTelemetry's interfaces themselves.
     look = (
         "import sys\n"
-        "from app.settings import Settings\n"
+        "from app.runtime.settings import Settings\n"
         "from app.web.application import create_application\n"
         "import app.cli.serve, app.cli.worker\n"
         f"create_application(Settings(tracing='{chosen}'))\n"
-        "recording = ('app.adapters.trac', 'opentelemetry.sdk.trace', 'opentelemetry.exporter', 'opentelemetry.instr')\n"
+        "recording = ('app.runtime.tracing', 'opentelemetry.sdk.trace', 'opentelemetry.exporter', 'opentelemetry.instr')\n"
         "print(any(name.startswith(recording) for name in sys.modules))\n"
     )
     command = [sys.executable, "-c", look]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.analysis.agreement import add_others, compare_raters, measure_agreement, named_ratings
-from app.analysis.correlation import correlate
+from app.stats.agreement import add_others, compare_raters, measure_agreement, named_ratings
+from app.stats.correlation import correlate
 from tests.support.observed import observe, observe_columns, observe_table
 
 ABSURD = [1e13, -1e15]

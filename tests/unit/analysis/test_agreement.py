@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from app.analysis.agreement import measure_agreement
-from app.analysis.reading import ObservationReader, read_ndjson
+from app.stats.agreement import measure_agreement
+from app.stats.reading import ObservationReader, read_ndjson
 from tests.support.observed import observe, observe_columns, observe_table
 
 COLUMNS = st.integers(0, 12).flatmap(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.analysis.attacks import Answer, Rules, Setup, Trial, report_on
-from app.domain.attack_report import AttackReport, Forgery
+from app.domain.attack import AttackReport, Forgery
+from app.stats.attacks import Answer, Rules, Setup, Trial, report_on
 from tests.support.attack_trials import make_trial, rated
 
 SETUP = Setup("corpus", "judge", {"ja": "ja-dialogue"}, "source", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.analysis.attacks import Answer, Rated, group, lift_aspects
+from app.stats.attacks import Answer, Rated, group, lift_aspects
 from tests.support.attack_trials import make_trial, rated
 
 UNRATED = Answer("unrated", code="judge-reply-invalid")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.analysis import fitting
-from app.analysis.fitting import WEIGHTS, best, fit_blend, nested, resampled_weights, split
 from app.domain.errors import UnknownAspect
+from app.stats import fitting
+from app.stats.fitting import WEIGHTS, best, fit_blend, nested, resampled_weights, split
 from tests.support.observed import observe_columns
 
 

@@ -8,20 +8,18 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from app.analysis import fitting, reading, statistics
-from app.analysis.agreement import measure_agreement
-from app.analysis.correlation import TOO_MANY, correlate_aspect
-from app.analysis.fitting import fit_blend, thin
-from app.analysis.hierarchy import find_hierarchy
-from app.analysis.hints import MOST_NAME, hint
-from app.analysis.reading import ObservationReader, read_csv, read_ndjson
-from app.analysis.win_rates import rate_wins
+from app.comparison.readers import make_reader
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.errors import InvalidRequest
-from app.domain.lines import MOST_REFUSED, InvalidLines
-from app.domain.validation import InvalidDocument, validate
-from app.meta.readers import make_reader
+from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest
+from app.domain.validation import MOST_NAME, InvalidDocument, hint, validate
+from app.stats import fitting, reading, statistics
+from app.stats.agreement import measure_agreement
+from app.stats.correlation import TOO_MANY, correlate_aspect
+from app.stats.fitting import fit_blend, thin
+from app.stats.hierarchy import find_hierarchy
+from app.stats.reading import ObservationReader, read_csv, read_ndjson
+from app.stats.win_rates import rate_wins
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.observed import observe, observe_columns
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.analysis.changes import MOST_RESPONSES, NO_VALUES, find_changes
-from app.analysis.comparison import compare
-from app.domain.comparison import Run, RunItem
-from app.domain.comparison_view import Changes, ItemChange, ResponsePlace
+from app.domain.comparison import Changes, ItemChange, ResponsePlace, Run, RunItem
 from app.domain.errors import UnknownAspect
+from app.stats.changes import MOST_RESPONSES, NO_VALUES, find_changes
+from app.stats.comparison import compare
 from tests.support.runs import make_run
 
 RATINGS = st.one_of(st.none(), st.integers(1, 5).map(float))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.analysis.correlation import correlate
-from app.analysis.fitting import fit_blend, fit_composite, hold_out
-from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader, read_array, read_csv, read_ndjson
-from app.analysis.win_rates import rate_wins
+from app.stats.correlation import correlate
+from app.stats.fitting import fit_blend, fit_composite, hold_out
+from app.stats.observations import Observations
+from app.stats.reading import ObservationReader, read_array, read_csv, read_ndjson
+from app.stats.win_rates import rate_wins
 from tests.support.observed import observe
 from tests.unit.analysis.test_composite_fitting import MATE, answers
 

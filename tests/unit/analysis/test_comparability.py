@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.analysis.comparison import check_signatures, find_differences
-from app.analysis.gate import judge_gate
 from app.domain.errors import SignatureMismatch
 from app.domain.signature import read_signature, sign
+from app.stats.comparison import check_signatures, find_differences
+from app.stats.gate import judge_gate
 from tests.support.runs import make_run
 
 LINE = "saiten:1|model:judge-1:8b|weight:10"

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.analysis.comparison import compare
 from app.domain.comparison import Comparison, RunItem
 from app.domain.errors import SignatureMismatch
+from app.stats.comparison import compare
 from tests.support.runs import make_run
 
 choose = random.Random(4)

@@ -10,9 +10,9 @@ import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.analysis.fitting import fit_composite
 from app.domain.errors import UnknownAspect
 from app.domain.rubric import LinearComposite
+from app.stats.fitting import fit_composite
 from tests.support.observed import observe_columns
 
 MATE = LinearComposite.model_validate(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from app.analysis.correlation import INTERVALS, correlate
-from app.analysis.observations import NO_RATER, Observations
-from app.analysis.reading import ObservationReader, read_ndjson
 from app.domain.errors import InvalidRequest
+from app.stats.correlation import INTERVALS, correlate
+from app.stats.observations import NO_RATER, Observations
+from app.stats.reading import ObservationReader, read_ndjson
 from tests.support.observed import observe, observe_columns
 
 UNIEVAL = {

@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import linregress
 
-from app.analysis.hierarchy import Standing, count_changes, decorrelate
-from app.analysis.statistics import compare_systems
 from app.domain.reports import Decorrelation
+from app.stats.hierarchy import Standing, count_changes, decorrelate
+from app.stats.statistics import compare_systems
 
 METHODS: tuple[Decorrelation, ...] = ("principal-axis", "residual")
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=3, max_size=40)

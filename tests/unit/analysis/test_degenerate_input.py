@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from app.analysis.agreement import measure_agreement
-from app.analysis.correlation import correlate
-from app.analysis.fitting import fit_blend, fit_composite
-from app.analysis.hierarchy import find_hierarchy
-from app.analysis.win_rates import rate_wins
 from app.domain.errors import UnknownAspect
 from app.domain.model import Value
 from app.domain.rubric import LinearComposite
+from app.stats.agreement import measure_agreement
+from app.stats.correlation import correlate
+from app.stats.fitting import fit_blend, fit_composite
+from app.stats.hierarchy import find_hierarchy
+from app.stats.win_rates import rate_wins
 from tests.support.observed import observe
 
 BENT = LinearComposite.model_validate(

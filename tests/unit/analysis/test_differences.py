@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from app.analysis import statistics
+from app.stats import statistics
 
 RATINGS = st.integers(1, 5).map(float)
 

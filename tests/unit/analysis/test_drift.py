@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.analysis import drift as drifts
-from app.analysis.drift import LEAST_NOISE, compare_anchors, count_worth, list_splits, share_changed, usual
 from app.domain.judge_check import AspectDrift, PooledDrift
+from app.stats import drift as drifts
+from app.stats.drift import LEAST_NOISE, compare_anchors, count_worth, list_splits, share_changed, usual
 
 ASPECTS = {
     "naturalness": (1, 3),

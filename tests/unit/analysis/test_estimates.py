@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from app.analysis import resampling
-from app.analysis.resampling import Clustered, add_up, describe_clusters, estimate_mean
+from app.stats import resampling
+from app.stats.resampling import Clustered, add_up, describe_clusters, estimate_mean
 
 SCALE = (1.0, 5.0)
 

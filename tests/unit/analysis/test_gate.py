@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from app.analysis.gate import judge_again, judge_gate
-from app.analysis.gate_plan import plan
 from app.domain.comparison import GateReport, GateRule, Run
 from app.domain.errors import InvalidRequest, SignatureMismatch, UnknownAspect
+from app.stats.gate import judge_again, judge_gate
+from app.stats.gate_plan import plan
 from tests.support.judge_checks import make_check
 from tests.support.runs import make_run
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.analysis.gate import Minimum, judge_minimum
+from app.stats.gate import Minimum, judge_minimum
 
 SCALE = (1.0, 5.0)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.analysis import resampling
+from app.stats import resampling
 from benchmarks import verdicts
 from benchmarks.gate import ALL_DROP, AT_THEIR_MEAN, OVERALL, SHARES, Scenario, cut, draw, lower, simulate
 from benchmarks.verdicts import World

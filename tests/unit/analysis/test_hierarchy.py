@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import linregress, mannwhitneyu
 
-from app.analysis.hierarchy import find_hierarchy
 from app.domain.errors import InvalidRequest
+from app.stats.hierarchy import find_hierarchy
 from tests.support.small_observations import Row, observe
 
 TOPICAL_CHAT = "data/topical_chat_usr.jsonl"

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.analysis.gate import judge_gate
-from app.analysis.markdown import escape, write_markdown
 from app.domain.comparison import GateRule, Run
+from app.stats.gate import judge_gate
+from app.stats.markdown import escape, write_markdown
 from tests.support.gates import FAILED, INCONCLUSIVE, make_report
 from tests.support.judge_checks import make_check
 from tests.support.runs import make_run

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from app.analysis.pairing import Columns, are_comparable, find_shared_ids, number_clusters, pair_up, tabulate
 from app.domain.comparison import RunItem
 from app.domain.errors import InvalidRequest
+from app.stats.pairing import Columns, are_comparable, find_shared_ids, number_clusters, pair_up, tabulate
 from tests.support.runs import make_run
 
 

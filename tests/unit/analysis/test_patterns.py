@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.analysis.agreement import correlate_aspects
-from app.analysis.correlation import Pattern, correlate_patterns
-from app.analysis.statistics import settle
 from app.domain.reports import Correlations
+from app.stats.agreement import correlate_aspects
+from app.stats.correlation import Pattern, correlate_patterns
+from app.stats.statistics import settle
 
 NAMES = ("warmth", "clarity", "tone")
 VALUES = st.sampled_from([None, 1.0, 2.0, 2.0 + 1 / 3, 4.0, 5.0, -1.0])

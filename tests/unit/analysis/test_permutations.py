@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.analysis import resampling
-from app.analysis.resampling import FLIPS, find_least_p, flip_signs, split_anew
+from app.stats import resampling
+from app.stats.resampling import FLIPS, find_least_p, flip_signs, split_anew
 
 SUMS = st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4)), min_size=1, max_size=8)
 

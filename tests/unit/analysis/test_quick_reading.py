@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.analysis import reading
-from app.analysis.reading import Bounds, ObservationReader, read_ndjson, takes_quickly
-from app.domain.lines import InvalidLines
+from app.domain.errors import InvalidLines
+from app.stats import reading
+from app.stats.reading import Bounds, ObservationReader, read_ndjson, takes_quickly
 
 ODD = (
     b'{"item":"1","item":"2","ratings":{"x":1}}',

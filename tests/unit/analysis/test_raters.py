@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from app.analysis.agreement import compare_raters, krippendorff_alpha, named_ratings
+from app.stats.agreement import compare_raters, krippendorff_alpha, named_ratings
 from tests.support.observed import observe_columns, observe_table
 
 SCALES: list[list[float]] = [[1, 2, 3, np.nan], [0, 0.5, 1, np.nan], [0.1, 0.2, 0.3, 0.7, np.nan], [-1, 0, 1]]

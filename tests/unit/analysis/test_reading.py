@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from app.analysis import reading
-from app.analysis.observations import NO_RATER
-from app.analysis.reading import MOST_ASPECTS, ObservationReader
-from app.domain.lines import MOST_FAULTS, InvalidLines
+from app.domain.errors import MOST_FAULTS, InvalidLines
+from app.stats import reading
+from app.stats.observations import NO_RATER
+from app.stats.reading import MOST_ASPECTS, ObservationReader
 from tests.support.observed import observe
 
 GOOD = {"system": "A", "item": "1", "rater": "r1", "ratings": {"natural": 3, "engaging": 2.5}}

@@ -11,16 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.analysis.reference_metrics import (
-    compute_perplexity,
-    correlate,
-    draw_other_questions,
-    summarise,
-)
-from app.analysis.statistics import FEWEST
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.reference_metrics import Figure, ItemFigures, MetricItem
 from app.domain.validation import InvalidDocument, validate
+from app.metrics.figures import compute_perplexity, correlate, draw_other_questions, summarise
+from app.stats.statistics import FEWEST
 
 TOOLS = {"len": "whitespace"}
 

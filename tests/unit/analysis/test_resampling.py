@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from app.analysis import resampling
-from app.analysis.observations import number_first
-from app.analysis.resampling import (
+from app.stats import resampling
+from app.stats.observations import number_first
+from app.stats.resampling import (
     COEFFICIENTS,
     MOST_PAIRED,
     NANOSECONDS,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from app.analysis import observations, statistics
-from app.analysis.agreement import Rated, compare_raters
-from app.analysis.observations import agree_within, are_different, number_keys
-from app.analysis.statistics import are_far_apart, join_ties, rank, rank_within
+from app.stats import observations, statistics
+from app.stats.agreement import Rated, compare_raters
+from app.stats.observations import agree_within, are_different, number_keys
+from app.stats.statistics import are_far_apart, join_ties, rank, rank_within
 
 SEEDS = range(20)
 

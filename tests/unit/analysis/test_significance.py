@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from app.analysis.statistics import compare_systems, count_wins, cumulate_u, join_ties
 from app.domain.errors import InvalidRequest
+from app.stats.statistics import compare_systems, count_wins, cumulate_u, join_ties
 
 LIKERT = st.sampled_from([1.0, 2.0, 3.0, nan])
 THIRDS = st.integers(0, 12).map(lambda third: third / 3)

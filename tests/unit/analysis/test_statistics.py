@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from app.analysis.statistics import kendall, obstacle, pearson, pearson_within, rank, rank_within, settle, spearman
+from app.stats.statistics import kendall, obstacle, pearson, pearson_within, rank, rank_within, settle, spearman
 
 TIED = st.integers(3, 30).flatmap(lambda n: arrays(np.float64, (2, n), elements=st.sampled_from([1, 1.5, 2, 3, -4])))
 FREE = st.integers(3, 30).flatmap(lambda n: arrays(np.float64, (2, n), elements=st.floats(-100, 100, width=16)))

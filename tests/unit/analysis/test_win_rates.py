@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 
-from app.analysis.win_rates import compare_wins, find_interval, rate_wins
+from app.stats.win_rates import compare_wins, find_interval, rate_wins
 from tests.support.small_observations import observe
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from app.adapters.telemetry import JSONFormatter
 from app.batches.attempt import MOST_STRIKES, PAUSING, WAITING, Pause, Trial, attempt
 from app.batches.commits import LeasedChunk
 from app.domain import errors
@@ -20,6 +19,7 @@ from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreEr
 from app.domain.evaluation import Unrated, Usage
 from app.domain.work import Finished, Work
 from app.providers.ports import Judgement, JudgingTask, RequestScope
+from app.runtime.telemetry import JSONFormatter
 from tests.support.worker_bench import Bench, HeldJudge, MakeBench, turns
 
 RESPONSE = "返事 0"

@@ -12,16 +12,11 @@ import pytest
 from app.batches.attempt import MOST_REFUSED, MOST_STRIKES
 from app.batches.chunk import DEAD_LETTER, MOST_TRIES, BudgetReservation
 from app.batches.commits import LeasedChunk
-from app.domain.errors import (
-    JudgeQuotaExhausted,
-    JudgeRefusedRequest,
-    JudgeUnavailable,
-    StoreUnavailable,
-)
+from app.domain.errors import JudgeQuotaExhausted, JudgeRefusedRequest, JudgeUnavailable, StoreUnavailable
 from app.domain.evaluation import Unrated
 from app.domain.work import Job, Work
-from app.flow.control import open_local_flow
-from app.flow.state import Bounds
+from app.providers.flow_control import open_local_flow
+from app.providers.flow_state import Bounds
 from app.providers.ports import Judgement, JudgingTask, RequestScope
 from tests.support.batches import LEASE, claim
 from tests.support.worker_bench import OWNER, Bench, HeldJudge, turns

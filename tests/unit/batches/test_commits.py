@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from app.batches.commits import MOST_AT_ONCE, CommitBuffer
-from app.batches.queue import QueueUnavailable, enqueue
+from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreUnavailable
 from app.domain.redaction import ERASED_FAILURE
 from app.domain.work import Committed, Finished, Job
+from app.storage.queue import QueueUnavailable
 from tests.support.batches import LEASE, C, finish
 from tests.support.waiting import LIMIT_SECONDS
 from tests.support.worker_bench import OWNER, Bench, turns

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.ending import Means, blend_evaluation, end_batch
 from app.domain.evaluation import AspectResult, Evaluation, PathResult, Paths, RelevanceOptions, RelevanceResult
+from app.storage.sql.batches.store import BatchStore
 from tests.support.batches import LEASE, claim, finish, make_batch
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.records import make_record

@@ -13,16 +13,15 @@ import pytest
 from app.batches.document import BatchReader
 from app.batches.estimates import BatchEstimate, admit, estimate_batch
 from app.batches.intake import Spool, take_in
-from app.call_cache import CachedCalls
-from app.domain.batch import BatchItem, BatchOptions, Candidate, list_candidates, request_of
+from app.domain.batch import BatchItem, BatchOptions, Candidate, EstimateReport, list_candidates, request_of
 from app.domain.dialogue import Limits
 from app.domain.errors import LanguageNotSupported, TranslatorNotConfigured, UnknownAspect, UnknownRubric
-from app.domain.estimate import EstimateReport
 from app.domain.evaluation import JudgeOptions
-from app.pipeline import Instruments
-from app.providers.deepl.passages import plan_passages
+from app.providers.call_cache import CachedCalls
+from app.providers.deepl.client import plan_passages
 from app.providers.ports import Estimate, JudgingTask
-from app.relevance import Relevance
+from app.scoring.evaluate import Instruments
+from app.scoring.relevance import Relevance
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import pytest
 
-from app.adapters.sql.batches.store import BatchStore
 from app.batches import intake
 from app.batches.document import BatchReader
 from app.batches.intake import Intake, Spool, store_batch, take_in, told
@@ -23,6 +22,7 @@ from app.domain.clusters import name_dialogue
 from app.domain.dialogue import DEFAULT_LIMITS, Limits
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
 from app.domain.validation import InvalidDocument
+from app.storage.sql.batches.store import BatchStore
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CONTEXT = [{"speaker": "甲", "text": "おはよう"}]

@@ -16,23 +16,18 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import open_engine, read
-from app.adapters.sql.schema import migrate
-from app.adapters.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from app.batches.provider_plan import PartLimits
 from app.domain.batch import BatchOptions, Entry, ProviderBatchOptions, request_of
 from app.domain.dialogue import Dialogue
-from app.domain.errors import (
-    JudgeUnavailable,
-    ProviderBatchUnanswered,
-    SuspectedInjection,
-    TranslatorQuotaExhausted,
-)
+from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered, SuspectedInjection, TranslatorQuotaExhausted
 from app.domain.evaluation import JudgeOptions, Record
 from app.domain.work import COLLECT, Finished, Job
-from app.pipeline import evaluate
 from app.providers.ports import RequestScope, Translated
+from app.scoring.evaluate import evaluate
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import open_engine, read
+from app.storage.sql.schema import migrate
+from app.storage.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
 from tests.support.dict_cache import DictCache
 from tests.support.fake_openai import Answer, Request, complete, say, status, valid, verdict_of
 from tests.support.fake_translator import FakeTranslator
@@ -712,7 +707,7 @@ async def test_the_planned_cost_is_half_of_the_judges_estimate(bench: ProviderBe
     batch = await bench.add(3)
     expected = []
     for _, candidate in bench.store[batch].candidates:
-        from app.case import open_case
+        from app.scoring.case import open_case
 
         request = request_of(bench.store[batch].options, candidate)
         case = await open_case(request, bench.instruments.rubrics.get(request.rubric), None, RequestScope(), batch=True)

@@ -12,15 +12,10 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.schema import migrate
 from app.batches.erasure import settle_erasures
 from app.batches.intake import Spool
-from app.batches.queue import JobQueue, QueueLimits, QueueUnavailable
+from app.batches.queue import QueueLimits
 from app.batches.service import BatchService
-from app.call_cache import CachedCalls
 from app.domain.batch import Batch, KeyedAnswer
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import (
@@ -33,9 +28,15 @@ from app.domain.errors import (
     UnknownRubric,
 )
 from app.domain.work import Job
-from app.pipeline import Instruments
+from app.providers.call_cache import CachedCalls
 from app.providers.ports import Estimate, JudgingTask
-from app.relevance import Relevance
+from app.scoring.evaluate import Instruments
+from app.scoring.relevance import Relevance
+from app.storage.queue import JobQueue, QueueUnavailable
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import open_engine
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.schema import migrate
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder

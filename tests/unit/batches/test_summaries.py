@@ -12,17 +12,14 @@ from typing import Any, cast
 import pytest
 from scipy.stats import ttest_1samp
 
-from app.adapters.sql.batches.rows import extend_measures, measure
-from app.adapters.sql.batches.store import BatchStore
 from app.batches.summaries import NOT_KEPT, WAITING, Summaries, Values, bounds_of, summarize_tally, tally_pages
 from app.domain.batch import Batch, BatchStatus, BatchUsage, Counts, Entry
 from app.domain.errors import StoreFull
 from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
-from app.domain.scores import Scored, Scores, ValuesPage
-from app.domain.summary import Intervals, Spread
-from app.domain.tally import Tally
-from app.tally import add_scores, tally_scores
+from app.domain.summary import Intervals, Scored, Scores, Spread, Tally, ValuesPage, add_scores, tally_scores
+from app.storage.sql.batches.rows import extend_measures, measure
+from app.storage.sql.batches.store import BatchStore
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 
 RUBRIC = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])

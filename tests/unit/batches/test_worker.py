@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from app.adapters.asyncio_queue import AsyncioJobQueue
 from app.batches.provider_run import UNAVAILABLE
-from app.batches.queue import Handler, QueueUnavailable
 from app.batches.worker import PATIENCE_SECONDS, SWEEP_SECONDS, BatchWorker, window_of
 from app.container import keep_working
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import RelevanceOptions
 from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, Job
-from app.pipeline import Instruments
+from app.scoring.evaluate import Instruments
+from app.storage.queue import AsyncioJobQueue, Handler, QueueUnavailable
 from tests.support.batches import LEASE, claim, run_chunk
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.waiting import LIMIT_SECONDS

@@ -14,12 +14,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from app.analysis.agreement import measure_agreement
-from app.analysis.correlation import correlate
-from app.analysis.hierarchy import find_hierarchy
-from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader, read_ndjson
-from app.analysis.win_rates import rate_wins
 from app.charts.analyses import build_sheet, names_of, plot
 from app.charts.canvas import LIGHT
 from app.charts.sheet import compose, find_missing, label_names
@@ -35,6 +29,12 @@ from app.domain.reports import (
     HierarchyReport,
     Matrix,
 )
+from app.stats.agreement import measure_agreement
+from app.stats.correlation import correlate
+from app.stats.hierarchy import find_hierarchy
+from app.stats.observations import Observations
+from app.stats.reading import ObservationReader, read_ndjson
+from app.stats.win_rates import rate_wins
 from tests.unit.charts.drawing import SVG, Drawing, bar_width, place, span
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<svg ", ".pdf": b"%PDF-"}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.analysis.reading import ObservationReader, read_ndjson
 from app.cli import saiten
 from app.domain.analysis_request import REQUESTS
+from app.stats.reading import ObservationReader, read_ndjson
 from tests.support.command import saiten as run_saiten
 from tests.support.command import served
 

@@ -325,7 +325,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
 def test_a_file_that_is_refused_loads_no_analysis(tmp_path: Path) -> None:
     script = (
         "import sys; from app.cli import run; sys.argv = ['saiten', 'analyze', 'correlation', '-']; code = run();"
-        "print(code, [name for name in ('scipy', 'app.meta.desk', 'app.analysis.statistics') if name in sys.modules])"
+        "print(code, [name for name in ('scipy', 'app.comparison.service', 'app.stats.statistics') if name in sys.modules])"
     )
     done = run([sys.executable, "-c", script], tmp_path, b"{}", {})
     assert done.stdout.splitlines()[-1] == "2 []", done.stderr

@@ -16,7 +16,7 @@ from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.redaction import DROPPED
 from app.domain.reference_metrics import FIGURES
 from app.providers.bertscore.encoder import BertScoreEncoder
-from app.settings import Settings
+from app.runtime.settings import Settings
 from tests.support.command import saiten
 from tests.support.tiny_lm import save_gpt2
 

@@ -6,8 +6,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from app.analysis.attacks import Answer, Rules, Setup, Trial, report_on
-from app.cli.attack_table import print_attack
+from app.cli.attacking import print_attack
+from app.stats.attacks import Answer, Rules, Setup, Trial, report_on
 from tests.support.attack_trials import make_trial, rated
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from app.adapters.rubric_files import RubricFiles, default_folder
 from app.cli.export_finetune import command
 from app.domain.evaluation import EvaluationRequest
 from app.domain.redaction import hash_with
 from app.domain.verdict import read_verdict
+from app.storage.rubric_files import RubricFiles, default_folder
 
 LFQA = RubricFiles([default_folder()]).get("lfqa")
 RATINGS = {"formality": 0, "amount_info": -1, "factuality": 3, "acceptability": 2}

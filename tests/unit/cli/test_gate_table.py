@@ -11,12 +11,12 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from app.analysis.gate import judge_gate
 from app.cli.gate import telling
-from app.cli.gate_table import print_gate
+from app.cli.gating import print_gate
 from app.domain.batch import Batch, BatchUsage, Counts
 from app.domain.comparison import GateReport, GateRule, Run, RunItem
 from app.domain.evaluation import JudgeOptions
+from app.stats.gate import judge_gate
 from tests.support.gate_files import ASPECTS, SIGNATURE
 from tests.support.judge_checks import make_check
 

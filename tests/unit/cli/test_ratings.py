@@ -13,11 +13,10 @@ import pytest
 
 import saiten as saiten_client
 from app.cli.items import InvalidItems
-from app.cli.ratings import post_pieces
-from app.cli.ratings_file import RatingFile
+from app.cli.ratings import RatingFile, post_pieces
 from app.container import open_container
 from app.domain.dialogue import DEFAULT_LIMITS
-from app.settings import Settings
+from app.runtime.settings import Settings
 from tests.support.command import saiten, served
 from tests.support.posted import make_item, wait_for
 from tests.support.waiting import LIMIT_SECONDS

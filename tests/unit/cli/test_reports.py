@@ -12,12 +12,12 @@ from rich.console import Console
 
 from app.cli.output import EDGE, Sheet, widths_of
 from app.cli.reports import notes, print_report, remarks, render, tabulate
+from app.comparison.analyses import analyse
 from app.domain.analysis_request import REQUESTS
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.model import Value
 from app.domain.reports import AgreementReport, BlendFit, CompositeFit, CorrelationReport, HierarchyReport, WinReport
 from app.domain.validation import validate
-from app.meta.analyses import analyse
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.observed import observe
 

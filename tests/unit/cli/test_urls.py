@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.domain.errors import SettingsInvalid
-from app.settings import is_http_url, read_settings
+from app.runtime.settings import is_http_url, read_settings
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain.blending import blend
+from app.domain.composites import blend
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from app.domain.canary import LETTERS, derive_canary, leaks
 from app.domain.evaluation import Unrated
 from app.domain.prompt import build_prompt
-from app.domain.prompt_frame import frame_of
+from app.domain.prompt_parts import LETTERS, derive_canary, frame_of, leaks
 from app.domain.verdict import LEAKED, Reading, read_verdict
 from tests.support.shown_batch import load_rubric
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue

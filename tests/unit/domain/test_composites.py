@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.rubric_files import default_folder, read_rubric
 from app.domain.composites import compose, compose_runs, depends_on_runs
+from app.storage.rubric_files import default_folder, read_rubric
 from tests.support.fake_rubrics import small_rubric
 
 SUPPORT = Path(__file__).parents[2] / "support" / "rubrics"

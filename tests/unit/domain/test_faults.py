@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError, model_validator
 
-from app.domain.faults import Location, refuse, repeated
+from app.domain.model import Location, refuse, repeated
 
 
 class Part(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.domain.lines import MOST_FAULTS, InvalidLines
+from app.domain.errors import MOST_FAULTS, InvalidLines
 
 
 def test_the_first_fault_is_the_detail():

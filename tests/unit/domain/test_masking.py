@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.untrusted import Budget, Kind, Span, find_spans, inspect_text, masking, without
+from app.text.injection import Budget, Kind, Span, find_spans, inspect_text, masking, without
 from tests.support.readings import count_readings
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain.prose import check_phrase, check_prose
+from app.domain.rubric import check_phrase, check_prose
 
 
 @pytest.mark.parametrize("text", ["自然さ", "합리성", "Two words", "a: 「b」", "👍"])

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.domain.evaluation import CallTrace, Record
-from app.domain.record_json import write_json
+from app.domain.evaluation import CallTrace, Record, write_json
 from app.domain.reliability import UNVALIDATED, AspectValidation, Reliability
 from tests.support.records import make_record
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.adapters.rubric_files import default_folder, read_rubric
 from app.domain import signature
 from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
 from app.domain.rubric import Rubric
+from app.storage.rubric_files import default_folder, read_rubric
 
 COMMENT, LFQA = (read_rubric(default_folder() / f"{name}.yaml") for name in ("ko-comment", "lfqa"))
 PROVENANCE = JudgeProvenance(

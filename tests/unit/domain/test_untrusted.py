@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.dialogue import Dialogue, Utterance
-from app.domain.marks import MAXIMUM_MARKS
-from app.domain.untrusted import Kind, inspect_dialogue, inspect_text
-from app.domain.untrusted.findings import DETAILS
-from app.domain.untrusted.folding import fold
-from app.domain.untrusted.naming import SEEN
+from app.domain.folding import fold
+from app.domain.plain_text import MAXIMUM_MARKS
+from app.text.injection import Kind, inspect_dialogue, inspect_text
+from app.text.injection.inspection import DETAILS, SEEN
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests" / "data" / "untrusted.jsonl"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
+from app.domain.errors import MOST_FAULTS
 from app.domain.evaluation import EvaluationRequest
-from app.domain.lines import MOST_FAULTS
 from app.domain.validation import InvalidDocument, find_ancestors, validate
 from tests.support.records import BODY
 

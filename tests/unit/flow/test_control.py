@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
-from app.flow.control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
-from app.flow.state import FIRST_CALLS, Bounds, Demand, Grant, Report
-from app.ports import FlowFigures
+from app.providers.flow_control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
+from app.providers.flow_state import FIRST_CALLS, Bounds, Demand, Grant, Report
 from app.providers.ports import Lane, RequestScope
+from app.runtime.ports import FlowFigures
 from tests.support.dict_cache import FakeTime
 from tests.support.waiting import LIMIT_SECONDS
 

@@ -9,11 +9,11 @@ from typing import get_args
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.governance import PolicyStore
 from app.domain.batch import BatchOptions
 from app.domain.errors import StoreUnavailable
-from app.domain.policy import DEFAULT_POLICY, Integrity, ProjectPolicy
-from app.governance.integrity import RecentPolicies, settle, settle_for
+from app.domain.governance import DEFAULT_POLICY, Integrity, ProjectPolicy
+from app.governance.policies import RecentPolicies, settle, settle_for
+from app.storage.sql.governance import PolicyStore
 from tests.support.dict_cache import FakeTime
 from tests.support.records import make_request
 

@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.governance import AuditLog, PolicyStore
-from app.domain.audit import AuditEvent
 from app.domain.errors import StoreUnavailable
-from app.domain.policy import DEFAULT_POLICY, ProjectPolicy
-from app.governance.integrity import RecentPolicies
-from app.governance.policies import PolicyService
+from app.domain.governance import DEFAULT_POLICY, AuditEvent, ProjectPolicy
+from app.governance.policies import PolicyService, RecentPolicies
+from app.storage.sql.governance import AuditLog, PolicyStore
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.governance import PolicyStore
-from app.adapters.sql.texts import TextStore
 from app.domain.errors import StoreUnavailable
-from app.domain.policy import ProjectPolicy, TextKeeping
+from app.domain.governance import ProjectPolicy, TextKeeping
 from app.governance.retention import Retention
+from app.storage.sql.governance import PolicyStore
+from app.storage.sql.texts import TextStore
 
 NOW = datetime(2026, 11, 21, 1, 0, tzinfo=UTC)
 

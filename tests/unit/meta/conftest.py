@@ -8,18 +8,18 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.batches.store import BatchStore
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.governance import AuditLog
-from app.adapters.sql.ratings import RatingStore
-from app.call_cache import CachedCalls
+from app.comparison.judge_checks import AnchorCheck
+from app.comparison.service import ComparisonService
 from app.domain.rubric import Rubric
-from app.meta.anchors import AnchorCheck
-from app.meta.comparison_service import ComparisonService
-from app.meta.rating_service import RatingService
-from app.meta.reliabilities import Reliabilities
-from app.pipeline import Instruments
-from app.relevance import Relevance
+from app.providers.call_cache import CachedCalls
+from app.ratings.reliability import Reliabilities
+from app.ratings.service import RatingService
+from app.scoring.evaluate import Instruments
+from app.scoring.relevance import Relevance
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.governance import AuditLog
+from app.storage.sql.ratings import RatingStore
 from tests.support.batches import START, HandClock
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder

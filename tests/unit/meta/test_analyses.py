@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.analysis.observations import Observations
+from app.comparison.analyses import analyse, compute, orient, prepare
 from app.domain.analysis_request import REQUESTS, AnalysisRequest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import InvalidRequest
 from app.domain.validation import validate
-from app.meta.analyses import analyse, compute, orient, prepare
+from app.stats.observations import Observations
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.observed import observe
 

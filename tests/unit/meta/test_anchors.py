@@ -10,13 +10,21 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.audit import AuditEvent
+from app.comparison.judge_checks import (
+    AT_ONCE,
+    MOST_CALLS,
+    MOST_RUNS,
+    RECORDED_FOR_ONE,
+    RECORDED_RUNS,
+    count_runs,
+    load_anchors,
+)
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, StoreUnavailable, UnknownRubric
 from app.domain.evaluation import Unrated
+from app.domain.governance import AuditEvent
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest, PooledDrift
 from app.domain.model import digest
 from app.domain.rubric import Rubric
-from app.meta.anchors import AT_ONCE, MOST_CALLS, MOST_RUNS, RECORDED_FOR_ONE, RECORDED_RUNS, count_runs, load_anchors
 from app.providers.ports import Judgement, JudgingTask, RequestScope
 from tests.support.fake_judge import FakeJudge, hash_opinion
 from tests.unit.meta.conftest import KO, Bench, build_bench

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from app.comparison.computations import Examiner
 from app.domain.analysis_request import ComparisonRequest, GateRequest
 from app.domain.errors import NotFound, SignatureMismatch, UnknownAspect, UnknownRubric
-from app.meta.examination import Examiner
-from app.meta.reliabilities import asked_of, attach_states
+from app.ratings.reliability import asked_of, attach_states
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
 from tests.unit.meta.conftest import Bench

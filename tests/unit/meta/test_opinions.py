@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from app.analysis import reading
-from app.analysis.observations import Observations
-from app.analysis.reading import ObservationReader
+from app.comparison.runs import find_batch
 from app.domain.batch import Entry
-from app.domain.errors import InvalidRequest
+from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import StoredRating
-from app.domain.lines import InvalidLines
-from app.domain.scores import Scored, Scores
-from app.meta.opinions import judge_opinions, rater_opinions
-from app.meta.runs import find_batch
-from app.meta.table import AnswerTable, name_values
+from app.domain.summary import Scored, Scores
+from app.ratings.table import AnswerTable, judge_opinions, name_values, rater_opinions
+from app.stats import reading
+from app.stats.observations import Observations
+from app.stats.reading import ObservationReader
 from tests.support.batches import START
 from tests.support.scored_batches import score_batch
 from tests.unit.meta.conftest import Bench

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.comparison import overview
+from app.comparison.overview import Overviews
 from app.domain.analysis_request import REQUESTS
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import HumanRating
 from app.domain.rubric import Rubric
-from app.meta import overview
-from app.meta.overview import Overviews
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.scored_batches import RUBRIC, score_batch
 from tests.unit.meta.conftest import KO, Bench, build_bench

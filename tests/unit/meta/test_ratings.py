@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from app.adapters.sql.ratings import RatingStore
-from app.adapters.sql.rounds import RoundStore
 from app.domain.human_rating import Exclusion, HumanRating
 from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.reports import RatingsUsed
-from app.meta.ratings import read_ratings
+from app.ratings.service import read_ratings
+from app.storage.sql.ratings import RatingStore
+from app.storage.sql.rounds import RoundStore
 from tests.support.batches import START
 from tests.support.scored_batches import score_batch
 from tests.unit.meta.conftest import Bench

@@ -11,11 +11,7 @@ import pytest
 from rich.console import Console
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.ratings import RatingStore
-from app.analysis.correlation import correlate
-from app.analysis.junit import write_junit
-from app.analysis.markdown import write_markdown
-from app.cli.gate_table import print_gate
+from app.cli.gating import print_gate
 from app.domain.batch import Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, JudgeProvenance, RubricReference
 from app.domain.reliability import (
@@ -27,7 +23,11 @@ from app.domain.reliability import (
     Validation,
     ValidationSource,
 )
-from app.meta.reliabilities import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
+from app.ratings.reliability import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
+from app.stats.correlation import correlate
+from app.stats.junit import write_junit
+from app.stats.markdown import write_markdown
+from app.storage.sql.ratings import RatingStore
 from tests.support.gates import FAILED, make_report
 from tests.support.observed import observe
 from tests.support.records import make_record

@@ -9,16 +9,15 @@ from collections.abc import Collection
 import pytest
 from sqlalchemy import delete
 
-from app.adapters.sql.engine import write
-from app.adapters.sql.tables import validations
+from app.comparison.service import ComparisonService
 from app.domain.analysis_request import CorrelationRequest
 from app.domain.errors import StoreUnavailable
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter
 from app.domain.reliability import UNVALIDATED, Reliability
-from app.meta.comparison_service import ComparisonService
-from app.meta.rating_service import RatingService
-from app.meta.reliabilities import Reliabilities, key_in
-from app.meta.revalidation import NEWEST, BadgeRenewal, Revalidation
+from app.ratings.reliability import NEWEST, BadgeRenewal, Reliabilities, Revalidation, key_in
+from app.ratings.service import RatingService
+from app.storage.sql.engine import write
+from app.storage.sql.tables import validations
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
 from tests.unit.meta.conftest import KO, Bench

@@ -11,16 +11,16 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import write
-from app.adapters.sql.rounds import RoundStore
-from app.adapters.sql.tables import batch_items
 from app.domain.batch import Candidate
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownRubric
 from app.domain.human_rating import HumanRating, RatingFilter, RatingsKept, StoredRating
 from app.domain.rating_round import OwnRating, RatingRound, RoundOptions, Sheet
 from app.domain.validation import InvalidDocument
-from app.meta.rounds import RatingKeeper, RoundService
+from app.ratings.rounds import RatingKeeper, RoundService
+from app.storage.sql.engine import write
+from app.storage.sql.rounds import RoundStore
+from app.storage.sql.tables import batch_items
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 from tests.support.scored_batches import RUBRIC, score_batch
 from tests.unit.meta.conftest import Bench, build_bench

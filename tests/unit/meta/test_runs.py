@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.batches import summaries
+from app.comparison.runs import are_numbered, assemble_run, find_batch, read_items, scales_of
 from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
-from app.meta.runs import are_numbered, assemble_run, find_batch, read_items, scales_of
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch

@@ -16,12 +16,11 @@ from app.domain.analysis_request import (
     GateRequest,
 )
 from app.domain.comparison import GateRule
-from app.domain.errors import InvalidRequest, JudgeUnavailable, NotFound, SignatureMismatch, UnknownAspect
+from app.domain.errors import InvalidLines, InvalidRequest, JudgeUnavailable, NotFound, SignatureMismatch, UnknownAspect
 from app.domain.evaluation import JudgeOptions
 from app.domain.human_rating import HumanRating, RatingFilter
-from app.domain.lines import InvalidLines
 from app.domain.reliability import UNVALIDATED, AspectValidation, Validation
-from app.meta.reliabilities import key_in
+from app.ratings.reliability import key_in
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.scored_batches import SIGNATURE, score_batch
 from tests.unit.meta.conftest import KO, Bench, build_bench

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from app.comparison.runs import find_batch, tabulate
 from app.domain.human_rating import StoredRating
-from app.meta.opinions import judge_opinions, rater_opinions
-from app.meta.runs import find_batch, tabulate
-from app.meta.table import AnswerTable
+from app.ratings.table import AnswerTable, judge_opinions, rater_opinions
 from tests.support.batches import START
 from tests.support.scored_batches import score_batch
 from tests.unit.meta.conftest import Bench

@@ -21,10 +21,10 @@ from app.domain.errors import (
     TranslatorUnavailable,
     UpstreamError,
 )
-from app.ports import Outcome
-from app.providers.deepl.passages import measure_body
+from app.providers.deepl.client import measure_body
 from app.providers.deepl.translator import DeepLTranslator
 from app.providers.ports import RequestScope
+from app.runtime.ports import Outcome
 from tests.support.dict_cache import DictCache, FakeTime
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL, pretend, translations
 from tests.support.fake_telemetry import FakeTelemetry

@@ -11,7 +11,7 @@ import app.providers
 from app.domain.errors import SettingsInvalid
 from app.providers import registry
 from app.providers.registry import find_encoder, find_judge, find_translator, is_baseline, judge_names
-from app.settings import Settings, read_settings
+from app.runtime.settings import Settings, read_settings
 
 
 def test_nothing_set_is_the_baseline() -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from app.comparison.analyses import analyse
 from app.domain.analysis_request import REQUESTS
-from app.meta.analyses import analyse
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_context, make_item
 from tests.support.serving import serving
@@ -415,7 +415,7 @@ async def test_the_service_answers_while_an_analysis_runs(
         go.wait(LIMIT_SECONDS)
         return analyse(*args)
 
-    monkeypatch.setattr("app.meta.analyses.analyse", slow)
+    monkeypatch.setattr("app.comparison.analyses.analyse", slow)
     task = asyncio.create_task(find(client, "agreement", {"data": RECORDS}))
     try:
         await asyncio.to_thread(begun.wait, 30)

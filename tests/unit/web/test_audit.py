@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.sql.engine import open_engine, write
+from app.storage.sql.engine import open_engine, write
 from app.web.dependencies import QUIET_SECONDS, Attempt, Refusals
 from tests.support.keyed import Header, make_keys
 from tests.support.serving import serving

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import APIKeyStore
+from app.storage.sql.engine import open_engine
+from app.storage.sql.keys import APIKeyStore
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.unit.web.test_http import raw

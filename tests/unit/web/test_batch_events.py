@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import APIKeyStore
 from app.domain.batch import Batch
 from app.domain.errors import StoreUnavailable
+from app.storage.sql.engine import open_engine
+from app.storage.sql.keys import APIKeyStore
 from app.web.api.batches import rest, tell
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.sql.batches.store import BatchStore
 from app.domain.batch import ItemResult
 from app.domain.errors import StoreUnavailable
+from app.storage.sql.batches.store import BatchStore
 from tests.support.posted import make_item, post_batch, wait_for
 from tests.support.serving import serving
 

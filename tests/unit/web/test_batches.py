@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import APIKeyStore
+from app.storage.sql.engine import open_engine
+from app.storage.sql.keys import APIKeyStore
 from tests.support import fake_openai
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_body, make_item, post_batch, wait_for, write_ndjson

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.calibration import load_calibration
+from app.scoring.relevance import load_calibration
 from tests.support.encoders import save_mecab, save_sentencepiece, save_wordpiece
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY

@@ -10,10 +10,10 @@ from fastapi import Request
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.adapters.sql.engine import read
-from app.adapters.sql.evaluations import KEY_SECONDS, EvaluationStore, StoredAnswer
-from app.adapters.sql.tables import idempotency_keys
 from app.domain.errors import StoreUnavailable
+from app.storage.sql.engine import read
+from app.storage.sql.evaluations import KEY_SECONDS, EvaluationStore, StoredAnswer
+from app.storage.sql.tables import idempotency_keys
 from app.web import idempotency
 from app.web.idempotency import claimed, show_life
 from tests.support.waiting import LIMIT_SECONDS

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.meta.anchors import MOST_RUNS, RECORDED_RUNS, load_anchors
+from app.comparison.judge_checks import MOST_RUNS, RECORDED_RUNS, load_anchors
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, say, status, verdict_of
 from tests.support.keyed import make_keys
 from tests.support.posted import make_context, make_item, post_batch, wait_for

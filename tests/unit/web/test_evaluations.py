@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from app.adapters.rubric_files import default_folder
+from app.storage.rubric_files import default_folder
 from tests.support.fake_deepl import KEY, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI, hang, say, status
 from tests.support.records import BODY

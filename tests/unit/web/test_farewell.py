@@ -16,8 +16,8 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from app.cli.listening import bind
-from app.settings import Settings
+from app.cli.process import bind
+from app.runtime.settings import Settings
 from app.web.server import DrainingServer, Farewell, has_unread, make_server
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY

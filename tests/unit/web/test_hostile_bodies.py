@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from app.domain.lines import MOST_REFUSED
+from app.domain.errors import MOST_REFUSED
 from tests.support.posted import NDJSON
 from tests.support.records import BODY
 from tests.support.serving import serving

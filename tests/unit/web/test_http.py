@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 import app
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.keys import APIKeyStore
 from app.domain import errors
 from app.domain.errors import SaitenError
+from app.storage.sql.engine import open_engine
+from app.storage.sql.keys import APIKeyStore
 from app.web.problems import STATUSES, clip, status_of
 from tests.support.databases import run_statement
 from tests.support.fake_openai import FakeOpenAI, status

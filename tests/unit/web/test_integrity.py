@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.governance import PolicyStore
-from app.domain.policy import Integrity, ProjectPolicy
+from app.domain.governance import Integrity, ProjectPolicy
+from app.storage.sql.engine import open_engine
+from app.storage.sql.governance import PolicyStore
 from tests.support.fake_openai import FakeOpenAI, candidate_of
 from tests.support.posted import make_item, wait_for
 from tests.support.records import BODY

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.domain.analysis_request import REQUESTS
-from app.settings import Settings
+from app.runtime.settings import Settings
 from app.web.application import create_application
 from app.web.dependencies import ADMINISTRATIVE
 from tests.support.keyed import Header, make_keys

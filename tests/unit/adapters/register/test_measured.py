@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.adapters.register.japanese import JapaneseRegister
-from app.adapters.speech_check import SpeechChecks, read_language, read_misuse, read_register
 from app.domain.dialogue import Dialogue, Utterance
+from app.text.japanese_register import JapaneseRegister
+from app.text.speech_check import SpeechChecks, read_language, read_misuse, read_register
 
 DATA = Path(__file__).parents[3] / "data" / "register"
 CONVERSATIONS = Path(__file__).parents[5] / "shared" / "checks" / "conversations.jsonl"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.register.hangul import FIRST, LAST, spell
-from app.adapters.register.passages import LONGEST, MOST_SENTENCES, drop_quotations, open_passage, split_sentences
-from app.adapters.register.scripts import read_scripts
+from app.text.korean_endings import FIRST, LAST, spell
+from app.text.passages import LONGEST, MOST_SENTENCES, drop_quotations, open_passage, split_sentences
+from app.text.scripts import read_scripts
 
 
 @pytest.mark.parametrize(

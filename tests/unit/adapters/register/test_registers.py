@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.adapters.register.japanese import JapaneseRegister
-from app.adapters.register.korean import read_korean, read_korean_level, read_korean_misuse
 from app.domain.speech import Level, Misuse, Register
+from app.text.japanese_register import JapaneseRegister
+from app.text.korean_register import read_korean, read_korean_level, read_korean_misuse
 
 JAPANESE = JapaneseRegister()
 

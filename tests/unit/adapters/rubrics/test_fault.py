@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.adapters.rubrics.fault import Fault, known_fields, printable, quoted
+from app.storage.rubric_yaml import Fault, known_fields, printable, quoted
 
 
 def test_a_report_is_one_line_that_steers_no_terminal():

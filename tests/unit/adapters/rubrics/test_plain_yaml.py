@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.adapters.rubrics.plain_yaml import MAX_DEPTH, MAX_PARTS, Document, NotTaken, PlainLoader, Unreadable
+from app.storage.rubric_yaml import MAX_DEPTH, MAX_PARTS, Document, NotTaken, PlainLoader, Unreadable
 
 
 @pytest.mark.parametrize(

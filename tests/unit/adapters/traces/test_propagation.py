@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opentelemetry.trace import format_trace_id, get_current_span
 
-from app.adapters.traces.propagation import BareTraceContext
+from app.runtime.tracing import BareTraceContext
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -10,8 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from app.adapters.traces.sampling import LedSampler
-from app.adapters.traces.scrubbing import ScrubbingExporter
+from app.runtime.tracing import LedSampler, ScrubbingExporter
 
 TEXT = "金魚鉢の水"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.untrusted import inspect_text
+from app.text.injection import inspect_text
 
 TEXTS = [
     json.loads(line)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.rubric import Rubric
-from app.domain.untrusted import inspect_dialogue, inspect_text
+from app.storage.rubric_files import RubricFiles, default_folder
+from app.text.injection import inspect_dialogue, inspect_text
 
 LOOKALIKES = Path(__file__).parents[3] / "data" / "lookalikes.jsonl"
 RUBRICS = RubricFiles([default_folder()]).list()

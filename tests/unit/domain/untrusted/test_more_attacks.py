@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.domain.dialogue import Dialogue, Utterance
-from app.domain.untrusted import Kind, inspect_dialogue, inspect_text
+from app.text.injection import Kind, inspect_dialogue, inspect_text
 
 CORPUS = Path(__file__).parents[3] / "data" / "untrusted_more.jsonl"
 BUNDLED = files("app") / "data" / "attacks.jsonl"

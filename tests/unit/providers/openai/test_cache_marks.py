@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from app.domain.errors import JudgeRefusedRequest
-from app.flow.control import open_local_flow
-from app.flow.state import Bounds
+from app.providers.flow_control import open_local_flow
+from app.providers.flow_state import Bounds
 from app.providers.openai.endpoint import Bodies, OpenAIEndpoint
 from app.providers.openai.parameters import Question, find_refused, takes_marks
 from app.providers.openai.reply import Reply

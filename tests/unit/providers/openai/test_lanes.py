@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from app.domain.errors import JudgeUnavailable
-from app.flow.control import open_local_flow
-from app.flow.state import Bounds
+from app.providers.flow_control import open_local_flow
+from app.providers.flow_state import Bounds
 from app.providers.ports import Lane
 from tests.support.judges import make_task, open_bench
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.flow.control import RateLimits
+from app.providers.flow_control import RateLimits
 from app.providers.openai.errors import read_duration, read_limits
 
 

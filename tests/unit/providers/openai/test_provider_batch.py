@@ -19,9 +19,9 @@ from app.domain.errors import (
     SettingsInvalid,
 )
 from app.domain.provider_batch import Part
-from app.provider_ports import DeferredCall, ProviderAnswer
 from app.providers.openai.batches import OpenAIProviderBatches, list_sent, read_line, split_lines
 from app.providers.openai.reply import Reply
+from app.providers.ports import DeferredCall, ProviderAnswer
 from tests.support.fake_openai import complete, hang, status, valid
 from tests.support.fake_provider_batch import FakeProviderBatch, StoredFile
 from tests.support.judges import KEY, make_judge, make_task

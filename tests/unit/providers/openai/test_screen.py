@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.domain.evaluation import JudgeOptions
+from app.domain.prompt_parts import SCREEN
 from app.domain.rubric import Rubric
 from app.domain.signature import describe_judge
-from app.domain.verdict_parts import SCREEN
 from app.providers.openai.judge import OpenAIJudge
 from tests.support.fake_openai import Answer, Behaviour, Request, complete, refuse, tell_tokens, verdict_of
 from tests.support.judges import Bench, make_task, open_bench, ratings_of, reasons_of

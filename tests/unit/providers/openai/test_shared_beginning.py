@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
 from app.providers.openai.endpoint import Bodies, dump
 from app.providers.openai.parameters import Question
 from app.providers.ports import JudgingTask
+from app.storage.rubric_files import RubricFiles, default_folder
 from tests.support.beginnings import common_beginning
 from tests.support.command import ROOT
 from tests.support.judges import make_judge, open_bench

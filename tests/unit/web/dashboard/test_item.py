@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.adapters.sql.engine import open_engine
-from app.adapters.sql.evaluations import EvaluationStore
-from app.adapters.sql.ratings import RatingStore
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import IntegrityReport, MaskedSpan, PathResult, Paths, RubricReference
 from app.domain.human_rating import HumanRating
+from app.storage.sql.engine import open_engine
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.ratings import RatingStore
 from app.web.dashboard.item_view import blend_of, digits_of, list_composites, list_said, responder_of, view_integrity
 from tests.support.elements import Page
 from tests.support.keyed import make_keys

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from starlette.datastructures import QueryParams
 
-from app.domain.scores import Scores
+from app.domain.summary import Scores
 from app.web.dashboard.items import Listing, cell_of, list_columns, list_numbers, read_listing, read_number, shorten
 from tests.support.elements import Page
 from tests.support.keyed import make_keys

@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.errors import JudgeReplyInvalid, SaitenError
 from app.domain.evaluation import JudgeOptions, JudgeProvenance
 from app.domain.rubric import Rubric
 from app.domain.signature import describe_composites, describe_judge
 from app.domain.summary import AspectSummary, Summary
+from app.storage.rubric_files import RubricFiles, default_folder
 from app.web.dashboard import run_view
 from app.web.dashboard.language import TERMS
 from app.web.dashboard.run_view import PIECES, WHAT_TO_DO, explain, find_lowest, make_cards, titles_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.domain.api_key import Scope
+from app.domain.governance import Scope
 from app.web.admission import SESSION_COOKIE
 from app.web.dashboard.page import own_address
 from tests.support.keyed import make_keys

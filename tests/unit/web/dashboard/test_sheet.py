@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.adapters.rubric_files import RubricFiles, default_folder
 from app.domain.rubric import Aspect
+from app.storage.rubric_files import RubricFiles, default_folder
 from app.web.dashboard.forms import Form
 from app.web.dashboard.sheet import Entered, examples_of, make_choice, read_ratings
 from tests.support.posted import wait_for

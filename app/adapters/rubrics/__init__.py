@@ -1,1 +1,0 @@
-"""The parts of `RubricFiles`: YAML that knows its lines, and faults in the words of somebody who writes it."""

@@ -1,0 +1,1 @@
+"""Comparisons, gates, judge checks and analyses of stored runs."""

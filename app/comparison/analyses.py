@@ -1,0 +1,169 @@
+"""From what a caller asks to the analysis that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import singledispatch
+
+import numpy as np
+
+from app.domain.analysis_request import (
+    AgreementRequest,
+    AnalysisRequest,
+    BlendFitRequest,
+    CompositeFitRequest,
+    CorrelationRequest,
+    HierarchyRequest,
+    Values,
+    WinRatesRequest,
+)
+from app.domain.errors import InvalidRequest
+from app.domain.reports import (
+    AgreementReport,
+    BlendFit,
+    CompositeFit,
+    CorrelationReport,
+    HierarchyReport,
+    Report,
+    WinReport,
+)
+from app.domain.rubric import LinearComposite, Rubric
+from app.runtime.ports import RubricSource
+from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Observations
+
+
+def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
+    """The analysis that the request's type names. It takes seconds at worst: not for an event loop.
+
+    Raises InvalidRequest where the request asks for what the rubric or the data have not. scipy is loaded here.
+    """
+    return compute(request, prepare(request, observations, rubrics), rubrics)
+
+
+def prepare(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Observations:
+    """The observations as the analysis takes them, and as a drawing of it must: the values that were asked for stand as
+    ratings, and more of them is better, as far as a named rubric says what is. Raises InvalidRequest."""
+    if not isinstance(request, HierarchyRequest | WinRatesRequest):
+        return observations
+    chosen = choose(observations, request.values or "ratings")
+    return chosen if request.rubric is None else orient(chosen, rubrics.get(request.rubric).best)
+
+
+@singledispatch
+def compute(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
+    """The analysis of observations that are prepared. As `analyse`."""
+    raise NotImplementedError(type(request).__name__)
+
+
+@compute.register
+def _(request: AgreementRequest, observations: Observations, rubrics: RubricSource) -> AgreementReport:
+    from app.stats.agreement import measure_agreement
+
+    return measure_agreement(observations)
+
+
+@compute.register
+def _(request: CorrelationRequest, observations: Observations, rubrics: RubricSource) -> CorrelationReport:
+    from app.stats.correlation import correlate
+
+    if not observations.scores:
+        detail = f"no record has values of a metric or a judge in its field {request.scores_field!r}"
+        raise InvalidRequest(detail, pointer="/scores_field")
+    return correlate(observations, match=request.match, resamples=request.resamples, seed=request.seed)
+
+
+@compute.register
+def _(request: HierarchyRequest, observations: Observations, rubrics: RubricSource) -> HierarchyReport:
+    from app.stats.hierarchy import find_hierarchy
+
+    return find_hierarchy(observations, alpha=request.alpha, method=request.method)
+
+
+@compute.register
+def _(request: WinRatesRequest, observations: Observations, rubrics: RubricSource) -> WinReport:
+    from app.stats.win_rates import rate_wins
+
+    return rate_wins(observations)
+
+
+@compute.register
+def _(request: CompositeFitRequest, observations: Observations, rubrics: RubricSource) -> CompositeFit:
+    from app.stats.fitting import fit_composite
+
+    rubric = rubrics.get(request.rubric or "lfqa")
+    return fit_composite(observations, find_composite(rubric, request.composite), request.target, seed=request.seed)
+
+
+@compute.register
+def _(request: BlendFitRequest, observations: Observations, rubrics: RubricSource) -> BlendFit:
+    from app.stats.fitting import fit_blend
+
+    if observations.similarity is None:
+        raise InvalidRequest("no record has a similarity: the field is `similarity`, a number", pointer="/data")
+    return fit_blend(observations, request.aspect, folds=request.folds, seed=request.seed, statistic=request.statistic)
+
+
+def orient(observations: Observations, best: Mapping[str, float]) -> Observations:
+    """Aspects whose best level is not the highest count by minus their distance from it; `folded` says which do.
+
+    Raters are averaged first: one who says −1 and one who says 1 agree on nothing, but their mean is 0. What nothing is
+    to be done to is handed back as it is.
+    """
+    columns = {**observations.scores, **observations.ratings}
+    levels = {name: level for name, level in best.items() if name in columns and name not in observations.folded}
+    if not levels:
+        return observations
+    averaged = average(observations)
+
+    def fold(columns: Mapping[str, Floats]) -> dict[str, Floats]:
+        return {name: -np.abs(column - levels[name]) if name in levels else column for name, column in columns.items()}
+
+    return replace(
+        averaged,
+        ratings=fold(averaged.ratings),
+        scores=fold(averaged.scores),
+        folded={**observations.folded, **levels},
+    )
+
+
+def average(observations: Observations) -> Observations:
+    """One row for each system's item, without raters: its ratings are their means."""
+    from app.stats.statistics import settled_means
+
+    units = observations.units
+    dialogue = None
+    if observations.dialogue is not None:
+        dialogue = np.full(units, NO_DIALOGUE, dtype=np.int64)
+        np.maximum.at(dialogue, observations.unit, observations.dialogue)
+    return replace(
+        observations,
+        raters=(),
+        system=observations.unit_system,
+        item=observations.unit_item,
+        rater=np.full(units, NO_RATER, dtype=np.int64),
+        ratings={name: settled_means(observations, column) for name, column in observations.ratings.items()},
+        scores={name: settled_means(observations, column) for name, column in observations.scores.items()},
+        similarity=None if observations.similarity is None else observations.means(observations.similarity),
+        lines=None,
+        dialogue=dialogue,
+    )
+
+
+def choose(observations: Observations, values: Values) -> Observations:
+    """The observations with the values asked for as their ratings."""
+    if values == "ratings":
+        return observations
+    if not observations.scores:
+        raise InvalidRequest("no record has scores", pointer="/values")
+    return replace(observations, ratings=observations.scores)
+
+
+def find_composite(rubric: Rubric, wanted: str | None) -> LinearComposite:
+    """The rubric's linear composite of that id, else its first one."""
+    linear = [composite for composite in rubric.composites if isinstance(composite, LinearComposite)]
+    for composite in linear:
+        if wanted in {None, composite.id}:
+            return composite
+    known = ", ".join(composite.id for composite in linear) or "none"
+    raise InvalidRequest(f"the rubric {rubric.id} has these linear composites: {known}", pointer="/composite")

@@ -1,0 +1,234 @@
+"""Long computations that a page waits for a moment only: they go on behind it, and their results are kept.
+
+Two batches side by side as a page shows them: comparison, gate and the items that changed most, of one reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+from cachetools import LRUCache
+
+from app.comparison.runs import assemble_run, find_batch, read_items
+from app.domain.comparison import Changes, Comparison, GateReport
+from app.domain.errors import SaitenError
+from app.runtime.memory import release
+from app.runtime.ports import RubricSource
+from app.runtime.tasks import end_tasks
+from app.storage.sql.batches.store import BatchStore
+
+logger = logging.getLogger("saiten.meta")
+
+Result = TypeVar("Result")
+Place = tuple[str, Hashable]
+"""Project and key."""
+
+KEPT = 64
+AT_ONCE = 2
+WAITING = 32
+OF_ONE = 12
+"""Computations of one project that run or wait, so that the others' are not turned away for it."""
+
+PATIENCE_SECONDS = 0.05
+ERROR_SECONDS = 10.0
+"""So long an error is the answer; whoever asks after that has it tried again."""
+
+
+class Compute(Protocol):
+    """Does work that takes seconds off the event loop, few at a time; `ComparisonService.compute` is one."""
+
+    async def __call__(self, work: Callable[[], Result]) -> Result: ...
+
+
+@dataclass(frozen=True)
+class Pending:
+    """There is no result yet: ask again. `seconds` have passed since it was first asked for.
+
+    `turned-away` is not even waiting, since too many others are: asking again is what gets it a place.
+    """
+
+    started_at: datetime
+    seconds: float
+    state: Literal["computing", "waiting", "turned-away"] = "computing"
+
+
+@dataclass
+class Running:
+    """A computation that is not finished; `computing` once it has its turn."""
+
+    task: asyncio.Task[Any]
+    started_at: datetime
+    computing: bool = False
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of a computation: its task, which holds the value or the error."""
+
+    task: asyncio.Task[Any]
+    at: datetime
+
+    def has_failed(self) -> bool:
+        return self.task.exception() is not None
+
+
+class Computations:
+    """Computes once for all who ask with one key, and keeps the last `kept` results in memory.
+
+    A result is kept for as long as there is room: whatever it hangs on must be in its key, or it be asked for fresh.
+    Results are shared, and so must not be changed. Nothing is begun after `close`.
+    """
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime],
+        kept: int = KEPT,
+        at_once: int = AT_ONCE,
+        waiting: int = WAITING,
+        of_one: int = OF_ONE,
+    ) -> None:
+        self._now = now
+        self._most_running = at_once + waiting
+        self._most_of_one = of_one
+        self._turns = asyncio.Semaphore(at_once)
+        self._running: dict[Place, Running] = {}
+        self._finished: LRUCache[Place, Finished] = LRUCache(kept)
+        self._closed = False
+
+    async def get(
+        self,
+        project: str,
+        key: Hashable,
+        work: Callable[[], Awaitable[Result]],
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> Result | Pending:
+        """The work's result where it is there, or gets ready within the patience; else Pending, and the work goes on,
+        whatever becomes of the caller. Raises what the work raised."""
+        place = (project, key)
+        finished = self._find_finished(place)
+        if finished is not None:
+            return cast(Result, open_task(finished.task))
+        running = self._running.get(place)
+        if running is None:
+            if self._closed or self._is_full(project):
+                return Pending(self._now(), 0.0, "turned-away")
+            running = self._begin(place, work)
+        # Unlike `wait_for` this cancels nothing: neither when the time is up nor when the caller goes away.
+        await asyncio.wait({running.task}, timeout=patience_seconds)
+        if not running.task.done():
+            seconds = (self._now() - running.started_at).total_seconds()
+            return Pending(running.started_at, seconds, "computing" if running.computing else "waiting")
+        if running.task.cancelled():  # by `close`, which is no cancellation of the caller
+            return Pending(running.started_at, 0.0, "turned-away")
+        return cast(Result, open_task(running.task))
+
+    async def close(self) -> None:
+        """Cancels what is running. A thread that computes cannot be stopped: it ends by itself, its result unseen."""
+        self._closed = True
+        await end_tasks(running.task for running in self._running.values())
+
+    def _is_full(self, project: str) -> bool:
+        """Whether there is no place for another computation, or none for this project's."""
+        mine = sum(owner == project for owner, _ in self._running)
+        return len(self._running) >= self._most_running or mine >= self._most_of_one
+
+    def _find_finished(self, place: Place) -> Finished | None:
+        """What is kept; an error only while it is fresh."""
+        found = self._finished.get(place)
+        if found is None:
+            return None
+        if found.has_failed() and (self._now() - found.at).total_seconds() >= ERROR_SECONDS:
+            del self._finished[place]
+            return None
+        return found
+
+    def _begin(self, place: Place, work: Callable[[], Awaitable[Result]]) -> Running:
+        running = Running(asyncio.create_task(self._work(place, work)), self._now())
+        self._running[place] = running
+        running.task.add_done_callback(lambda _: self._finish(place))
+        return running
+
+    async def _work(self, place: Place, work: Callable[[], Awaitable[Result]]) -> Result:
+        async with self._turns:
+            self._running[place].computing = True
+            return await work()
+
+    def _finish(self, place: Place) -> None:
+        """Keeps what a task ended with, and lets go of what was asked for longest ago."""
+        task = self._running.pop(place).task
+        if task.cancelled():
+            return
+        error = task.exception()  # or asyncio complains of an error that nobody came back for
+        if error is not None and not isinstance(error, SaitenError):
+            logger.error("a computation failed", exc_info=error)
+        self._finished[place] = Finished(task, self._now())
+
+
+def open_task(task: asyncio.Task[Any]) -> Any:
+    """The value that a finished task ended with, or its error raised."""
+    error = task.exception()
+    if error is not None:
+        # Each time it is raised it would grow by one caller's frames.
+        raise error.with_traceback(None)
+    return task.result()
+
+
+@dataclass(frozen=True)
+class Examination:
+    """`comparison` is the gate's own; the gate has no rules of a caller's: no aspect may drop."""
+
+    comparison: Comparison
+    gate: GateReport
+    changes: Changes
+
+
+class Examiner:
+    """Examines a candidate batch against a baseline batch. `compute` does the reckoning elsewhere."""
+
+    def __init__(self, *, batches: BatchStore, rubrics: RubricSource, compute: Compute) -> None:
+        self._batches = batches
+        self._rubrics = rubrics
+        self._compute = compute
+
+    async def examine(
+        self,
+        project: str,
+        baseline_id: str,
+        candidate_id: str,
+        *,
+        alpha: float = 0.05,
+        allow_signature_mismatch: bool = False,
+        measure: str | None = None,
+    ) -> Examination:
+        """All that is told of the two, each of whose results are read once. `measure` is what changes are by: an
+        aspect, a composite or `NAME.blended`, by default all aspects together.
+
+        Raises NotFound for a batch that is not in the project, UnknownRubric, UnknownAspect where neither batch has
+        the measure, SignatureMismatch where they were not scored alike and that is not allowed, and StoreError.
+        """
+        ids = baseline_id, candidate_id
+        batches = {batch_id: await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)}
+        rubrics = {batch_id: self._rubrics.nearest(batch.rubric_name) for batch_id, batch in batches.items()}
+        items = {batch_id: await read_items(self._batches, project, batch) for batch_id, batch in batches.items()}
+
+        def work() -> Examination:
+            from app.stats.changes import find_changes
+            from app.stats.gate import judge_gate
+
+            runs = (assemble_run(batches[batch_id], items[batch_id], rubrics[batch_id]) for batch_id in ids)
+            baseline, candidate = runs
+            try:
+                gate = judge_gate(candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch)
+                return Examination(cast(Comparison, gate.comparison), gate, find_changes(baseline, candidate, measure))
+            finally:
+                for read in items.values():
+                    release(read)
+
+        return await self._compute(work)

@@ -1,0 +1,283 @@
+"""Asks the judge for the frozen anchors, past every cache, and holds the answer against what it said before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+
+from app.domain.errors import InvalidRequest, JudgeReplyInvalid
+from app.domain.evaluation import Evaluation, EvaluationRequest
+from app.domain.governance import AuditEvent
+from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeCheck, JudgeCheckRequest, PooledDrift
+from app.domain.model import digest
+from app.domain.rubric import Rubric
+from app.domain.signature import differences
+from app.providers.ports import RequestScope
+from app.runtime.bundled import bundled_folder, read_objects, validate_objects
+from app.runtime.tasks import run_together
+from app.scoring.evaluate import Instruments, evaluate
+from app.storage.sql.governance import AuditLog
+from app.storage.sql.ratings import RatingStore
+
+AT_ONCE = 8
+"""Anchors that are asked together; the judge's flow control has the last word."""
+
+MOST_CALLS = 150
+"""Judge calls of a check, where one run of all anchors does not need more."""
+
+MOST_RUNS = 4
+RECORDED_RUNS = 4
+"""How often each anchor is asked when its ratings are stored: the judge's own noise shows in between."""
+
+RECORDED_FOR_ONE = 8
+"""The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
+
+
+class AnchorCheck:
+    """Checks a judge against its own stored ratings.
+
+    `instruments` must ask the judge anew every time: a cache would answer as the judge did when it was filled. `check`
+    raises InvalidRequest for a rubric without anchors, JudgeReplyInvalid where there is not one rating to store, and
+    the errors of judge, translator and store. Ratings that replace stored ones are noted in the audit log: they change
+    what drift is measured against. The first ones are not.
+    """
+
+    def __init__(
+        self, instruments: Instruments, store: RatingStore, audit: AuditLog, *, now: Callable[[], datetime]
+    ) -> None:
+        self._instruments = instruments
+        self._store = store
+        self._audit = audit
+        self._now = now
+
+    async def check(self, project: str, request: JudgeCheckRequest, scope: RequestScope) -> JudgeCheck:
+        """What became of the judge. `scope` says who asks, and is told what it cost."""
+        rubric = self._instruments.rubrics.get(request.rubric)
+        anchors = load_anchors(rubric.id)
+        key = self._key(rubric, request)
+        stored = request.reference or await self._store.find_anchor_ratings(project, key)
+        hindrance = find_hindrance(stored, digest_anchors(rubric, anchors), key)
+        usable = stored is not None and hindrance is None and not request.record
+        runs = count_runs(rubric, len(anchors), request, check=usable)
+        now = await self._rate(rubric, anchors, request, key, scope, runs=runs)
+        judge = self._judge(request)
+        if stored is not None and usable:
+            # In a thread: scipy is loaded here, and a caller's reference may be long.
+            found = await asyncio.to_thread(compared, stored, now, anchors, request, judge=judge)
+        else:
+            refuse_unrated(now)
+            if request.reference is None or request.record:  # else the measure is the caller's to keep
+                await self._keep(project, key, now, scope.actor)
+            found = recorded(now, anchors, request, judge=judge, hindrance=hindrance)
+        self._instruments.telemetry.checked(found.verdict)
+        return found
+
+    async def _keep(self, project: str, key: str, ratings: AnchorRatings, actor: str) -> None:
+        """Stores the ratings; where they replace others, notes who did so."""
+        before = await self._store.find_anchor_ratings(project, key)
+        await self._store.keep_anchor_ratings(project, key, ratings)
+        if before is None:
+            return
+        event = AuditEvent(
+            at=self._now(),
+            project=project,
+            actor=actor,
+            action="judge-reference.replaced",
+            target=ratings.rubric,
+            detail={"asked": ratings.asked, "anchors": ratings.anchors, "before": before.at.isoformat()},
+        )
+        await self._audit.note(event)
+
+    def _judge(self, request: JudgeCheckRequest) -> str:
+        judge = self._instruments.judge
+        return f"{judge.kind}/{request.judge.model or judge.default_model}"
+
+    def _key(self, rubric: Rubric, request: JudgeCheckRequest) -> str:
+        """Which judge is asked what: as it is asked for, since what the endpoint makes of that is what may move."""
+        options = request.judge.model_dump(exclude={"model"}, exclude_defaults=True)
+        # Those of the first release always: ratings that it stored are still to be found.
+        options |= request.judge.model_dump(include={"samples", "expected", "explain"})
+        return digest([rubric.id, rubric.digest, request.path, self._judge(request), options])
+
+    async def _rate(
+        self,
+        rubric: Rubric,
+        anchors: Sequence[Anchor],
+        request: JudgeCheckRequest,
+        asked: str,
+        scope: RequestScope,
+        *,
+        runs: int,
+    ) -> AnchorRatings:
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def ask(anchor: Anchor) -> Evaluation:
+            async with gate:
+                return (await evaluate(pose(anchor, request), self._instruments, scope)).evaluation
+
+        found: list[list[Evaluation]] = []
+        for _ in range(runs):
+            found.append(await run_together(*(ask(anchor) for anchor in anchors)))
+        ratings = {
+            anchor.id: {
+                aspect.id: tuple(run[position].aspects[aspect.id].rating for run in found) for aspect in rubric.aspects
+            }
+            for position, anchor in enumerate(anchors)
+        }
+        return AnchorRatings(
+            rubric=rubric.id,
+            anchors=digest_anchors(rubric, anchors),
+            asked=asked,
+            judge=self._judge(request),
+            signature=found[0][0].signature,
+            at=self._now(),
+            ratings=ratings,
+        )
+
+
+def count_runs(rubric: Rubric, anchors: int, request: JudgeCheckRequest, *, check: bool) -> int:
+    """How often each anchor is asked: in a check as often as `MOST_CALLS` allow, at least once, else to be stored."""
+    calls = len(rubric.aspects) if rubric.calls == "independent" else 1
+    calls *= request.judge.samples * (2 if request.path == "both" else 1)
+    affordable = max(1, min(MOST_RUNS, MOST_CALLS // (anchors * calls)))
+    if check:
+        return affordable
+    return RECORDED_FOR_ONE if affordable == 1 else RECORDED_RUNS
+
+
+@cache
+def load_anchors(rubric_id: str) -> tuple[Anchor, ...]:
+    """The anchors that ship for a rubric; raises InvalidRequest where none do."""
+    file = bundled_folder("anchors").joinpath(f"{rubric_id}.jsonl")
+    if not file.is_file():
+        raise InvalidRequest(f"there are no anchors for the rubric {rubric_id}", pointer="/rubric")
+    return tuple(validate_objects(file, read_objects(file), Anchor))
+
+
+def digest_anchors(rubric: Rubric, anchors: Sequence[Anchor]) -> str:
+    """What stored ratings must have been taken of: these texts, by this rubric."""
+    return digest([rubric.digest, [[anchor.id, anchor.model_dump(mode="json")] for anchor in anchors]])
+
+
+def find_hindrance(stored: AnchorRatings | None, anchors: str, asked: str) -> str | None:
+    """Why the stored ratings are no measure of those of now, in words that follow "the stored ratings"; None where
+    they are one, or where there are none."""
+    if stored is None or (stored.anchors == anchors and stored.asked == asked):
+        return None
+    return "are of other anchors" if stored.anchors != anchors else f"are of {stored.judge}, or of other options"
+
+
+def pose(anchor: Anchor, request: JudgeCheckRequest) -> EvaluationRequest:
+    """The anchor as a request; without a blend, which is not the judge's."""
+    return EvaluationRequest(
+        rubric=request.rubric,
+        context=anchor.context,
+        response=anchor.response,
+        path=request.path,
+        judge=request.judge,
+        relevance=None,
+    )
+
+
+def refuse_unrated(ratings: AnchorRatings) -> None:
+    """Raises JudgeReplyInvalid where the judge rated nothing: as a measure of next time that would be none for ever."""
+    runs = (runs for aspects in ratings.ratings.values() for runs in aspects.values())
+    if not any(rating is not None for ratings_of_anchor in runs for rating in ratings_of_anchor):
+        raise JudgeReplyInvalid("the judge was asked for every anchor and rated none")
+
+
+def by_aspect(ratings: AnchorRatings) -> dict[str, dict[str, tuple[int | None, ...]]]:
+    """Anchor → aspect → runs, turned to aspect → anchor → runs."""
+    turned: dict[str, dict[str, tuple[int | None, ...]]] = {}
+    for anchor, aspects in ratings.ratings.items():
+        for aspect, runs in aspects.items():
+            turned.setdefault(aspect, {})[anchor] = runs
+    return turned
+
+
+def compared(
+    then: AnchorRatings, now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, judge: str
+) -> JudgeCheck:
+    """The verdict against the stored ratings."""
+    # Loaded here: scipy takes half a second, for which each service, worker and command would wait as it starts.
+    from app.stats.drift import compare_anchors
+
+    intended: dict[str, dict[str, int]] = {}
+    for anchor in anchors:
+        for aspect, rating in anchor.ratings.items():
+            intended.setdefault(aspect, {})[anchor.id] = rating
+    aspects, pooled = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
+    moved = pooled.moved or any(drift.moved for drift in aspects.values())
+    detail = describe(aspects, pooled, then)
+    return describe_check(
+        now, anchors, request, judge=judge, verdict="moved" if moved else "steady", detail=detail
+    ).model_copy(
+        update={
+            "aspects": aspects,
+            "pooled": pooled,
+            "signature_differences": differences(then.signature, now.signature),
+            "reference_at": then.at,
+        }
+    )
+
+
+def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> str:
+    """The verdict in a sentence, with the smallest shift that the check can see."""
+    moved = [name for name, drift in aspects.items() if drift.moved]
+    if moved:
+        told = ", ".join(f"{name} ({describe_drift(aspects[name])})" for name in moved)
+        return f"the judge moved since {then.at:%Y-%m-%d}: {told}"
+    changed = sum(drift.changed for drift in aspects.values())
+    total = sum(drift.n for drift in aspects.values())
+    if pooled.moved:
+        return f"the judge moved since {then.at:%Y-%m-%d}: all aspects together ({changed} of {total} ratings changed)"
+    sight = [drift.detectable for drift in aspects.values() if drift.detectable is not None]
+    seen = f"; a shift of {max(sight):.2f} in any aspect would be found in at least 80 % of all checks" if sight else ""
+    return f"the judge rates the anchors as on {then.at:%Y-%m-%d}: {changed} of {total} ratings changed{seen}"
+
+
+def describe_drift(drift: AspectDrift) -> str:
+    """How far one aspect moved."""
+    mean = f"mean {drift.shift:+.2f}, " if drift.shift is not None else ""
+    lost = f", {drift.lost} of them no longer rated" if drift.lost else ""
+    return f"{mean}{drift.changed} of {drift.n} changed{lost}"
+
+
+def recorded(
+    now: AnchorRatings,
+    anchors: Sequence[Anchor],
+    request: JudgeCheckRequest,
+    *,
+    judge: str,
+    hindrance: str | None,
+) -> JudgeCheck:
+    """There was nothing to compare with: `hindrance` says why what there was is no measure."""
+    if request.record:
+        detail = "the judge's ratings of now are stored, as was asked"
+    elif hindrance is None:
+        detail = "nothing was stored of this judge yet: its ratings of now are the measure from here on"
+    elif request.reference is not None:
+        detail = f"the ratings in the reference {hindrance}: keep those of now in their place"
+    else:
+        detail = f"the stored ratings {hindrance}: those of now take their place"
+    return describe_check(now, anchors, request, judge=judge, verdict="recorded", detail=detail)
+
+
+def describe_check(
+    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, **more: object
+) -> JudgeCheck:
+    """A report without drift."""
+    unrated = sum(None in runs for aspects in now.ratings.values() for runs in aspects.values())
+    return JudgeCheck.model_validate(
+        {
+            "rubric": now.rubric,
+            "anchors": len(anchors),
+            "unrated": unrated,
+            "alpha": request.alpha,
+            "aspects": {},
+            "ratings": now,
+            **more,
+        }
+    )

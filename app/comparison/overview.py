@@ -1,0 +1,234 @@
+"""What batches of one rubric say of its aspects and of their systems: every analysis, of one reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from app.comparison.computations import Compute
+from app.comparison.runs import find_batch, tabulate
+from app.domain.batch import Batch
+from app.domain.comparison import SystemCell, SystemMatrix
+from app.domain.errors import InvalidRequest
+from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
+from app.domain.rubric import Rubric
+from app.ratings.service import CountedRatings, read_ratings
+from app.ratings.table import best_of
+from app.runtime.ports import RubricSource
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.ratings import RatingStore
+
+if TYPE_CHECKING:
+    from app.ratings.table import AnswerTable, Opinions
+    from app.stats.observations import Observations
+
+Part_ = TypeVar("Part_")
+Absence = Literal["no-values", "no-ratings", "few-systems", "many-systems", "too-much"]
+Matrices = Mapping[str, SystemMatrix]
+
+MOST_BATCHES = 20
+MOST_RESULTS = 200_000
+"""Of all batches together: their scores are in memory at a time."""
+
+MOST_SYSTEMS = 40
+"""Systems of a matrix that somebody can still read."""
+
+ALPHA = 0.01
+
+
+@dataclass(frozen=True)
+class Part(Generic[Part_]):
+    """A report, or why there is none: a stable `code`, and the same in a sentence."""
+
+    report: Part_ | None = None
+    code: Absence | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Which systems differ, by one source of values. In both, aspects with a best level inside count by their distance
+    from it; what is blended stands as `NAME.blended`."""
+
+    hierarchy: Part[HierarchyReport]
+    matrices: Part[Matrices]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """`judged` is by the judge's values, `rated` by human ratings. `systems` are those with a value of the judge's.
+
+    `ambiguous` counts ratings that fit several results, and so none. `ratings_used` are the human ratings that count.
+    """
+
+    batches: tuple[str, ...]
+    systems: tuple[str, ...]
+    judged: Ranking
+    rated: Ranking
+    agreement: Part[AgreementReport]
+    correlation: Part[CorrelationReport]
+    ambiguous: int
+    ratings_used: RatingsUsed
+
+
+class Overviews:
+    """Looks at a few batches from all sides. `compute` does the reckoning elsewhere."""
+
+    def __init__(self, *, batches: BatchStore, ratings: RatingStore, rubrics: RubricSource, compute: Compute) -> None:
+        self._batches = batches
+        self._ratings = ratings
+        self._rubrics = rubrics
+        self._compute = compute
+
+    async def look(
+        self, project: str, batch_ids: Sequence[str], *, aspects: Sequence[str] | None = None, alpha: float = ALPHA
+    ) -> Overview:
+        """Everything about these batches, of which results and ratings are read once. `aspects` takes only these of
+        what there is: aspects, composites, `NAME.blended`. No judge gets a badge by it.
+
+        Raises NotFound for a batch that is not in the project, InvalidRequest for none or more than `MOST_BATCHES`
+        batches, for several rubrics, for an alpha that is none and for more than `MOST_RESULTS` results; UnknownRubric
+        and StoreError.
+        """
+        if not 0 < alpha < 1:
+            raise InvalidRequest("alpha must lie between 0 and 1, both excluded", pointer="/alpha")
+        ids = list(dict.fromkeys(batch_ids))
+        if not 1 <= len(ids) <= MOST_BATCHES:
+            raise InvalidRequest(f"name 1 to {MOST_BATCHES} batches", pointer="/batches")
+        batches = [await find_batch(self._batches, project, batch_id) for batch_id in ids]
+        check_batches(batches)
+        rubric = self._rubrics.nearest(batches[0].rubric_name)
+        table = await tabulate(self._batches, project, batches)
+        found = await read_ratings(self._ratings, project, ids)
+        return await self._compute(lambda: oversee(ids, table, found, rubric, aspects=aspects, alpha=alpha))
+
+
+def check_batches(batches: Sequence[Batch]) -> None:
+    """Raises InvalidRequest for what cannot be looked at together."""
+    rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
+    if len(rubrics) > 1:
+        raise InvalidRequest(f"the batches have different rubrics: {', '.join(rubrics)}", pointer="/batches")
+    total = sum(batch.counts.total for batch in batches)
+    if total > MOST_RESULTS:
+        raise InvalidRequest(
+            f"these batches have {total:,} results; at most {MOST_RESULTS:,} are looked at together: take fewer",
+            pointer="/batches",
+        )
+
+
+def oversee(
+    ids: Sequence[str],
+    table: AnswerTable,
+    found: CountedRatings,
+    rubric: Rubric,
+    *,
+    aspects: Sequence[str] | None,
+    alpha: float,
+) -> Overview:
+    """All parts, of the batches of these ids in a table. It takes seconds at worst: not for an event loop. scipy is
+    loaded here."""
+    from app.ratings.table import judge_opinions, rater_opinions
+    from app.stats.agreement import measure_agreement
+    from app.stats.correlation import correlate
+
+    judged = attempt("no-values", lambda: observe(judge_opinions(table), aspects))
+    rated = attempt("no-ratings", lambda: observe(rater_opinions(table, found.ratings), aspects))
+    best = best_of(rubric)
+    return Overview(
+        batches=tuple(ids),
+        systems=judged.report.systems if judged.report else (),
+        judged=rank_systems(judged, best, alpha),
+        rated=rank_systems(rated, best, alpha),
+        agreement=follow(rated, measure_agreement),
+        correlation=follow(rated, correlate),
+        ambiguous=table.ambiguous,
+        ratings_used=found.used,
+    )
+
+
+def attempt(code: Absence, work: Callable[[], Part_]) -> Part[Part_]:
+    """What the work gives, or what it refuses with."""
+    try:
+        return Part(work())
+    except InvalidRequest as error:
+        return Part(code=code, reason=error.detail)
+
+
+Next = TypeVar("Next")
+
+
+def follow(part: Part[Part_], work: Callable[[Part_], Next]) -> Part[Next]:
+    """What the work makes of the part; where there is none, there is none of this for the same reason."""
+    report = part.report
+    if report is None:
+        return Part(code=part.code, reason=part.reason)
+    return attempt("too-much", lambda: work(report))
+
+
+def observe(opinions: Opinions, aspects: Sequence[str] | None) -> Observations:
+    """The opinions as columns, of those aspects that they have; raises InvalidRequest where they have none of them."""
+    if aspects is None:
+        return opinions.observe()
+    known = opinions.names
+    chosen = [name for name in aspects if name in known]
+    if not chosen:
+        raise InvalidRequest("none of the chosen aspects has a value")
+    return opinions.observe(chosen)
+
+
+def rank_systems(part: Part[Observations], best: Mapping[str, float], alpha: float) -> Ranking:
+    """Hierarchy and matrices of the values that stand as ratings."""
+    from app.comparison.analyses import orient
+    from app.stats.hierarchy import find_hierarchy
+
+    if part.report is not None and len(part.report.systems) < 2:
+        part = Part(code="few-systems", reason="these results are of one system: there is no other to tell it from")
+    oriented = follow(part, lambda observations: orient(observations, best))
+    return Ranking(
+        hierarchy=follow(oriented, lambda observations: find_hierarchy(observations, alpha=alpha)),
+        matrices=follow_few(oriented, alpha),
+    )
+
+
+def follow_few(part: Part[Observations], alpha: float) -> Part[Matrices]:
+    """The matrices, where there are not too many systems for one."""
+    if part.report is not None and len(part.report.systems) > MOST_SYSTEMS:
+        told = f"{len(part.report.systems):,} systems are too many for a table; at most {MOST_SYSTEMS} are shown in one"
+        return Part(code="many-systems", reason=told)
+    return follow(part, lambda observations: lay_out(observations, alpha))
+
+
+def lay_out(observations: Observations, alpha: float) -> Matrices:
+    """By aspect each system against each other, with the tests that a hierarchy rests on."""
+    import numpy as np
+
+    from app.stats.statistics import compare_systems, refuse_wide, settled_means
+
+    refuse_wide(len(observations.ratings), observations.units)
+    systems = observations.systems
+    found = {}
+    for name, column in observations.ratings.items():
+        tests = compare_systems(settled_means(observations, column), observations.unit_system, len(systems))
+        better = tests.better(alpha)
+        outcomes = np.where(better, 1, np.where(better.T, -1, 0))
+        found[name] = SystemMatrix(
+            systems=systems,
+            alpha=alpha,
+            n=tuple(tests.n.tolist()),
+            rows=tuple(
+                tuple(
+                    None if row == column else describe_cell(int(outcomes[row, column]), float(tests.p[row, column]))
+                    for column in range(len(systems))
+                )
+                for row in range(len(systems))
+            ),
+        )
+    return found
+
+
+def describe_cell(outcome: int, p: float) -> SystemCell:
+    """One system against another: better where the outcome is 1, worse where it is -1."""
+    told: Literal["better", "worse", "none"] = "better" if outcome > 0 else "worse" if outcome < 0 else "none"
+    return SystemCell(outcome=told, p=None if isnan(p) else p)

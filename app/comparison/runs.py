@@ -1,0 +1,91 @@
+"""A batch's results as a run that can be compared with another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from app.batches.summaries import score_pages
+from app.domain.batch import Batch
+from app.domain.comparison import Run, RunItem
+from app.domain.composites import range_of
+from app.domain.errors import NotFound
+from app.domain.rubric import Rubric
+from app.domain.summary import SYSTEM, Scored
+
+if TYPE_CHECKING:
+    from app.ratings.table import AnswerTable
+    from app.storage.sql.batches.store import BatchStore
+
+
+async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
+    """The batch; raises NotFound where the project has none of that id."""
+    found = await store.find(project, batch_id)
+    if found is None:
+        raise NotFound(f"there is no batch {batch_id[:64]} in this project")
+    return found
+
+
+async def tabulate(store: BatchStore, project: str, batches: Sequence[Batch]) -> AnswerTable:
+    """Every result of the batches that there is now, as columns. The results themselves are let go of page by page."""
+    from app.ratings.table import AnswerTable
+
+    table = AnswerTable()
+    for batch in batches:
+        async for page in score_pages(store, project, batch.id):
+            await asyncio.to_thread(table.add, batch, page)
+    return table
+
+
+async def read_items(store: BatchStore, project: str, batch: Batch) -> list[RunItem]:
+    """Every result of the batch that there is now as a run's item, in order; results are let go of likewise."""
+    pages = score_pages(store, project, batch.id)
+    return [describe_result(result, batch) async for page in pages for result in page]
+
+
+def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Run:
+    """The run of a batch: what it was to score, and what came of it."""
+    signed = sum(bool(item.ratings) for item in items)  # a failure in a result's place is not
+    signatures = batch.signatures or ({batch.signature: signed} if batch.signature else {})
+    return Run(
+        name=f"{batch.name} ({batch.id})" if batch.name else batch.id,
+        items=items,
+        expected=batch.counts.total,
+        signatures=signatures,
+        scales=scales_of(rubric),
+        aspects=tuple(aspect.id for aspect in rubric.aspects),
+        numbered=are_numbered(item.item for item in items),
+        best=rubric.best,
+        texts=batch.texts,
+    )
+
+
+def describe_result(result: Scored, batch: Batch) -> RunItem:
+    """One result's values; the system is the candidate's own, else the batch's."""
+    scores = result.scores
+    return RunItem(
+        item=result.entry.item,
+        candidate=result.entry.candidate,
+        system=scores.system or batch.metadata.get(SYSTEM),
+        context=scores.context,
+        ratings={name: figures[0] for name, figures in scores.aspects.items()},
+        composites=scores.composites,
+        blended={name: figures[1] for name, figures in scores.aspects.items() if figures[1] is not None},
+        position=result.entry.position,
+        cluster=result.entry.cluster,
+    )
+
+
+def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
+    """Lowest and highest value of every aspect, composite and blended aspect: a blend counts on its aspect's scale."""
+    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+    composites = {composite.id: range_of(composite, rubric) for composite in rubric.composites}
+    return {**aspects, **composites, **{f"{name}.blended": scale for name, scale in aspects.items()}}
+
+
+def are_numbered(items: Iterable[str]) -> bool:
+    """Whether the items have nothing but the numbers that Saiten gave them. Failed ones are results too, so in a whole
+    batch no number is left out."""
+    found = dict.fromkeys(items)
+    return list(found) == [str(number) for number in range(len(found))]

@@ -1,0 +1,90 @@
+"""The form of a text that is read for meaning: what a reader or a model would take the characters for.
+
+The result is for looking only: nothing else may use it, and the text itself is never changed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+
+from app.domain.dialogue import FILLERS
+from app.domain.plain_text import cut_mark_runs
+
+EXPANDING = dict.fromkeys((0xFDFA, 0xFDFB), " ")
+"""Ligatures that NFKC makes 18 and 8 characters of; without them a text grows by a small factor only."""
+
+CYRILLIC = dict(zip("асеорхуіѕјһԁԛԝ", "aceopxyisjhdqw", strict=True))
+GREEK = dict(zip("οαειρτυκν", "oaeiptukv", strict=True))
+SMALL_CAPITALS = dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘǫʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnopqrstuvwyz", strict=True))
+LOOKALIKES = CYRILLIC | GREEK | SMALL_CAPITALS
+ENCLOSED_ALPHABETS = (0x1F150, 0x1F170)
+"""First letters of the negative circled and negative squared alphabets, which NFKC leaves alone."""
+
+
+@lru_cache(maxsize=4096)
+def fold_character(character: str) -> str:
+    """One character of an NFKC text, lower-case, without format characters, look-alikes and enclosed forms."""
+    lower = character.lower()
+    if lower in LOOKALIKES:
+        return LOOKALIKES[lower]
+    if unicodedata.category(character) in {"Cf", "Me"} or character in FILLERS or "\ufe00" <= character <= "\ufe0f":
+        return ""
+    digit = unicodedata.digit(character, None)
+    if digit is not None:
+        return str(digit)
+    for first in ENCLOSED_ALPHABETS:
+        if first <= ord(character) < first + 26:
+            return chr(ord("a") + ord(character) - first)
+    return lower
+
+
+@cache
+def spaced_letters() -> re.Pattern[str]:
+    """Single characters, each set apart: six and more by a space or two, or four and more by the same sign."""
+    spaced = r"[^\W_](?:[ \u3000]{1,2}[^\W_]){5,}"
+    dotted = r"[^\W\d_]([^\w\s]|_)(?:[^\W_]\1){2,}[^\W_]"
+    # Not `(?!\w)`: a run of `a_a_a_` would be tried anew from each of its letters.
+    return re.compile(rf"(?<![^\W_])(?:{spaced}|{dotted})(?![^\W_])")
+
+
+@cache
+def letter_gap() -> re.Pattern[str]:
+    """What stands between letters that were set apart."""
+    return re.compile(r"[ \u3000]{1,2}|[^\w\s]|_")
+
+
+def join_spaced_letters(text: str) -> str:
+    """`text` with letters that stand apart put together again; two spaces part words."""
+
+    def joined(match: re.Match[str]) -> str:
+        return letter_gap().sub(lambda found: " " if len(found[0]) > 1 else "", match[0])
+
+    return spaced_letters().sub(joined, text)
+
+
+@cache
+def loose_letters() -> re.Pattern[str]:
+    """A Korean syllable typed as separate compatibility letters; a run of consonants alone is laughter."""
+    return re.compile("([ㄱ-ㅎ])([ㅏ-ㅣ])(?:([ㄱ-ㅎ])(?![ㅏ-ㅣ]))?")
+
+
+FINALS = dict(
+    zip("ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ", map(chr, range(0x11A8, 0x11C3)), strict=True)
+)
+
+
+def compose_letters(text: str) -> str:
+    """`text` with Korean letters that were typed one by one as syllables."""
+    # NFKC makes a leading consonant of every loose one; the last of a syllable is told here.
+    return loose_letters().sub(lambda found: found[1] + found[2] + FINALS.get(found[3] or "", found[3] or ""), text)
+
+
+def fold(text: str) -> str:
+    """The form of `text` that patterns are matched against. Linear in its length; never raises."""
+    if not text.isascii():
+        text = compose_letters(cut_mark_runs(text.translate(EXPANDING)))
+        text = unicodedata.normalize("NFKC", text)
+        text = "".join(map(fold_character, text))
+    return join_spaced_letters(text.lower())

@@ -1,0 +1,471 @@
+"""Flow control in one process: who may call next, by lanes, places, rates and the pauses that the endpoint asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+from app.domain.errors import JudgeUnavailable, UpstreamError
+from app.providers.flow_state import (
+    CALLS_A_BATCH_CALL,
+    FIRST_CALLS,
+    Bounds,
+    Demand,
+    FlowState,
+    Grant,
+    LocalFlowState,
+    Report,
+    batch_places,
+)
+from app.providers.ports import Lane, RequestScope
+from app.runtime.ports import FlowFigures
+from app.runtime.tasks import cancel_for_good, within
+
+RATIO_WEIGHT = 0.1
+"""Of the latest reply in the running ratio of tokens used to tokens expected."""
+LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
+
+
+@dataclass(frozen=True)
+class RateLimits:
+    """What a reply said of the endpoint's limits; None where it said nothing.
+
+    `closed_seconds` is above 0 where it said that nothing is left until then.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    closed_seconds: float = 0.0
+
+
+SAID_NOTHING = RateLimits()
+
+
+@dataclass
+class News:
+    """What a process has seen since its last exchange. `urgent` where the others must know it before they call."""
+
+    successes: int = 0
+    tokens: int = 0
+    throttled_since: float | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    urgent: bool = False
+
+    def learn(self, limits: RateLimits) -> None:
+        self.requests_per_minute = limits.requests_per_minute or self.requests_per_minute
+        self.tokens_per_minute = limits.tokens_per_minute or self.tokens_per_minute
+
+    def throttle(self, since: float) -> None:
+        """A call that began at `since` was answered with 429."""
+        self.throttled_since = since if self.throttled_since is None else max(since, self.throttled_since)
+
+    def take(self, now: float, opens_at: float) -> Report:
+        """All of it, as the other processes are to be told; then it is no news any more."""
+        report = Report(
+            successes=self.successes,
+            throttled_age_seconds=None if self.throttled_since is None else now - self.throttled_since,
+            closed_seconds=max(0.0, opens_at - now),
+            tokens=self.tokens,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+        )
+        self.successes = self.tokens = 0
+        self.throttled_since = self.requests_per_minute = self.tokens_per_minute = None
+        self.urgent = False
+        return report
+
+
+@dataclass
+class TokenRatio:
+    """How many tokens a call uses for each that was expected, as the last calls had it."""
+
+    value: float = 1.0
+
+    def reserve(self, expected: int) -> int:
+        return max(1, round(expected * self.value))
+
+    def learn(self, used: int, expected: int) -> None:
+        latest = min(GREATEST_RATIO, max(LEAST_RATIO, used / max(1, expected)))
+        self.value += RATIO_WEIGHT * (latest - self.value)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call under way since `began_at`. Tell it once how it went; errors that say nothing of limits are not told."""
+
+    began_at: float
+    expected: int
+    reserved: int
+    news: News
+    ratio: TokenRatio
+    close_for: Callable[[float], None]
+
+    def succeeded(self, limits: RateLimits = SAID_NOTHING, tokens_used: int = 0) -> None:
+        """`tokens_used` are the prompt's and the reply's together, 0 where the endpoint does not tell."""
+        self.news.successes += 1
+        if tokens_used > 0:
+            self.news.tokens += tokens_used - self.reserved
+            self.ratio.learn(tokens_used, self.expected)
+        self._learn(limits, 0.0)
+
+    def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = SAID_NOTHING) -> None:
+        """The endpoint answered with 429. It counts no tokens."""
+        self.news.throttle(self.began_at)
+        self.news.tokens -= self.reserved
+        self.news.urgent = True
+        self._learn(limits, retry_after_seconds or 0.0)
+
+    def put_off(self, retry_after_seconds: float, limits: RateLimits = SAID_NOTHING) -> None:
+        """The endpoint failed and asked for a pause."""
+        self._learn(limits, retry_after_seconds)
+
+    def _learn(self, limits: RateLimits, seconds: float) -> None:
+        self.news.learn(limits)
+        seconds = max(seconds, limits.closed_seconds)
+        if seconds > 0:
+            self.news.urgent = True
+            self.close_for(seconds)
+
+
+@dataclass(eq=False)
+class Waiter:
+    """A call that waits. `expected` is the estimate of its tokens, `reserved` what is reserved for it; `ends_at` is
+    the moment, by flow control's clock, at which it gives up."""
+
+    lane: Lane
+    expected: int
+    reserved: int
+    ends_at: float
+    turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def admitted(self) -> bool:
+        return self.turn.done() and not self.turn.cancelled() and self.turn.exception() is None
+
+    def refuse(self, error: BaseException) -> None:
+        if not self.turn.done():
+            self.turn.set_exception(error)
+
+    def refuse_if_closed(self, opens_at: float, now: float) -> None:
+        """Refuses the call at once where no call may be made before it would give up."""
+        if now < opens_at and self.ends_at < opens_at:
+            seconds = opens_at - now
+            told = f"the judge asked for no calls for another {seconds:.0f} s"
+            self.refuse(JudgeUnavailable(told, retry_after_seconds=seconds))
+
+
+class Line:
+    """Keeps the order of coming within a lane. Interactive calls go before batches' calls, but for the batches' minimum
+    share: while both wait, every tenth call is a batch's."""
+
+    def __init__(self) -> None:
+        self._interactive: OrderedDict[Waiter, None] = OrderedDict()
+        self._batch: OrderedDict[Waiter, None] = OrderedDict()
+        self._passed = 0
+        """Interactive calls let through since a batch's, while one waited."""
+
+    def __len__(self) -> int:
+        return len(self._interactive) + len(self._batch)
+
+    def __iter__(self) -> Iterator[Waiter]:
+        return chain(self._interactive, self._batch)
+
+    def join(self, waiter: Waiter) -> None:
+        self._lane_of(waiter)[waiter] = None
+
+    def leave(self, waiter: Waiter) -> None:
+        self._lane_of(waiter).pop(waiter, None)
+
+    def admit(self, waiter: Waiter) -> None:
+        """The call is let through."""
+        self.leave(waiter)
+        self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
+
+    def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
+        """Those for whom there is room, the first to be let through first, and how many of them, from the first, may
+        take every place."""
+        interactive, batch = waiting(self._interactive), waiting(self._batch)
+        first: list[Waiter] = []
+        passed = self._passed
+        while len(first) < places - in_flight:
+            due = next(batch, None) if passed >= CALLS_A_BATCH_CALL - 1 else None
+            waiter = due or next(interactive, None)
+            if waiter is None:
+                break
+            passed = 0 if due else passed + 1
+            first.append(waiter)
+        free = batch_places(places) - in_flight - len(first)
+        return [*first, *islice(batch, max(0, free))], len(first)
+
+    def _lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
+        return self._interactive if waiter.lane == "interactive" else self._batch
+
+
+def waiting(lane: Iterable[Waiter]) -> Iterator[Waiter]:
+    """Those who were not refused a moment ago, and have not gone away."""
+    return (waiter for waiter in lane if not waiter.turn.done())
+
+
+def copy_refusal(refusal: UpstreamError) -> UpstreamError:
+    """The same for somebody else: without the words that answered another's dialogue."""
+    return type(refusal)(refusal.loggable)
+
+
+HERD_SECONDS = 0.25
+"""Callers that waited for the same moment leave within this time, not all at once."""
+LONGEST_NAP_SECONDS = 1.0
+"""Those who wait for a rate ask again after so long: others may have used less than they reserved."""
+TELL_SECONDS = 0.05
+"""So long after a call has ended the other processes are told, where no exchange has told them meanwhile."""
+
+
+class FlowControl:
+    """Lets calls through as the state admits them: interactive ones first, but for a minimum share of the batches, and
+    within a lane in the order of coming.
+
+    All of a process's calls to one endpoint with one key go through one of these. For the tasks of one event loop.
+    """
+
+    def __init__(
+        self,
+        state: FlowState,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._sleep = sleep
+        self._line = Line()
+        self._in_flight = 0
+        self._places = FIRST_CALLS
+        self._news = News()
+        self._ratio = TokenRatio()
+        self._opens_at = -math.inf
+        self._herd_until = -math.inf
+        self._refusal: UpstreamError | None = None
+        self._refused_at = -math.inf
+        self._dispatcher: asyncio.Task[None] | None = None
+        self._napping = False
+        self._heartbeat: asyncio.TimerHandle | None = None
+        self._counted = 0
+        self._recount: asyncio.TimerHandle | None = None
+
+    @asynccontextmanager
+    async def passage(
+        self,
+        *,
+        tokens: int = 0,
+        lane: Lane = "interactive",
+        max_wait_seconds: float,
+        scope: RequestScope | None = None,
+    ) -> AsyncIterator[Call]:
+        """A turn for one call of about so many tokens.
+
+        Raises JudgeUnavailable where all waiting together takes longer than `max_wait_seconds` (`math.inf`: never), and
+        what `turn_away` was given where that happens meanwhile, or has happened since the work of `scope` began and no
+        call that began later has succeeded.
+        """
+        scope = scope or RequestScope()
+        known = self._refusal
+        if known is not None and scope.begun_at <= self._refused_at:
+            raise copy_refusal(known)
+        waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + max_wait_seconds)
+        await self._wait(waiter, max_wait_seconds)
+        try:
+            if self._refusal is not known and self._refusal is not None:
+                raise copy_refusal(self._refusal)
+            if scope.announce is not None:
+                await scope.announce()
+            began_at = self._clock()
+            yield Call(began_at, tokens, waiter.reserved, self._news, self._ratio, self._close_for)
+            if began_at > self._refused_at:
+                self._refusal = None  # the account has been mended
+        finally:
+            self._leave()
+
+    def figures(self) -> FlowFigures:
+        """How it stands now."""
+        closed_seconds = max(0.0, self._opens_at - self._clock())
+        return FlowFigures(self._places, self._in_flight, len(self._line), closed_seconds)
+
+    def turn_away(self, refusal: UpstreamError) -> None:
+        """Refuses all who wait now, and what else belongs to the same work: the account was refused, so would they be.
+        What begins later may try."""
+        self._refusal = refusal
+        self._refused_at = self._clock()
+        for waiter in self._line:
+            waiter.refuse(copy_refusal(refusal))
+
+    async def close(self) -> None:
+        """Leaves this process's share to the others."""
+        for timer in filter(None, [self._heartbeat, self._recount]):
+            timer.cancel()
+        if self._dispatcher is not None:
+            await cancel_for_good([self._dispatcher])
+        await self._state.close()
+
+    async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
+        self._line.join(waiter)
+        waiter.refuse_if_closed(self._opens_at, self._clock())
+        self._start_dispatcher()
+        try:
+            async with within(max_wait_seconds):
+                await waiter.turn
+        except TimeoutError:
+            self._give_back(waiter)
+            raise JudgeUnavailable(
+                f"the judge is busy: no place within {max_wait_seconds:.3g} s; try again, or raise its concurrency",
+                # It is not known when a place comes free; a caller that waited so long in vain need not hurry.
+                retry_after_seconds=max(1.0, max_wait_seconds),
+            ) from None
+        except asyncio.CancelledError:
+            self._give_back(waiter)
+            raise
+        finally:
+            self._line.leave(waiter)
+            self._stop_dispatcher()
+
+    def _give_back(self, waiter: Waiter) -> None:
+        """Of a place that was given in the very moment in which the waiter went away."""
+        if waiter.admitted:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        self._start_dispatcher()
+        self._set_recount()
+
+    def _close_for(self, seconds: float) -> None:
+        """Keeps everybody out for that long. A shorter time never cuts a longer one."""
+        now = self._clock()
+        if now + seconds > self._opens_at:
+            self._opens_at = now + seconds
+            for waiter in self._line:
+                waiter.refuse_if_closed(self._opens_at, now)
+
+    # The dispatcher: a task that lets waiters through, and lives only while there is something to do.
+
+    def _next(self) -> tuple[list[Waiter], int]:
+        return self._line.next(self._places + self._news.successes, self._in_flight)
+
+    def _has_work(self) -> bool:
+        return self._news.urgent or bool(self._next()[0])
+
+    def _start_dispatcher(self) -> None:
+        if self._dispatcher is None:
+            if self._has_work():
+                self._dispatcher = asyncio.create_task(self._let_through())
+                self._dispatcher.add_done_callback(self._end_dispatcher)
+        elif self._napping and self._news.urgent:
+            # What it naps for is out of date; another takes its place.
+            self._dispatcher.cancel()
+
+    def _stop_dispatcher(self) -> None:
+        if self._dispatcher is not None and self._napping and not len(self._line):
+            self._dispatcher.cancel()
+
+    def _end_dispatcher(self, dispatcher: asyncio.Task[None]) -> None:
+        self._dispatcher = None
+        error = None if dispatcher.cancelled() else dispatcher.exception()
+        if error is None:
+            self._start_dispatcher()
+            return
+        for waiter in self._line:
+            waiter.refuse(error)
+
+    async def _let_through(self) -> None:
+        while self._has_work():
+            now = self._clock()
+            closed = self._opens_at - now
+            if closed > 0 and not self._news.urgent:
+                await self._nap(closed + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
+                self._herd_until = self._clock() + HERD_SECONDS
+                continue
+            herding = now < self._herd_until
+            wanted, first = self._next()
+            if herding:
+                wanted = wanted[:1]
+            grant = await self._exchange(wanted, min(first, len(wanted)))
+            self._admit(wanted[: grant.admitted])
+            self._set_recount()
+            if grant.wait_seconds is not None and not grant.closed_seconds:
+                await self._nap(min(LONGEST_NAP_SECONDS, grant.wait_seconds))
+            elif herding and self._has_work():
+                await self._nap(HERD_SECONDS / self._places)
+
+    async def _exchange(self, wanted: list[Waiter], first: int) -> Grant:
+        report = self._news.take(self._clock(), self._opens_at)
+        demand = Demand(
+            tokens=tuple(waiter.reserved for waiter in wanted),
+            interactive=first,
+            in_flight=self._in_flight,
+        )
+        grant = await self._state.exchange(report, demand)
+        self._places = grant.places
+        self._counted = demand.in_flight + grant.admitted
+        if grant.closed_seconds > 0:
+            self._close_for(grant.closed_seconds)
+        return grant
+
+    def _admit(self, waiters: list[Waiter]) -> None:
+        if self._opens_at > self._clock():
+            # Closed while the exchange was under way: they wait on.
+            return
+        for waiter in waiters:
+            if not waiter.turn.done():
+                self._line.admit(waiter)
+                self._in_flight += 1
+                waiter.turn.set_result(None)
+        if waiters and self._heartbeat is None:
+            self._set_heartbeat()
+
+    async def _nap(self, seconds: float) -> None:
+        self._napping = True
+        try:
+            await self._sleep(seconds)
+        finally:
+            self._napping = False
+
+    def _set_heartbeat(self) -> None:
+        seconds = self._state.heartbeat_seconds
+        if seconds is not None:
+            self._heartbeat = asyncio.get_running_loop().call_later(seconds, self._beat)
+
+    def _beat(self) -> None:
+        """Makes an exchange while calls are under way, so that their places stay counted."""
+        self._heartbeat = None
+        if self._in_flight:
+            self._news.urgent = True
+            self._set_heartbeat()
+            self._start_dispatcher()
+
+    def _set_recount(self) -> None:
+        """Tells the others of places that came free here and that no call here waits for."""
+        shared = self._state.heartbeat_seconds is not None
+        if shared and self._recount is None and self._in_flight < self._counted:
+            self._recount = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell_count)
+
+    def _tell_count(self) -> None:
+        self._recount = None
+        if self._in_flight < self._counted:
+            self._news.urgent = True
+            self._start_dispatcher()
+
+
+def open_local_flow(
+    bounds: Bounds,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> FlowControl:
+    """Flow control that shares with no other process."""
+    return FlowControl(LocalFlowState(bounds, clock=clock), clock=clock, sleep=sleep)

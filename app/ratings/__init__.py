@@ -1,0 +1,1 @@
+"""Human ratings, rating rounds, and how far judges follow people."""

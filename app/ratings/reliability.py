@@ -1,0 +1,423 @@
+"""The reliability badge: what results and summaries say of how far their judge was held against people.
+
+The badge follows the ratings: what they say of a judge is computed again after they changed, and nobody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import Context
+from datetime import datetime
+from functools import lru_cache
+from typing import Protocol
+
+from app.domain.analysis_request import CorrelationRequest
+from app.domain.batch import Batch, BatchFilter, ItemResult
+from app.domain.comparison import Comparison, GateReport
+from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
+from app.domain.evaluation import Evaluation
+from app.domain.reliability import (
+    UNKNOWN,
+    UNVALIDATED,
+    AspectValidation,
+    JudgeKey,
+    Reliability,
+    State,
+    Validation,
+    describe_reliability,
+    join_states,
+    list_all,
+    outweighs,
+)
+from app.domain.reports import CorrelationReport, Report
+from app.domain.signature import read_signature, sign
+from app.domain.summary import Summary
+from app.ratings.service import read_ratings
+from app.ratings.table import signatures_of
+from app.runtime.caches import Remembered
+from app.runtime.log_context import working_on
+from app.runtime.tasks import end_tasks
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.ratings import RatingStore
+
+FRESH_SECONDS = 10.0
+"""So long another process's validation may go unseen."""
+
+NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
+"""Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
+
+ENGLISH = "english."
+"""Before pieces of the English path where both paths were asked: the aspects are the source path's."""
+
+Names = tuple[str, ...]
+
+
+class Badges:
+    """A project's badges. Each is put into words once: a stream of results asks a hundred thousand times."""
+
+    def __init__(self, found: Mapping[JudgeKey, Validation]) -> None:
+        self._known = {key: describe_reliability(one) for key, one in found.items() if one.aspects}
+        self._listed: dict[tuple[JudgeKey, Names], Reliability] = {}
+
+    def get(self, key: JudgeKey, names: Names) -> Reliability:
+        """The judge's badge with these aspects in it."""
+        badge = self._known.get(key)
+        if badge is None:
+            return unknown(names)
+        listed = self._listed.get((key, names))
+        if listed is None:
+            listed = self._listed[key, names] = list_all(badge, names)
+        return listed
+
+
+class Reliabilities:
+    """Looks up the validation of a result's judge; a project's are read at most once in `FRESH_SECONDS`.
+
+    `renew` is called, once, for a project that has no validation at all: its ratings may not have been looked at since
+    an upgrade that cleared what was stored.
+    """
+
+    def __init__(
+        self,
+        store: RatingStore,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        renew: Callable[[str], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._renew = renew
+        self._renewed: set[str] = set()
+        self._known = Remembered(self._read, seconds=FRESH_SECONDS, clock=clock)
+
+    async def of(self, project: str, key: JudgeKey, names: Collection[str] = ()) -> Reliability:
+        """The badge of one judge, with the aspects of these names whether or not people rated them."""
+        return (await self._known.get(project)).get(key, tuple(names))
+
+    async def badge_of(self, project: str, evaluation: Evaluation) -> Reliability:
+        """The badge of the evaluation's judge."""
+        return await self.of(project, key_in(evaluation.signature), evaluation.aspects)
+
+    async def mark(self, project: str, evaluation: Evaluation) -> Evaluation:
+        """The evaluation with its judge's badge."""
+        return evaluation.model_copy(update={"reliability": await self.badge_of(project, evaluation)})
+
+    async def mark_summary(self, project: str, summary: Summary) -> Summary:
+        """The summary with the badge of the one judge that its signatures name; with several it has none to show."""
+        signatures = summary.signatures or ({summary.signature: 1} if summary.signature else {})
+        keys = {key_in(signature) for signature in signatures}
+        names = tuple(summary.aspects)
+        badge = await self.of(project, keys.pop(), names) if len(keys) == 1 else unknown(names)
+        return summary.model_copy(update={"reliability": badge})
+
+    async def states(self, project: str, signatures: Collection[str], names: Collection[str]) -> dict[str, State]:
+        """By name whether the judges of all these signatures follow people's ratings."""
+        keys = {key_in(signature) for signature in signatures}
+        badges = [await self.of(project, key) for key in keys]
+        return {name: join_states([badge.aspects.get(name, UNKNOWN).state for badge in badges]) for name in names}
+
+    async def mark_pages(
+        self, project: str, pages: AsyncIterable[Sequence[ItemResult]]
+    ) -> AsyncIterator[list[ItemResult]]:
+        """Results page by page, each evaluation with its badge."""
+        async for page in pages:
+            yield [
+                result.model_copy(update={"evaluation": await self.mark(project, result.evaluation)})
+                if result.evaluation
+                else result
+                for result in page
+            ]
+
+    async def keep(self, project: str, key: JudgeKey, found: Validation) -> None:
+        """From now on this is what the judge's results say, unless they rest on a correlation of more items."""
+        if outweighs(found, (await self._store.validations(project)).get(key)):
+            await self._store.keep_validation(project, key, found)
+            self._known.forget(project)
+
+    async def renew(
+        self,
+        project: str,
+        key: JudgeKey,
+        batch: str,
+        found: Validation | None,
+        *,
+        now: datetime,
+        removed: bool = False,
+    ) -> None:
+        """Keeps what the ratings of the batch now say of its judge, None where they say nothing. A badge that rests on
+        the batch gives way even to nothing; so does one of several batches where ratings were `removed`, since it may
+        rest on them."""
+        known = (await self._store.validations(project)).get(key)
+        rests = known is not None and (known.batch == batch or (removed and known.batch is None))
+        if found is not None and (rests or outweighs(found, known)):
+            await self._store.keep_validation(project, key, found)
+        elif found is None and known is not None and known.aspects and rests:
+            # In the place of the figures that are gone: it holds none, and any others outweigh it.
+            await self._store.keep_validation(project, key, Validation(n=0, batch=batch, at=now, aspects={}))
+        self._known.forget(project)
+
+    async def batches(self, project: str) -> list[str]:
+        """The batches on which the project's badges rest, those of several batches left out."""
+        found = await self._store.validations(project)
+        return [known.batch for known in found.values() if known.batch is not None and known.aspects]
+
+    async def _read(self, project: str) -> Badges:
+        found = await self._store.validations(project)
+        if not found and self._renew is not None and project not in self._renewed:
+            self._renewed.add(project)
+            self._renew(project)
+        return Badges(found)
+
+
+def measures_of(comparison: Comparison) -> list[str]:
+    """Every measure of the comparison, by the names that rules have for them."""
+    return [*comparison.aspects, *comparison.composites, *(f"{name}.blended" for name in comparison.blended)]
+
+
+def asked_of(report: GateReport) -> list[str]:
+    """Every measure that the gate looked at."""
+    compared = measures_of(report.comparison) if report.comparison is not None else []
+    return [*dict.fromkeys([*(rule.aspect for rule in report.rules), *compared])]
+
+
+def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:
+    """The gate's report with the state beside each measure, in its comparison as well."""
+    comparison = report.comparison
+    if comparison is not None:
+        held = {name: states[name] for name in measures_of(comparison)}
+        comparison = comparison.model_copy(update={"reliability": held})
+    return report.model_copy(update={"comparison": comparison, "reliability": dict(states)})
+
+
+@lru_cache(maxsize=256)
+def unknown(names: Names) -> Reliability:
+    """The badge of a judge that was never held against people, with the aspects of these names."""
+    return list_all(UNVALIDATED, names)
+
+
+@lru_cache(maxsize=256)
+def key_in(signature: str) -> JudgeKey:
+    """The judge of a result, from the signature that it carries. With both paths the aspects are the source path's."""
+    pieces = read_signature(signature)
+    named = ("rubric", "digest", "path")
+    rest = {
+        name: value
+        for name, value in pieces.items()
+        if name not in NOT_OF_RATINGS and name not in named and not name.startswith(ENGLISH)
+    }
+    rubric, digest, path = (pieces.get(name, "") for name in named)
+    return JudgeKey(rubric=rubric, digest=digest, path="source" if path == "both" else path, judge=sign(rest))
+
+
+def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -> Validation | None:
+    """What a correlation says of the judge; None where no aspect has a correlation, or where ratings are simulated."""
+    if report.ratings_used is not None and report.ratings_used.simulated:
+        return None
+    aspects = {
+        name: AspectValidation(
+            n=found.n,
+            raters=found.ceiling.raters if found.ceiling else min(1, report.raters),
+            spearman=found.spearman,
+            pearson=found.pearson,
+            spearman_interval=found.spearman_interval,
+            ceiling_spearman=found.ceiling.spearman if found.ceiling else None,
+        )
+        for name, found in report.aspects.items()
+        if found.spearman is not None and not name.endswith(".blended")
+    }
+    if not aspects:
+        return None
+    return Validation(n=max(aspect.n for aspect in aspects.values()), batch=batch, at=now, aspects=aspects)
+
+
+logger = logging.getLogger("saiten.meta")
+
+REST = 9.0
+"""Seconds of rest for each second of work: ratings that keep coming cost a tenth of the time at most."""
+
+NEWEST = 20
+"""Batches of a project that are looked at for ratings that name neither a batch nor an evaluation of one."""
+
+PAGE = 1000
+
+FAILED = "a judge's reliability could not be computed after its ratings changed"
+
+Change = tuple[str, str | None]
+"""A project, and the batch whose ratings changed; None where the ratings do not say which."""
+
+
+class Revalidator(Protocol):
+    """What a `Revalidation` does, piece by piece."""
+
+    async def renew(self, project: str, batch_id: str, *, removed: bool) -> None:
+        """Computes the badge from the batch's ratings. `removed`: some of them may be gone."""
+        ...
+
+    async def look(self, project: str, *, removed: bool) -> Collection[str]:
+        """The batches that ratings may concern which name none."""
+        ...
+
+
+class Revalidation:
+    """Renews badges behind the requests that change ratings, one batch after the other. For one event loop.
+
+    What is asked for while it works or rests is done once, however often it was asked. An error of one batch is logged
+    and takes nothing from the others.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._revalidator: Revalidator | None = None
+        self._pending: dict[Change, bool] = {}
+        self._runner: asyncio.Task[None] | None = None
+        self._rested_at = 0.0
+        self._hurried = asyncio.Event()
+
+    def begin(self, revalidator: Revalidator) -> None:
+        """From now on what is asked for is done."""
+        self._revalidator = revalidator
+
+    def ask(self, project: str, batches: Iterable[str | None], *, removed: bool = False) -> None:
+        """The ratings of these batches changed, and some are gone where they were `removed`."""
+        if self._revalidator is None:
+            return
+        for batch_id in batches:
+            self._note(project, batch_id, removed=removed)
+        if self._pending and self._runner is None:
+            # In a context of its own: the request that asks first is none of the others' business.
+            self._runner = asyncio.create_task(self._run(self._revalidator), context=Context())
+
+    async def drain(self) -> None:
+        """Does all that was asked for, without rests."""
+        self._hurried.set()
+        try:
+            while self._runner is not None:
+                await asyncio.wait({self._runner})
+        finally:
+            self._hurried.clear()
+
+    async def close(self) -> None:
+        """Ends what runs, and takes nothing more."""
+        self._revalidator = None
+        self._pending.clear()
+        if self._runner is not None:
+            await end_tasks([self._runner])
+
+    def _note(self, project: str, batch_id: str | None, *, removed: bool) -> None:
+        self._pending[project, batch_id] = removed or self._pending.get((project, batch_id), False)
+
+    async def _run(self, revalidator: Revalidator) -> None:
+        try:
+            while self._pending:
+                await self._rest()
+                change = next(iter(self._pending))
+                removed = self._pending.pop(change)
+                began = self._clock()
+                await self._work(revalidator, change, removed=removed)
+                now = self._clock()
+                self._rested_at = now + REST * (now - began)
+        finally:
+            self._runner = None
+
+    async def _rest(self) -> None:
+        """Waits until it is this one's turn again, or somebody drains."""
+        seconds = self._rested_at - self._clock()
+        if seconds > 0:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._hurried.wait()
+            except TimeoutError:
+                return
+
+    async def _work(self, revalidator: Revalidator, change: Change, *, removed: bool) -> None:
+        project, batch_id = change
+        with working_on(batch_id=batch_id):
+            try:
+                if batch_id is not None:
+                    await revalidator.renew(project, batch_id, removed=removed)
+                    return
+                for found in await revalidator.look(project, removed=removed):
+                    self._note(project, found, removed=removed)
+            except SaitenError as error:
+                logger.warning("%s: %s", FAILED, error.loggable)
+            except Exception:
+                logger.exception(FAILED)
+
+
+class Analyse(Protocol):
+    """`ComparisonService.analyse`."""
+
+    async def __call__(self, project: str, request: CorrelationRequest, *, remember: bool) -> Report: ...
+
+
+class BadgeRenewal:
+    """`Revalidator` by the correlation of the batch.
+
+    Ratings that name no batch concern those that have such items, which no index tells: looked at are the batches on
+    which the project's badges rest, and the NEWEST, and of these those with ratings that came in since the last look.
+    """
+
+    def __init__(
+        self,
+        *,
+        analyse: Analyse,
+        batches: BatchStore,
+        ratings: RatingStore,
+        reliabilities: Reliabilities,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._analyse = analyse
+        self._batches = batches
+        self._ratings = ratings
+        self._reliabilities = reliabilities
+        self._now = now
+        self._seen: dict[str, dict[str, int]] = {}
+
+    async def renew(self, project: str, batch_id: str, *, removed: bool) -> None:
+        """Nothing where the batch or its rubric are gone, or where it was not one judge that rated it."""
+        batch = await self._batches.find(project, batch_id)
+        keys = {key_in(line) for line in signatures_of(batch)} if batch is not None else set()
+        if batch is None or len(keys) != 1:
+            return
+        try:
+            found = await self._validate(project, batch)
+        except (NotFound, UnknownRubric):
+            return
+        await self._reliabilities.renew(project, keys.pop(), batch_id, found, now=self._now(), removed=removed)
+
+    async def look(self, project: str, *, removed: bool) -> Collection[str]:
+        """Where ratings are gone nobody knows whose they were: all are looked at."""
+        resting = await self._reliabilities.batches(project)
+        if not (await self._ratings.mark(project)).count:
+            return resting if removed else []
+        newest = await self._batches.list(project, BatchFilter(), after=None, limit=NEWEST)
+        candidates = dict.fromkeys([*resting, *(batch.id for batch in newest)])
+        if removed:
+            return candidates | dict.fromkeys(await self._ratings.rated_batches(project, limit=NEWEST))
+        before, seen = self._seen.get(project, {}), dict[str, int]()
+        for batch_id in candidates:
+            seen[batch_id] = await self._newest_of(project, batch_id, before.get(batch_id, -1))
+        self._seen[project] = seen
+        return [batch_id for batch_id, number in seen.items() if number > before.get(batch_id, -1)]
+
+    async def _validate(self, project: str, batch: Batch) -> Validation | None:
+        """What its ratings say of the judge; None where they say nothing. Raises NotFound, UnknownRubric."""
+        # Before its results are read, which may be a hundred thousand.
+        used = (await read_ratings(self._ratings, project, [batch.id])).used
+        if not used.counted or used.simulated:
+            return None
+        try:
+            report = await self._analyse(project, CorrelationRequest(batch=batch.id), remember=False)
+        except UnknownRubric:
+            raise
+        except InvalidRequest:
+            return None  # too few ratings, or none that fit a result
+        return validation_of(report, batch.id, self._now()) if isinstance(report, CorrelationReport) else None
+
+    async def _newest_of(self, project: str, batch_id: str, after: int) -> int:
+        """The number of the newest rating that may concern the batch; `after` where none is newer."""
+        while page := await self._ratings.of_batch(project, batch_id, after=after, limit=PAGE):
+            after = page[-1][0]
+        return after

@@ -1,0 +1,197 @@
+"""Human ratings of batches, read page by page: those that count.
+
+Whether a human rating fits the rubric by which the response was scored.
+
+Human ratings: kept, listed, removed and excluded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.domain.composites import range_of
+from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
+from app.domain.human_rating import (
+    Exclusion,
+    HumanRating,
+    RatingFilter,
+    RatingsKept,
+    RatingsMark,
+    StoredExclusion,
+    StoredRating,
+)
+from app.domain.reports import RatingsUsed
+from app.domain.rubric import Rubric, split_name
+from app.domain.validation import clip, hint
+from app.ratings.reliability import Revalidation
+from app.runtime.ports import RubricSource
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.ratings import RatingStore
+
+RATINGS_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class CountedRatings:
+    """The ratings that count, and what `used` says of them."""
+
+    ratings: Sequence[StoredRating]
+    used: RatingsUsed
+
+
+async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
+    """The ratings that may concern the batches, each once, without those of excluded raters and rounds. Simulated ones
+    count only where there are no others."""
+    found: dict[int, StoredRating] = {}
+    for batch_id in batch_ids:
+        after = -1
+        while page := await store.of_batch(project, batch_id, after=after, limit=RATINGS_PAGE):
+            after = page[-1][0]
+            for number, rating in page:
+                found.setdefault(number, rating)
+    excluded = await store.excluded(project)
+    left = [rating for rating in found.values() if not excluded.holds(rating)]
+    people = [rating for rating in left if not rating.simulated]
+    counted = people or left
+    used = RatingsUsed(
+        counted=len(counted),
+        simulated=bool(left) and not people,
+        simulated_left_out=len(left) - len(counted),
+        excluded=len(found) - len(left),
+    )
+    return CountedRatings(counted, used)
+
+
+Scales = Mapping[str, tuple[float, float]]
+"""Lowest and highest value by name."""
+
+UNKNOWN = "the rubric has no such aspect"
+
+
+def scales_to_rate(rubric: Rubric) -> Scales:
+    """What humans may rate of a response: the rubric's aspects and composites."""
+    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+    return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
+
+
+def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Scales | None]) -> None:
+    """Raises InvalidLines, numbered from 1, where a rating does not fit the scales beside it; without any it fits."""
+    faults: list[tuple[int, str]] = []
+    total = 0
+    for number, (rating, known) in enumerate(zip(ratings, scales, strict=True), start=1):
+        if known is not None:
+            for name, what in misfits(rating, known):
+                total += 1
+                if total <= MOST_FAULTS:  # to look for what was meant takes longer than all else
+                    near = hint(name, known) if what is UNKNOWN else ""
+                    faults.append((number, f"/ratings/{clip(name)}: {what}{near}"))
+    if faults:
+        raise InvalidLines(faults, total, "rating")
+
+
+def misfits(rating: HumanRating, scales: Scales) -> Iterator[tuple[str, str]]:
+    """What does not fit: the name, and what is wrong. Values between two levels fit."""
+    for name, value in rating.ratings.items():
+        if name not in scales:
+            yield name, UNKNOWN
+            continue
+        low, high = scales[name]
+        if not low <= value <= high:
+            yield name, f"{value:g} is off its scale from {low:g} to {high:g}"
+
+
+MOST_BATCHES = 1000
+"""Whose items are rated at a time: each is looked up for its rubric."""
+
+
+class RatingService:
+    """Human ratings within the caller's project. Badges follow them in the background.
+
+    Methods raise NotFound for a batch that is not in the project, InvalidRequest, and StoreError.
+    """
+
+    def __init__(
+        self,
+        *,
+        batches: BatchStore,
+        ratings: RatingStore,
+        rubrics: RubricSource,
+        now: Callable[[], datetime],
+        revalidation: Revalidation | None = None,
+    ) -> None:
+        self._batches = batches
+        self._ratings = ratings
+        self._rubrics = rubrics
+        self._now = now
+        self._revalidation = revalidation or Revalidation()
+
+    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
+        """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
+        evaluation has an aspect that its rubric has not, or a value off its scale; NotFound as the store does. Badges
+        that they concern follow in the background."""
+        named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
+        if len(named) > MOST_BATCHES:
+            raise InvalidRequest(
+                f"these are ratings of {len(named):,} batches; send at most {MOST_BATCHES:,} at a time"
+            )
+        rubrics: dict[str, str] = {}
+        for batch_id in named:
+            batch = await self._batches.find(project, batch_id)
+            if batch is not None:  # else the store says which rating names none
+                rubrics[batch_id] = batch.rubric_name
+        scored = [rating.evaluation for rating in ratings if rating.evaluation is not None]
+        rubrics.update(await self._ratings.rubrics_of(project, scored))
+        scales = self._scales_of(set(rubrics.values()))
+        fitting = [scales.get(rubrics.get(rating.batch or rating.evaluation or "", "")) for rating in ratings]
+        await asyncio.to_thread(check_ratings, ratings, fitting)
+        kept = await self._ratings.keep(project, ratings, self._now())
+        loose = any(rating.batch is None for rating in ratings)
+        self._revalidation.ask(project, [*named, *([None] if loose else [])])
+        return kept
+
+    def _scales_of(self, rubrics: Collection[str]) -> dict[str, Scales]:
+        """What may be rated by each of the rubrics that are still there: of one that is gone, anything."""
+        known = {rubric.id for rubric in self._rubrics.list()}
+        return {name: scales_to_rate(self._rubrics.nearest(name)) for name in rubrics if split_name(name)[0] in known}
+
+    async def list_ratings(
+        self, project: str, wanted: RatingFilter, *, after: int, limit: int
+    ) -> Sequence[tuple[int, StoredRating]]:
+        """Ratings in the order in which they came in."""
+        return await self._ratings.list(project, wanted, after=after, limit=limit)
+
+    async def mark_ratings(self, project: str) -> RatingsMark:
+        """What changes whenever the project's ratings do."""
+        return await self._ratings.mark(project)
+
+    async def remove_ratings(self, project: str, wanted: RatingFilter) -> int:
+        """How many there were. Badges that rested on them go, or follow what is left, in the background."""
+        removed = await self._ratings.remove(project, wanted)
+        if removed:
+            self._revalidation.ask(project, [wanted.batch], removed=True)
+        return removed
+
+    async def exclude(self, project: str, exclusion: Exclusion) -> bool:
+        """From now on these ratings do not count, and badges follow in the background; whether this is new. Raises
+        NotFound for a round that is not there."""
+        return await self._follow(project, changed=await self._ratings.exclude(project, exclusion, self._now()))
+
+    async def include(self, project: str, exclusion: Exclusion) -> bool:
+        """The ratings count again; whether they did not before."""
+        return await self._follow(project, changed=await self._ratings.include(project, exclusion))
+
+    async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
+        """Raters and rounds whose ratings do not count, the oldest first."""
+        return await self._ratings.exclusions(project)
+
+    async def _follow(self, project: str, *, changed: bool) -> bool:
+        if changed:
+            self._revalidation.ask(project, [None], removed=True)
+        return changed
+
+    async def settle(self) -> None:
+        """Returns when the badges have followed the ratings: for a process that ends, while a service goes on."""
+        await self._revalidation.drain()

@@ -1,0 +1,439 @@
+"""Results of batches as columns, found by whatever a human rating names them by, and the ratings that concern them.
+
+What was said of the results of a table, by people or by the judge: the observations that analyses read.
+
+What an analysis of batches is asked for, and of what.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.domain.analysis_request import (
+    AnalysisRequest,
+    CompositeFitRequest,
+    HierarchyRequest,
+    WinRatesRequest,
+)
+from app.domain.batch import Batch
+from app.domain.errors import InvalidLines, InvalidRequest, UnknownAspect
+from app.domain.human_rating import StoredRating
+from app.domain.rubric import Rubric
+from app.domain.summary import SYSTEM, Scored, Scores
+from app.domain.validation import clip
+from app.stats import reading
+from app.stats.observations import NO_DIALOGUE, NO_RATER, Column, Floats, Integers, Observations, check_rows, integers
+from app.stats.reading import Bounds, find_excess
+
+Place = tuple[str, int | None, str | None]
+"""Item, candidate, system; None stands for whatever there is one of."""
+
+Key = tuple[str | None, Place]
+"""A batch, or None for any, and a place in it."""
+
+
+class Shape(NamedTuple):
+    """Which values a result has, and which of its aspects are blended."""
+
+    names: tuple[str, ...]
+    blended: tuple[str, ...]
+
+
+class Opinion(NamedTuple):
+    """What one rater said of the result in a row of the table. What is held against a blended value stands as
+    `NAME.blended` too."""
+
+    row: int
+    rater: str
+    ratings: Mapping[str, float]
+
+
+class Origin(NamedTuple):
+    """What a rating may call a result by. `system` is empty where there is none."""
+
+    evaluation: str
+    batch: str
+    item: str
+    candidate: int | None
+    system: str
+
+
+class AnswerTable:
+    """The results of some batches, a row each: who said it, to what, and its values, what is blended as `NAME.blended`.
+
+    Systems are told apart by batch, and an item's candidates of one system from each other. `ambiguous` counts ratings
+    that fit several results, `unmatched` those that fit none.
+    """
+
+    def __init__(self) -> None:
+        self.ambiguous = 0
+        self.unmatched = 0
+        self._systems: dict[str, int] = {}
+        self._items: dict[str, int] = {}
+        self._shapes: dict[Shape, int] = {}
+        self._clusters: dict[str, int] = {}
+        self._system, self._item, self._shape, self._cluster = array("q"), array("q"), array("q"), array("q")
+        self._origins: list[Origin] = []
+        self._columns: dict[str, Column] = {}
+        self._similarity = Column()
+        self._owners: dict[str, str] = {}
+        self._taken: tuple[str, dict[tuple[str, str], int]] = "", {}
+
+    def __len__(self) -> int:
+        return len(self._origins)
+
+    def add(self, batch: Batch, results: Sequence[Scored]) -> None:
+        """Takes in results of a batch that follow those before. Nothing can be added once something was read."""
+        row = len(self)
+        if self._taken[0] != batch.id:
+            self._taken = batch.id, {}
+        for result in results:
+            self._add_place(batch, result)
+        for number, result in enumerate(results, start=row):
+            values = name_values(result.scores)
+            shape = Shape(tuple(values), tuple(blended_of(result.scores)))
+            self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
+            for name, value in values.items():
+                self._columns.setdefault(name, Column()).put(number, value, number + 1)
+            self._similarity.put(number, result.scores.similarity, number + 1)
+
+    def _add_place(self, batch: Batch, result: Scored) -> None:
+        entry = result.entry
+        system = result.scores.system or batch.metadata.get(SYSTEM) or ""
+        label = self._label(system, batch)
+        item = entry.item if entry.candidate is None else f"{entry.item}#{entry.candidate}"
+        taken = self._taken[1]
+        repeat = taken[label, item] = taken.get((label, item), -1) + 1
+        name = item if not repeat else f"{item}@{entry.position}"
+        self._system.append(self._systems.setdefault(label, len(self._systems)))
+        self._item.append(self._items.setdefault(name, len(self._items)))
+        cluster = entry.cluster
+        self._cluster.append(
+            NO_DIALOGUE if cluster is None else self._clusters.setdefault(cluster, len(self._clusters))
+        )
+        self._origins.append(Origin(result.evaluation, batch.id, entry.item, entry.candidate, system))
+
+    def _label(self, system: str, batch: Batch) -> str:
+        """What the analyses call the system. Two batches of one system are two: a build and the build before it."""
+        label = system or batch.name or batch.id
+        return label if self._owners.setdefault(label, batch.id) == batch.id else f"{label} ({batch.id})"
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems that `system` indexes."""
+        return tuple(self._systems)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The items that `item` indexes."""
+        return tuple(self._items)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes that `shape` indexes."""
+        return tuple(self._shapes)
+
+    @property
+    def system(self) -> Integers:
+        """Each row's system, shape (rows,)."""
+        return integers(self._system)
+
+    @property
+    def item(self) -> Integers:
+        """Each row's item, shape (rows,)."""
+        return integers(self._item)
+
+    @property
+    def dialogue(self) -> Integers | None:
+        """The dialogue that each row is a turn of, NO_DIALOGUE for none, shape (rows,); None where no row has one."""
+        return integers(self._cluster) if self._clusters else None
+
+    @property
+    def shape(self) -> Integers:
+        """Each row's shape, shape (rows,)."""
+        return integers(self._shape)
+
+    def column(self, name: str) -> Floats:
+        """The values of that name, NaN for none, shape (rows,)."""
+        return self._columns[name].filled(len(self))
+
+    @property
+    def similarity(self) -> Floats:
+        """The results' b, NaN for none, shape (rows,)."""
+        return self._similarity.filled(len(self))
+
+    def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
+        """What each rater said of each result.
+
+        A rater may have rated one response more than once, by its evaluation and by its item: of an aspect the later
+        rating counts, as it does where both name the response in the same way.
+        """
+        evaluations, places = self._find_all(ratings)
+        found: dict[tuple[int, str], dict[str, float]] = {}
+        for rating in ratings:
+            if rating.evaluation is not None:
+                rows = evaluations.get(rating.evaluation, [])
+            else:
+                rows = places.get(key_of(rating), [])
+            self.ambiguous += len(rows) > 1
+            self.unmatched += not rows
+            if len(rows) == 1:
+                found.setdefault((rows[0], rating.rater), {}).update(rating.ratings)
+        shapes = self.shapes
+        return [
+            Opinion(row, rater, widen(values, shapes[self._shape[row]].blended))
+            for (row, rater), values in found.items()
+        ]
+
+    def _find_all(self, ratings: Iterable[StoredRating]) -> tuple[dict[str, list[int]], dict[Key, list[int]]]:
+        """The rows by evaluation, and by batch and place, of those that some rating names: of a hundred thousand
+        results people rate a few."""
+        evaluations: dict[str, list[int]] = {one.evaluation: [] for one in ratings if one.evaluation is not None}
+        places: dict[Key, list[int]] = {key_of(one): [] for one in ratings if one.evaluation is None}
+        items = {place[0] for _, place in places}
+        for row, origin in enumerate(self._origins):
+            if origin.evaluation in evaluations:
+                evaluations[origin.evaluation] = [row]
+            if origin.item in items:
+                for place in places_of(origin.item, origin.candidate, origin.system):
+                    for key in ((origin.batch, place), (None, place)):
+                        if key in places:
+                            places[key].append(row)
+        return evaluations, places
+
+
+def name_values(scores: Scores) -> dict[str, float | None]:
+    """Every value of a result by name: means, composites, what is blended."""
+    means = {name: figures[0] for name, figures in scores.aspects.items()}
+    blended = {f"{name}.blended": scores.aspects[name][1] for name in blended_of(scores)}
+    return {**means, **scores.composites, **blended}
+
+
+def blended_of(scores: Scores) -> list[str]:
+    """The aspects that have a blended value."""
+    return [name for name, figures in scores.aspects.items() if figures[1] is not None]
+
+
+def key_of(rating: StoredRating) -> Key:
+    """The batch and the place that the rating names."""
+    return rating.batch, (rating.item or "", rating.candidate, rating.system)
+
+
+def places_of(item: str, candidate: int | None, system: str) -> set[Place]:
+    """Everything that a rating of the response may call it by."""
+    candidates = {candidate, None}
+    systems = {system or None, None}
+    return {(item, which, who) for which in candidates for who in systems}
+
+
+def widen(ratings: Mapping[str, float], blended: Sequence[str]) -> dict[str, float]:
+    """The ratings, and those of blended aspects once more as what the blended value is held against."""
+    return {**ratings, **{f"{name}.blended": value for name, value in ratings.items() if name in blended}}
+
+
+Names = tuple[str, ...]
+NOUN = "result"
+
+
+@dataclass(frozen=True)
+class Opinions:
+    """`n` opinions, each of the result in a row of the table by a rater, or by the judge itself.
+
+    `row`, `rater` and `shape` have shape (n,); `rater` indexes `raters`, NO_RATER is the judge, and `shape` indexes
+    `shapes`: which ratings there are, whether they have a value or not. `ratings` are columns of shape (n,), NaN for no
+    value.
+    """
+
+    table: AnswerTable
+    row: Integers
+    rater: Integers
+    raters: Names
+    shape: Integers
+    shapes: Sequence[Names]
+    ratings: Mapping[str, Floats]
+
+    @property
+    def names(self) -> set[str]:
+        """Everything that is rated somewhere."""
+        return {*chain.from_iterable(self.shapes[number] for number in np.unique(self.shape))}
+
+    def observe(self, wanted: Sequence[str] | None = None) -> Observations:
+        """The opinions beside the results' scores, of the wanted names alone where some are; those without one are left
+        out. Raises InvalidLines for more than an analysis takes."""
+        shapes, scored = choose(self.shapes, wanted), choose([one.names for one in self.table.shapes], wanted)
+        has_any = np.array([bool(names) for names in shapes])[self.shape]
+        kept = np.flatnonzero(has_any) if wanted is not None else np.arange(len(self.row))
+        row, shape = self.row[kept], self.shape[kept]
+        score_shape = self.table.shape[row]
+        ratings, scores = order_names(shape, shapes, score_shape, scored)
+        refuse_many(len(row), len(ratings), len(scores))
+        rated = {name: self.ratings[name][kept] for name in ratings}
+        refuse_absurd(rated)
+        systems, system = renumber(self.table.system[row], self.table.systems)
+        items, item = renumber(self.table.item[row], self.table.items)
+        raters, rater = renumber(self.rater[kept], self.raters)
+        similarity, dialogue = self.table.similarity[row], self.table.dialogue
+        observations = Observations(
+            systems=systems,
+            items=items,
+            raters=raters,
+            system=system,
+            item=item,
+            rater=rater,
+            ratings=rated,
+            scores={name: self.table.column(name)[row] for name in scores},
+            similarity=None if np.isnan(similarity).all() else similarity,
+            dialogue=None if dialogue is None else dialogue[row],
+        )
+        check_rows(observations, NOUN)
+        return observations
+
+
+def judge_opinions(table: AnswerTable) -> Opinions:
+    """The judge's own values, one opinion a result that has any; raises InvalidRequest where none has."""
+    names = [*dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))]
+    columns = {name: table.column(name) for name in names}
+    held = np.zeros(len(table), dtype=np.bool_)
+    for column in columns.values():
+        held |= ~np.isnan(column)
+    row = np.flatnonzero(held)
+    if not len(row):
+        raise InvalidRequest("no result of the batch has values yet")
+    return Opinions(
+        table=table,
+        row=row,
+        rater=np.full(len(row), NO_RATER, dtype=np.int64),
+        raters=(),
+        shape=table.shape[row],
+        shapes=[shape.names for shape in table.shapes],
+        ratings={name: column[row] for name, column in columns.items()},
+    )
+
+
+def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opinions:
+    """What raters said of results, one opinion for each rater of each; raises InvalidRequest where nobody rated one."""
+    found = table.rate(ratings)
+    if not found:
+        told = "no human ratings concern these results; keep some with POST /v1/ratings"
+        if table.ambiguous:
+            told = f"{table.ambiguous} ratings fit more than one result; name the batch, the candidate or the system"
+        raise InvalidRequest(told)
+    raters: dict[str, int] = {}
+    shapes: dict[Names, int] = {}
+    shape = [shapes.setdefault(tuple(one.ratings), len(shapes)) for one in found]
+    names = dict.fromkeys(chain.from_iterable(shapes))
+    return Opinions(
+        table=table,
+        row=np.array([one.row for one in found]),
+        rater=np.array([raters.setdefault(one.rater, len(raters)) for one in found]),
+        raters=tuple(raters),
+        shape=np.array(shape),
+        shapes=[*shapes],
+        ratings={name: np.array([one.ratings.get(name, np.nan) for one in found]) for name in names},
+    )
+
+
+def choose(shapes: Sequence[Names], wanted: Sequence[str] | None) -> list[Names]:
+    """Of each shape the wanted names alone, in the order in which they are wanted."""
+    if wanted is None:
+        return [*shapes]
+    return [tuple(name for name in wanted if name in names) for names in shapes]
+
+
+def order_names(
+    shape: Integers, shapes: Sequence[Names], score_shape: Integers, score_shapes: Sequence[Names]
+) -> tuple[list[str], list[str]]:
+    """The names of ratings and of scores in the order in which they first come, an opinion's ratings before its scores.
+
+    `shape` and `score_shape` have shape (n,), and index what is beside them. Ratings stand where their name first comes
+    at all.
+    """
+    both, first = np.unique(shape * len(score_shapes) + score_shape, return_index=True)
+    pairs = [divmod(int(both[place]), len(score_shapes)) for place in np.argsort(first)]
+    rated = dict.fromkeys(chain.from_iterable(shapes[a] for a, _ in pairs))
+    scored = dict.fromkeys(chain.from_iterable(score_shapes[b] for _, b in pairs))
+    every = dict.fromkeys(chain.from_iterable(chain(shapes[a], score_shapes[b]) for a, b in pairs))
+    return [name for name in every if name in rated], [*scored]
+
+
+def renumber(codes: Integers, names: Names) -> tuple[Names, Integers]:
+    """The names that come, in the order in which they do, and each code's number among them; a negative code stays."""
+    distinct, first = np.unique(codes[codes >= 0], return_index=True)
+    in_order = distinct[np.argsort(first)]
+    numbers = np.full(len(names) + 1, NO_RATER, dtype=np.int64)  # the last is that of −1
+    numbers[in_order] = np.arange(len(in_order))
+    return tuple(names[code] for code in in_order), numbers[codes]
+
+
+def refuse_many(rows: int, ratings: int, scores: int) -> None:
+    """Raises InvalidLines for more opinions, or columns of them, than an analysis takes."""
+    columns = ratings + scores + 5
+    what = find_excess(rows, columns, Bounds(reading.MOST_ROWS, reading.MOST_CELLS))
+    if what is not None:
+        line = min(reading.MOST_ROWS, reading.MOST_CELLS // columns) + 1
+        raise InvalidLines([(line, what)], noun=NOUN)
+    if max(ratings, scores) > reading.MOST_ASPECTS:
+        raise InvalidLines([(1, f"one aspect is more than the {reading.MOST_ASPECTS} that are taken")], noun=NOUN)
+
+
+def refuse_absurd(columns: Mapping[str, Floats]) -> None:
+    """Raises InvalidLines where somebody rated beyond everything that can be reckoned with."""
+    faults = []
+    for name, column in columns.items():
+        absurd = np.flatnonzero(np.abs(column) > reading.LARGEST)
+        what = f"{clip(name)!r} is not a number within ±{reading.LARGEST:g}"
+        faults += [(line + 1, what) for line in absurd.tolist()]
+    if faults:
+        raise InvalidLines(faults, noun=NOUN)
+
+
+def adapt(request: AnalysisRequest, batches: Sequence[Batch]) -> AnalysisRequest:
+    """The request as it is to be understood of batches: their results' values stand in `scores`, win rates are the
+    judge's unless humans' are asked for, and the rubric is the batches' own.
+
+    Only of a composite it says whose. Raises InvalidRequest where it names another than the batches'.
+    """
+    changes: dict[str, Any] = {"scores_field": "scores"}
+    if isinstance(request, WinRatesRequest) and request.values is None:
+        changes["values"] = "scores"
+    if not isinstance(request, CompositeFitRequest):
+        for batch in batches:
+            if request.rubric not in {None, batch.rubric, batch.rubric_name}:
+                detail = f"the batch {batch.id} was scored by the rubric {batch.rubric_name}; leave the field out"
+                raise InvalidRequest(detail, pointer="/rubric")
+        changes["rubric"] = None
+    return request.model_copy(update=changes)
+
+
+def compares_systems(request: AnalysisRequest) -> bool:
+    """Whether the analysis asks which system is better, so that the scales' best levels matter."""
+    return isinstance(request, WinRatesRequest | HierarchyRequest)
+
+
+def uses_scores(request: AnalysisRequest) -> bool:
+    """Whether the judge's values are what is analysed, and no human is asked."""
+    return isinstance(request, WinRatesRequest | HierarchyRequest) and request.values == "scores"
+
+
+def refuse_unknown(opinions: Opinions, wanted: Sequence[str] | None) -> None:
+    """Raises UnknownAspect for a wanted aspect that nobody rated."""
+    known = opinions.names
+    for number, name in enumerate(wanted or ()):
+        if name not in known:
+            raise UnknownAspect(f"nobody rated {clip(name)!r} here", pointer=f"/aspects/{number}")
+
+
+def best_of(rubric: Rubric) -> dict[str, float]:
+    """The best value where it is not the highest, by aspect, and by what is blended from it."""
+    return {**rubric.best, **{f"{name}.blended": value for name, value in rubric.best.items()}}
+
+
+def signatures_of(batch: Batch) -> list[str]:
+    """Every line that says how results of the batch were made; none without results."""
+    return list(batch.signatures) or ([batch.signature] if batch.signature else [])

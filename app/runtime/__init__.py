@@ -1,0 +1,1 @@
+"""What every part of a process uses: settings, tasks, threads, caches, logging, telemetry."""

@@ -1,0 +1,218 @@
+"""One request made ready to be judged: its rubric found, its options checked, its dialogue in each language in use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+from app.domain.dialogue import Dialogue
+from app.domain.errors import (
+    BaselineNotSupported,
+    LanguageNotSupported,
+    SuspectedInjection,
+    TranslatorNotConfigured,
+    UnknownAspect,
+)
+from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions, Warned
+from app.domain.rubric import Rubric
+from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
+from app.runtime.threads import Checkpoint, Seen, inspection_threads
+from app.text.injection import inspect_dialogue, inspect_text
+
+ENGLISH = "en"
+
+INSPECTED_AT_ONCE = 4_000
+"""Characters whose inspection takes less time (about a millisecond) than it is worth a thread for."""
+
+SUSPECTED = "suspected-injection"
+MOST_PLACES = 5
+"""Places that are named in the one sentence of a failure."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is to be judged. `translated` is None on the source path."""
+
+    request: EvaluationRequest
+    rubric: Rubric
+    translated: Translated | None
+    scope: RequestScope = field(default_factory=RequestScope, compare=False)
+
+    @cached_property
+    def given(self) -> Dialogue:
+        """The dialogue as it was given."""
+        return self.request.turn
+
+    @cached_property
+    def dialogues(self) -> dict[Path, Dialogue]:
+        """The dialogue of each language path in use, the source path first."""
+        found: dict[Path, Dialogue] = {}
+        if self.request.path != "english":
+            found["source"] = self.given
+        if self.translated is not None:
+            found["english"] = in_english(self.given, self.translated)
+        return found
+
+    @cached_property
+    def looking(self) -> asyncio.Lock:
+        """Held by the one that reads the texts in a thread."""
+        return asyncio.Lock()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its texts are looked at here and now."""
+        return self.characters <= INSPECTED_AT_ONCE
+
+    @cached_property
+    def characters(self) -> int:
+        """Of all texts in all languages in use, and of the references."""
+        dialogues = self.dialogues or {"source": self.given}
+        texts = [*self.references]
+        for dialogue in dialogues.values():
+            texts += [dialogue.response, *(utterance.text for utterance in dialogue.context)]
+        return sum(map(len, texts))
+
+    @property
+    def aspect_names(self) -> tuple[str, ...]:
+        """The rubric's aspects as a forged verdict would name them, in every language."""
+        return self.rubric.aspect_names
+
+    def language(self, path: Path) -> str:
+        """The language that is judged on a path."""
+        return self.rubric.source_language if path == "source" else ENGLISH
+
+    @property
+    def blended(self) -> tuple[str, ...]:
+        """The aspects that get a blended value."""
+        return blended_aspects(self.rubric, self.request.relevance)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The references that the judge is shown: none unless the rubric says so."""
+        return self.request.references if self.rubric.references else ()
+
+    def task(self, path: Path, lane: Lane) -> JudgingTask:
+        """What the judge is asked on a path."""
+        dialogue = self.dialogues[path]
+        return JudgingTask(
+            self.rubric, self.language(path), dialogue, self.request.judge, self.references, lane, self.scope
+        )
+
+    @property
+    def relevance(self) -> RelevanceOptions | None:
+        """How relevance is to be measured; None where no aspect is blended, so that no encoder runs for nothing."""
+        return self.request.relevance if self.blended else None
+
+
+def blended_aspects(rubric: Rubric, options: RelevanceOptions | None) -> tuple[str, ...]:
+    """The aspects to blend: those asked for, else those that the rubric blends."""
+    if options is None:
+        return ()
+    if options.aspects is None:
+        return rubric.blended_aspects
+    # In the rubric's order and once each, so that the same blend has the same signature.
+    return tuple(aspect.id for aspect in rubric.aspects if aspect.id in options.aspects)
+
+
+async def open_case(
+    request: EvaluationRequest,
+    rubric: Rubric,
+    translator: Translator | None,
+    scope: RequestScope,
+    *,
+    batch: bool = False,
+) -> Case:
+    """Checks the request against its rubric and translates where its path needs it; `batch`: it is one of a batch.
+
+    With the policy `refuse` it also looks for attacks on the judge: in the text as it was given before anybody is paid
+    to translate it, and in the translation. Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect,
+    SuspectedInjection, and the `Translator…` errors.
+    """
+    check(request, rubric, batch=batch)
+    given = Case(request, rubric, None, scope)
+    if request.path != "source" and translator is None:
+        detail = f"the path {request.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
+        raise TranslatorNotConfigured(detail)
+    await screen(given)
+    if request.path == "source" or translator is None:
+        return given
+    case = Case(request, rubric, await translator.translate(request.turn, rubric.source_language, scope), scope)
+    await screen(case)
+    return case
+
+
+async def screen(case: Case) -> None:
+    """Raises SuspectedInjection where the policy is `refuse` and a text looks like an attack on the judge."""
+    if case.request.integrity == "refuse":
+        refuse(await look_at(case, partial(find_suspicions, case)))
+
+
+def refuse(suspicions: Sequence[Warned]) -> None:
+    """Raises SuspectedInjection where there is a suspicion. It names places, with fixed sentences, and no text."""
+    if not suspicions:
+        return
+    where = tuple(dict.fromkeys(warned.where for warned in suspicions))
+    # A translation is not the caller's: its place in the request is the original's.
+    faults = dict.fromkeys((f"/{warned.where.removeprefix('translation/')}", warned.detail) for warned in suspicions)
+    more = ", …" if len(where) > MOST_PLACES else ""
+    raise SuspectedInjection(
+        f"{', '.join(where[:MOST_PLACES])}{more}: looks like an attack on the judge, and the policy is to refuse it",
+        where=where,
+        pointer=next(iter(faults))[0],
+        faults=tuple(faults),
+    )
+
+
+async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int = INSPECTED_AT_ONCE) -> Seen:
+    """What `look` returns: it takes time in proportion to the case's texts, so a thread beyond `at_once` characters.
+
+    There it ends at its next checkpoint where this task is cancelled. One look at a case at a time: the next one finds
+    what this one has read remembered, and others find a thread.
+    """
+    if case.characters <= at_once:
+        return look(lambda: None)
+    async with case.looking:
+        return await inspection_threads().run(look)
+
+
+def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
+    """Raises InvalidRequest where the request asks for what this rubric, or an evaluation outside a batch, has not."""
+    if request.path != "source" and ENGLISH not in rubric.languages:
+        raise LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
+    if request.path != "source" and rubric.references and request.references:
+        detail = f"the judge of {rubric.id} is shown references, and they are not translated; ask for the path 'source'"
+        raise LanguageNotSupported(detail, pointer="/reference")
+    if request.relevance is None:
+        return
+    if request.relevance.baseline == "batch" and not batch:
+        detail = "the baseline 'batch' is the mean of a batch; use 'calibration' or a number"
+        raise BaselineNotSupported(detail, pointer="/relevance/baseline")
+    known = [aspect.id for aspect in rubric.aspects]
+    for position, name in enumerate(request.relevance.aspects or ()):
+        if name not in known:
+            detail = f"the rubric {rubric.id} has the aspects {', '.join(known)}"
+            raise UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
+
+
+def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
+    """What in the texts that the judge is shown looks like an attack on it, in every language in use."""
+    names = case.aspect_names
+    english = case.dialogues.get("english")
+    found = inspect_dialogue(case.given, translation=english, aspects=names, checkpoint=checkpoint)
+    of_references: list[Warned] = []
+    for position, text in enumerate(case.references):
+        checkpoint()
+        where = f"reference/{position}"
+        findings = inspect_text(text, aspects=names)
+        of_references += (Warned(code=SUSPECTED, where=where, detail=each.detail) for each in findings)
+    return (*found, *of_references)
+
+
+def in_english(dialogue: Dialogue, translated: Translated) -> Dialogue:
+    """The translated dialogue with its own speakers. Not validated again: a translation may pass the length limit."""
+    translation = translated.translation
+    spoken = zip(dialogue.context, translation.context, strict=True)
+    context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)
+    return Dialogue.model_construct(context=context, response=translation.response)

@@ -1,0 +1,294 @@
+"""From what the judge said and the encoder measured to the complete record: ratings, blended values, composites."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache, reduce
+from operator import add
+from typing import Literal
+
+from app import __version__
+from app.domain import signature
+from app.domain.composites import blend, compose, compose_runs
+from app.domain.evaluation import (
+    AspectResult,
+    CompositeReading,
+    Evaluation,
+    IntegrityReport,
+    Path,
+    PathResult,
+    Paths,
+    Record,
+    RelevanceResult,
+    RubricReference,
+    Unrated,
+    Usage,
+    Warned,
+)
+from app.domain.rubric import Aspect, Rubric
+from app.providers.ports import Judgement, Verdict
+from app.scoring.case import Case
+from app.scoring.masked_rejudging import MaskedJudgement
+
+
+def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
+    """One aspect's result from its samples, without the blend.
+
+    The rating is the lower median of the valid samples, so that it is always a level of the scale; their mean and
+    population standard deviation stand beside it. No valid sample: unrated, with the first sample's reason.
+    """
+    if len(verdict.samples) == 1 and (verdict.expected, verdict.off_scale_mass, verdict.reason) == (None, None, None):
+        [only] = verdict.samples
+        if isinstance(only, int):
+            # As mostly.
+            return report_one(only, aspect.scale, aspect.level(only).label[language])
+    return report(aspect, verdict, language)
+
+
+def report(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
+    """What `rate` promises, of any verdict."""
+    valid = [sample for sample in verdict.samples if isinstance(sample, int)]
+    missing = [sample for sample in verdict.samples if isinstance(sample, Unrated)]
+    rating = None if not valid else valid[0] if len(valid) == 1 else statistics.median_low(valid)
+    return AspectResult(
+        rating=rating,
+        scale=aspect.scale,
+        label=None if rating is None else aspect.level(rating).label[language],
+        samples=tuple(sample if isinstance(sample, int) else None for sample in verdict.samples),
+        mean=average(valid),
+        sd=deviate(valid),
+        expected=verdict.expected,
+        off_scale_mass=verdict.off_scale_mass,
+        reason=verdict.reason,
+        unrated=missing[0] if missing and not valid else None,
+    )
+
+
+@lru_cache(maxsize=1024)
+def report_one(rating: int, scale: tuple[int, int], label: str) -> AspectResult:
+    """The result of a single rating that nothing is said beside: one object for all that are alike."""
+    return AspectResult(
+        rating=rating,
+        scale=scale,
+        label=label,
+        samples=(rating,),
+        mean=float(rating),
+        sd=0.0,
+        expected=None,
+        off_scale_mass=None,
+        reason=None,
+        unrated=None,
+    )
+
+
+def average(valid: Sequence[int]) -> float | None:
+    """The mean; None of nothing. Of one value, which is the rule, it is that value."""
+    if len(valid) < 2:
+        return float(valid[0]) if valid else None
+    return statistics.fmean(valid)
+
+
+def deviate(valid: Sequence[int]) -> float | None:
+    """The population standard deviation; None of nothing. One value's is 0 without the exact fractions that it takes
+    `statistics` a tenth of a whole evaluation to add up."""
+    if len(valid) < 2:
+        return 0.0 if valid else None
+    return statistics.pstdev(valid)
+
+
+def blend_aspect(result: AspectResult, relevance: RelevanceResult | None) -> AspectResult:
+    """The result with `blended` = c + w(b − b̄), c the mean of the samples (the rating itself where there is one)."""
+    if relevance is None or relevance.score is None or relevance.baseline is None or result.mean is None:
+        return result
+    value = blend(result.mean, relevance.score, relevance.baseline, relevance.weight)
+    return result.model_copy(update={"blended": value})
+
+
+def assemble(
+    rubric: Rubric,
+    language: str,
+    judgement: Judgement,
+    relevance: RelevanceResult | None,
+    blended: Iterable[str],
+    *,
+    composites: CompositeReading = "runs",
+) -> tuple[dict[str, AspectResult], dict[str, float | None]]:
+    """All aspects and composites of one language path. Composites are those of each sample, averaged; or by `means`,
+    of the aspects' means."""
+    chosen = set(blended)
+    aspects = {}
+    for aspect in rubric.aspects:
+        result = rate(aspect, judgement.verdicts[aspect.id], language)
+        aspects[aspect.id] = blend_aspect(result, relevance) if aspect.id in chosen else result
+    if composites == "means":
+        return aspects, compose(rubric, {name: result.mean for name, result in aspects.items()})
+    return aspects, compose_runs(rubric, {name: result.samples for name, result in aspects.items()})
+
+
+def compare_paths(source: PathResult, english: PathResult) -> Paths:
+    """Both paths with English minus source. Translation-sensitive: an aspect that both rated, and not alike."""
+    difference: dict[str, float | None] = {}
+    for name, result in source.aspects.items():
+        other = english.aspects[name]
+        known = result.mean is not None and other.mean is not None
+        difference[name] = (other.mean or 0.0) - (result.mean or 0.0) if known else None
+    sensitive = any(
+        result.rating is not None and english.aspects[name].rating not in (None, result.rating)
+        for name, result in source.aspects.items()
+    )
+    return Paths(source=source, english=english, difference=difference, translation_sensitive=sensitive)
+
+
+def compare_masked(
+    whole: Mapping[str, AspectResult], masked: Mapping[str, AspectResult]
+) -> tuple[dict[str, float | None], dict[str, float | None]]:
+    """Each aspect's mean without the suspicious spans, and the lift: the mean as it is, minus that.
+
+    Both None where either is unrated.
+    """
+    means: dict[str, float | None] = {}
+    lift: dict[str, float | None] = {}
+    for name, result in whole.items():
+        without = masked[name].mean
+        known = result.mean is not None and without is not None
+        means[name] = without if known else None
+        lift[name] = (result.mean or 0.0) - (without or 0.0) if known else None
+    return means, lift
+
+
+def status_of(paths: Sequence[Mapping[str, AspectResult]]) -> Literal["scored", "partial", "failed"]:
+    """`scored` where every aspect is rated on every path in use, `failed` where none is on any."""
+    rated = [result.unrated is None for aspects in paths for result in aspects.values()]
+    return "scored" if all(rated) else "partial" if any(rated) else "failed"
+
+
+def warn_of_samples(aspects: Mapping[str, AspectResult]) -> tuple[Warned, ...]:
+    """A rating that rests on fewer samples than were asked for."""
+    return tuple(
+        Warned(
+            code="samples-unrated",
+            where=f"aspects/{name}",
+            detail=f"{result.samples.count(None)} of {len(result.samples)} samples gave no valid rating",
+        )
+        for name, result in aspects.items()
+        if result.unrated is None and None in result.samples
+    )
+
+
+def warn_of_relevance(relevance: RelevanceResult | None) -> tuple[Warned, ...]:
+    """What a reader of the similarity should know: text that the encoder never saw."""
+    found = []
+    if relevance is not None and relevance.truncated:
+        detail = "a text is longer than the encoder reads; the similarity is that of its beginning"
+        found.append(Warned(code="similarity-truncated", where="relevance", detail=detail))
+    share = (relevance.unknown_token_share if relevance else None) or 0.0
+    if share > 0.5:
+        detail = f"{share:.0%} of a text's tokens are unknown to the encoder; unknown tokens resemble each other"
+        found.append(Warned(code="similarity-unknown-tokens", where="relevance", detail=detail))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class PathReading:
+    """What one language path gave. `pieces` are its signature's."""
+
+    result: PathResult
+    pieces: dict[str, str]
+    judgement: Judgement
+
+    @property
+    def warnings(self) -> tuple[Warned, ...]:
+        of_result = (*warn_of_samples(self.result.aspects), *warn_of_relevance(self.result.relevance))
+        return (*self.judgement.warnings, *of_result)
+
+
+def write_reading(case: Case, path: Path, judgement: Judgement, relevance: RelevanceResult | None) -> PathReading:
+    """Rates, blends, composes and signs one language path."""
+    options = case.request.judge
+    aspects, composites = assemble(
+        case.rubric, case.language(path), judgement, relevance, case.blended, composites=options.composites
+    )
+    translated = case.translated if path == "english" else None
+    pieces = {
+        **signature.describe_rubric(__version__, case.rubric),
+        **signature.describe_judge(judgement.provenance, options),
+        **signature.describe_composites(case.rubric, options),
+        "path": path,
+        "translator": translated.translation.engine if translated else signature.NONE,
+        **signature.describe_relevance(relevance, case.blended),
+    }
+    result = PathResult(aspects=aspects, composites=composites, relevance=relevance, signature=signature.sign(pieces))
+    return PathReading(result, pieces, judgement)
+
+
+def write_record(
+    case: Case,
+    readings: Mapping[Path, PathReading],
+    suspicions: tuple[Warned, ...],
+    evaluation_id: str,
+    now: datetime,
+    *,
+    rejudged: MaskedJudgement | None = None,
+) -> Record:
+    """The record. With both paths the source path's aspects stand at the top and `paths` holds both. `rejudged` is what
+    the judge said without the suspicious spans."""
+    main = next(iter(readings.values()))
+    both = len(readings) > 1
+    pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
+    translated = case.translated
+    evaluation = Evaluation(
+        id=evaluation_id,
+        status=status_of([reading.result.aspects for reading in readings.values()]),
+        rubric=RubricReference(id=case.rubric.id, version=case.rubric.version, digest=case.rubric.digest),
+        path=case.request.path,
+        aspects=main.result.aspects,
+        composites=main.result.composites,
+        relevance=main.result.relevance,
+        translation=translated.translation if translated else None,
+        paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
+        judge=main.judgement.provenance,
+        usage=add_usage(case, readings, rejudged),
+        warnings=collect_warnings(suspicions, readings),
+        # Signature and `cached` are those of the ratings that stand here, and these are the same whether or not the
+        # judge was asked a second time: otherwise two runs could not be compared for an attack in one text.
+        signature=signature.sign(pieces) if both else main.result.signature,
+        signature_pieces=pieces,
+        cached=all(reading.judgement.cached for reading in readings.values()),
+        created_at=now,
+        metadata=case.request.metadata,
+        dialogue=case.request.dialogue,
+        integrity=report_integrity(case, readings, rejudged) if rejudged else None,
+    )
+    trace = tuple(call for judgement in list_judgements(readings, rejudged) for call in judgement.trace)
+    return Record(evaluation=evaluation, request=case.request, trace=trace)
+
+
+def list_judgements(readings: Mapping[Path, PathReading], rejudged: MaskedJudgement | None) -> list[Judgement]:
+    """Everything that the judge was asked, the masked dialogue last."""
+    return [*(reading.judgement for reading in readings.values()), *([rejudged.judgement] if rejudged else [])]
+
+
+def report_integrity(case: Case, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement) -> IntegrityReport:
+    """What the ratings would be without the suspicious spans, on the path on which they were left out."""
+    path = rejudged.masked.path
+    masked, _ = assemble(case.rubric, case.language(path), rejudged.judgement, None, ())
+    means, lift = compare_masked(readings[path].result.aspects, masked)
+    return IntegrityReport(spans=rejudged.masked.spans, masked=means, lift=lift)
+
+
+def add_usage(case: Case, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement | None) -> Usage:
+    """What all calls of the evaluation spent together."""
+    spent = [judgement.usage for judgement in list_judgements(readings, rejudged)]
+    if case.translated:
+        spent.append(Usage(translated_characters=case.translated.billed_characters))
+    return reduce(add, spent)
+
+
+def collect_warnings(suspicions: tuple[Warned, ...], readings: Mapping[Path, PathReading]) -> tuple[Warned, ...]:
+    """Every warning once: of the texts, of the judge, of the similarity."""
+    of_paths = (warned for reading in readings.values() for warned in reading.warnings)
+    seen = {(warned.code, warned.where, warned.detail): warned for warned in (*suspicions, *of_paths)}
+    return tuple(seen.values())

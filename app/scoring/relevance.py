@@ -1,0 +1,231 @@
+"""The fixed context–response pairs whose mean similarity is the baseline b̄ (`relevance.baseline: calibration`).
+
+b and b̄ of a dialogue: BERTScore similarity with its baseline, or the reason why there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import statistics
+from functools import cached_property
+from importlib.resources.abc import Traversable
+from typing import Annotated, Literal
+
+from app.domain.dialogue import Dialogue, Text
+from app.domain.evaluation import RelevanceOptions, RelevanceResult
+from app.domain.model import Id, Value, digest, listed
+from app.domain.rubric import Language
+from app.providers.call_cache import CachedCalls
+from app.providers.ports import Encoder, EncoderUnavailable, RequestScope, Similarity
+from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
+from app.runtime.ports import Telemetry
+from app.storage.sql.evaluations import EvaluationStore
+
+
+class CalibrationPair(Value):
+    """The last utterance of a dialogue context with a response as some dialogue system would give it."""
+
+    id: Id
+    kind: Literal["specific", "generic", "off-topic"]
+    last_utterance: Text
+    response: Text
+
+
+class CalibrationSet(Value):
+    """All pairs of one language. b̄ is the mean BERTScore F1 over `texts`, for a given encoder a constant."""
+
+    language: Language
+    pairs: Annotated[tuple[CalibrationPair, ...], listed(minimum=1)]
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """(last utterance, response) a pair, in the file's order: what an encoder compares."""
+        return [(pair.last_utterance, pair.response) for pair in self.pairs]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over what b̄ depends on: language and texts, but not ids, kinds, order or the file's spacing."""
+        return digest({"language": self.language, "texts": sorted(self.texts)})
+
+
+def load_calibration(language: str, folder: Traversable | None = None) -> CalibrationSet | None:
+    """The set that ships for `language` (ISO 639-1), or None where there is none.
+
+    `folder` holds one `<language>.jsonl` a language; by default the package's own. Raises ValueError that names file
+    and line where the data are broken, an id repeats or a pair does.
+    """
+    if re.fullmatch(r"[a-z]{2}", language) is None:  # it becomes a file name
+        return None
+    file = (folder or bundled_folder("calibration")).joinpath(f"{language}.jsonl")
+    if not file.is_file():
+        return None
+    pairs = validate_objects(file, read_objects(file), CalibrationPair)
+    _refuse_repeats(file, pairs)
+    return CalibrationSet(language=language, pairs=tuple(pairs))
+
+
+def _refuse_repeats(file: Traversable, pairs: list[CalibrationPair]) -> None:
+    ids: set[str] = set()
+    texts: set[tuple[str, str]] = set()
+    for number, pair in enumerate(pairs, start=1):
+        if pair.id in ids:
+            raise broken_line(file, number, f"the id {pair.id} stands on an earlier line too")
+        if (pair.last_utterance, pair.response) in texts:
+            raise broken_line(file, number, "the same pair stands on an earlier line too")
+        ids.add(pair.id)
+        texts.add((pair.last_utterance, pair.response))
+
+
+class Relevance:
+    """Measures similarity through an encoder. It never fails an evaluation: without an encoder it says why, and tells
+    `telemetry` where there should have been one."""
+
+    def __init__(
+        self,
+        encoder: Encoder | None,
+        store: EvaluationStore,
+        calls: CachedCalls,
+        *,
+        telemetry: Telemetry | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> None:
+        self._encoder = encoder
+        self._store = store
+        self._calls = calls
+        self._telemetry = telemetry
+        self._timeout_seconds = timeout_seconds
+        self._baselines: dict[tuple[str, str], asyncio.Task[float]] = {}
+        self._slow = False
+        self._probing = False
+
+    async def measure(
+        self, language: str, dialogue: Dialogue, options: RelevanceOptions, scope: RequestScope
+    ) -> RelevanceResult:
+        """b between the last utterance and the response, and b̄ as `options` ask, with `unavailable` set on trouble."""
+        found = await self._measure_in_time(language, dialogue, options, scope)
+        if found.unavailable is not None and self._encoder is not None and self._telemetry is not None:
+            self._telemetry.encoder_failed()
+        return found
+
+    async def _measure_in_time(
+        self, language: str, dialogue: Dialogue, options: RelevanceOptions, scope: RequestScope
+    ) -> RelevanceResult:
+        late = f"the encoder gave no answer within {self._timeout_seconds:g} s"
+        if self._slow and self._probing:
+            # One waits and learns whether it answers again. Were all to wait, it would slow the judge's path.
+            return nothing(options, late)
+        probe, self._probing = self._slow, self._probing or self._slow
+        try:
+            # The encoder may be loading for minutes; the rating must not wait for it (resilience: encoder slow).
+            async with asyncio.timeout(self._timeout_seconds):
+                found = await self._measure(language, dialogue, options, scope)
+                self._slow = False
+                return found
+        except EncoderUnavailable as error:
+            # That, too, is an answer.
+            self._slow = False
+            return nothing(options, str(error))
+        except TimeoutError:
+            self._slow = True
+            return nothing(options, late)
+        finally:
+            if probe:
+                self._probing = False
+
+    async def close(self) -> None:
+        """Stops what still computes and lets the encoder go."""
+        for task in self._baselines.values():
+            task.cancel()
+        await asyncio.gather(*self._baselines.values(), return_exceptions=True)
+        if self._encoder is not None:
+            await self._encoder.close()
+
+    async def _measure(
+        self, language: str, dialogue: Dialogue, options: RelevanceOptions, scope: RequestScope
+    ) -> RelevanceResult:
+        encoder = await self._require().identify(language)
+        baseline = given_baseline(options)
+        if options.baseline == "calibration":
+            baseline = await self.baseline(language, encoder)
+        similarity = await self._compare(encoder, language, dialogue, scope)
+        return RelevanceResult(
+            score=similarity.f1,
+            baseline=baseline,
+            baseline_source=source_of(options),
+            weight=options.weight,
+            encoder=encoder,
+            truncated=similarity.truncated,
+            unknown_token_share=similarity.unknown_token_share,
+        )
+
+    async def _compare(self, encoder: str, language: str, dialogue: Dialogue, scope: RequestScope) -> Similarity:
+        pair = (dialogue.last_utterance, dialogue.response)
+
+        async def encode() -> bytes:
+            [found] = await self._require().compare(language, [pair])
+            return json.dumps([found.f1, found.truncated, found.unknown_token_share]).encode()
+
+        key = digest(["similarity", encoder, *pair])
+        reply, _ = await self._calls.fetch("encoder", key, encode, is_similarity, scope)
+        return Similarity(*json.loads(reply))
+
+    async def baseline(self, language: str, encoder: str) -> float:
+        """b̄ of the shipped calibration set: computed once per encoder and language, then kept in the store."""
+        key = (encoder, language)
+        task = self._baselines.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._baselines[key] = asyncio.create_task(self._find_baseline(language, encoder))
+        # Shielded: a request that gives up waiting must not undo the work for the next.
+        return await asyncio.shield(task)
+
+    async def _find_baseline(self, language: str, encoder: str) -> float:
+        calibration = load_calibration(language)
+        if calibration is None:
+            raise EncoderUnavailable(
+                f"no calibration set ships for the language {language!r}; give relevance.baseline as a number"
+            )
+        known = await self._store.find_baseline(encoder, language, calibration.digest)
+        if known is not None:
+            return known
+        found = await self._require().compare(language, calibration.texts)
+        mean = statistics.fmean(similarity.f1 for similarity in found)
+        await self._store.save_baseline(encoder, language, calibration.digest, mean)
+        return mean
+
+    def _require(self) -> Encoder:
+        if self._encoder is None:
+            raise EncoderUnavailable("the encoder is switched off (SAITEN_ENCODER=off)")
+        return self._encoder
+
+
+def source_of(options: RelevanceOptions) -> Literal["calibration", "batch", "number"]:
+    """Where b̄ comes from. That of a batch is known, and put in, once all its responses have been measured."""
+    return options.baseline if isinstance(options.baseline, str) else "number"
+
+
+def given_baseline(options: RelevanceOptions) -> float | None:
+    """b̄ where the request gives it as a number."""
+    return float(options.baseline) if isinstance(options.baseline, float | int) else None
+
+
+def nothing(options: RelevanceOptions, reason: str) -> RelevanceResult:
+    """The result where b could not be had."""
+    return RelevanceResult(
+        score=None,
+        baseline=given_baseline(options),
+        baseline_source=source_of(options),
+        weight=options.weight,
+        encoder=None,
+        unavailable=reason,
+    )
+
+
+def is_similarity(reply: bytes) -> bool:
+    """Whether a cached entry is one that `_compare` wrote."""
+    try:
+        f1, truncated, share = json.loads(reply)
+    except (ValueError, TypeError):
+        return False
+    return isinstance(f1, float | int) and isinstance(truncated, bool) and isinstance(share, float | int)

@@ -1,0 +1,283 @@
+"""How far raters agree: Krippendorff's alpha, each rater beside the others, and the report on both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from app.domain.reports import AgreementReport, AspectAgreement, Correlations, Matrix
+from app.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
+from app.stats.statistics import (
+    FEWEST,
+    count,
+    obstacle,
+    pearson,
+    pearson_within,
+    rank,
+    rank_places,
+    rank_within,
+    refuse_wide,
+    settle,
+)
+
+MOST_LISTED = 200
+"""Raters of whom each has a figure of their own in a report."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Each of `compared` raters against the mean of the others, averaged; `reason` says why there is no figure.
+
+    Of the other raters `few` share too few items with others, and `constant` share enough, but there they or the others
+    never vary.
+    """
+
+    raters: int
+    compared: int
+    spearman: float | None
+    pearson: float | None
+    reason: str | None
+    few: int = 0
+    constant: int = 0
+    by_rater: Mapping[int, float | None] = field(default_factory=dict)
+    """Spearman by the rater's number, None for one without; of more than `MOST_LISTED` raters of nobody."""
+
+
+@dataclass(frozen=True)
+class Rated:
+    """The ratings of one aspect by raters who have a name: unit, rater and value, shapes (n,)."""
+
+    unit: Integers
+    rater: Integers
+    values: Floats
+
+
+def named_ratings(observations: Observations, aspect: str, units: Mask | None = None) -> Rated:
+    """What named raters gave for the aspect, where wanted only on some units (a mask of shape (units,)).
+
+    A rating without a rater may be a mean of raters, so it is compared with none.
+    """
+    column = observations.ratings[aspect]
+    kept = ~np.isnan(column) & (observations.rater != NO_RATER)
+    if units is not None:
+        kept &= units[observations.unit]
+    if kept.all():
+        return Rated(observations.unit, observations.rater, column)
+    return Rated(observations.unit[kept], observations.rater[kept], column[kept])
+
+
+def compare_raters(rated: Rated) -> Agreement:
+    """Each rater against the mean of the others, item by item, on the items that both rated.
+
+    Raters with fewer than three such items, or on which they or the others never vary, have no correlation and are left
+    out of the averages.
+    """
+    rater = number_keys(rated.rater)
+    raters = int(rater.max(initial=-1)) + 1
+    if raters < 2:
+        return Agreement(raters, 0, None, None, "fewer than two raters are named")
+    count = np.bincount(rated.unit)
+    shared = count[rated.unit] >= 2
+    if not shared.any():
+        return Agreement(raters, 0, None, None, "no two named raters rated the same item", few=raters)
+    rows = slice(None) if shared.all() else shared
+    rater, own = rater[rows], rated.values[rows]
+    others = settled_others(rated, count, rows)
+    pearson = pearson_within(rater, raters, own, others)
+    spearman = pearson_within(rater, raters, rank_within(rater, own), rank_within(rater, others))
+    known = ~np.isnan(pearson)
+    few = int((np.bincount(rater, minlength=raters) < FEWEST).sum())
+    constant = raters - few - int(known.sum())
+    if not known.any():
+        reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
+        return Agreement(raters, 0, None, None, reason, few=few, constant=constant)
+    return Agreement(
+        raters,
+        int(known.sum()),
+        float(spearman[known].mean()),
+        float(pearson[known].mean()),
+        reason=None,
+        few=few,
+        constant=constant,
+        by_rater=list_raters(rated.rater, spearman),
+    )
+
+
+def list_raters(rater: Integers, spearman: Floats) -> dict[int, float | None]:
+    """Each rater's figure, by number."""
+    if len(spearman) > MOST_LISTED:
+        return {}
+    numbers = np.flatnonzero(np.bincount(rater)).tolist()
+    return dict(zip(numbers, [None if np.isnan(one) else one for one in spearman.tolist()], strict=True))
+
+
+def settled_others(rated: Rated, count: Integers, rows: Mask | slice) -> Floats:
+    """The mean of the other ratings of their unit, settled, of those rows; shape (rows,). None of them is alone.
+
+    `count`, of shape (units,), is how many ratings each unit has.
+    """
+    order = np.argsort(rated.unit, kind="stable")
+    total = add_others(rated.unit, rated.values, order)[rows]
+    # Where nothing is negative, the sum of the absolute values is the same.
+    size = add_others(rated.unit, np.abs(rated.values), order)[rows] if rated.values.min() < 0 else total
+    others = count[rated.unit[rows]] - 1
+    mean = total / others
+    return settle(mean, mean if size is total else size / others)
+
+
+def add_others(unit: Integers, values: Floats, order: Integers | None = None) -> Floats:
+    """The sum of all other values of each value's unit, shapes (n,); `order` is the stable one of the units, if known.
+
+    Not by taking the value from the sum of all: beside one of 1e15 nothing would be left of the others.
+    """
+    order = np.argsort(unit, kind="stable") if order is None else order
+    grouped, ordered = unit[order], values[order]
+    found = np.empty(len(values))
+    found[order] = add_before(grouped, ordered) + add_before(grouped[::-1], ordered[::-1])[::-1]
+    return found
+
+
+def add_before(group: Integers, values: Floats) -> Floats:
+    """The sum of the values before each within its group, whose rows stand together; shapes (n,)."""
+    sums = np.zeros(len(values))
+    sums[1:] = np.where(group[1:] == group[:-1], values[:-1], 0.0)
+    # What each row has doubles its reach: as many passes as the longest group's length has binary digits.
+    step, longest = 1, int(np.bincount(group).max(initial=0))
+    while step < longest:
+        sums[step:] += np.where(group[step:] == group[:-step], sums[:-step], 0.0)
+        step *= 2
+    return sums
+
+
+def krippendorff_alpha(rated: Rated) -> float | str:
+    """Krippendorff's α with the ordinal metric, at most 1; or why there is none.
+
+    The ordinal distance of two values is the square of the difference of their mid-ranks among all pairable values
+    (the sum of the values' frequencies from one to the other, less half of both ends', is just that difference), so
+    that α is one of squared differences, for which sums by unit are enough: no matrix over the values is needed,
+    however many there are. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
+    """
+    if not len(rated.values):
+        return "no rater is named"
+    unit, values = rated.unit, rated.values
+    pairable = np.bincount(unit)[unit] >= 2
+    if not pairable.any():
+        return "no item has ratings by two named raters"
+    unit, values = number_keys(unit[pairable]), values[pairable]
+    if values.min() == values.max():
+        return "all ratings of items with two raters or more are equal"
+    places = rank(values)
+    places -= places.mean()
+    count = np.bincount(unit)
+    mean = np.bincount(unit, weights=places) / count
+    squares = np.bincount(unit, weights=(places - mean[unit]) ** 2)
+    # Σ over ordered pairs (a − b)² = 2 m Σ (a − ā)² for m values; a unit's pairs weigh 1 / (m − 1).
+    observed = float((2 * count * squares / (count - 1)).sum()) / len(values)
+    expected = 2 * float((places**2).sum()) / (len(values) - 1)
+    return 1 - observed / expected
+
+
+def measure_agreement(observations: Observations) -> AgreementReport:
+    """Agreement by aspect, and the correlations between aspects.
+
+    Raises InvalidRequest for more aspects than could be correlated on so many items in a minute.
+    """
+    refuse_wide(len(observations.ratings), observations.units)
+    means = {aspect: observations.means(column) for aspect, column in observations.ratings.items()}
+    return AgreementReport(
+        systems=len(observations.systems),
+        items=observations.units,
+        raters=len(observations.raters),
+        ratings=sum(int((~np.isnan(column)).sum()) for column in observations.ratings.values()),
+        aspects={aspect: agreement_on(observations, aspect, means[aspect]) for aspect in means},
+        correlations=correlate_aspects(
+            {
+                aspect: settle(means[aspect], observations.means(np.abs(observations.ratings[aspect])))
+                for aspect in means
+            }
+        ),
+    )
+
+
+def agreement_on(observations: Observations, aspect: str, means: Floats) -> AspectAgreement:
+    """The figures of one aspect, whose rater means by unit have shape (units,)."""
+    values = means[~np.isnan(means)]
+    rated = named_ratings(observations, aspect)
+    compared = compare_raters(rated)
+    alpha = krippendorff_alpha(rated)
+    unnamed = int((~np.isnan(observations.ratings[aspect])).sum()) - len(rated.values)
+    undefined: dict[str, str] = {}
+    if not len(values):
+        undefined["mean"] = "no item has a rating"
+    if len(values) < 2:
+        undefined["sd"] = "fewer than two items have a rating"
+    if compared.reason is not None:
+        undefined["spearman"] = undefined["pearson"] = compared.reason
+    if isinstance(alpha, str):
+        undefined["krippendorff_alpha"] = alpha
+    return AspectAgreement(
+        n=len(values),
+        left_out=observations.units - len(values),
+        raters=compared.raters,
+        compared=compared.compared,
+        mean=float(values.mean()) if len(values) else None,
+        sd=float(values.std(ddof=1)) if len(values) > 1 else None,
+        spearman=compared.spearman,
+        pearson=compared.pearson,
+        krippendorff_alpha=None if isinstance(alpha, str) else alpha,
+        by_rater={observations.raters[number]: one for number, one in compared.by_rater.items()},
+        notes=tuple(find_notes(compared, unnamed)),
+        undefined=undefined,
+    )
+
+
+def find_notes(compared: Agreement, unnamed: int) -> Iterator[str]:
+    """What the figures are not of: `unnamed` ratings beside named ones, and raters without a correlation."""
+    if unnamed and compared.raters:
+        yield f"{count(unnamed, 'rating')} without a rater may be means, and count only in the mean and the sd"
+    if not compared.compared:
+        return
+    reasons = {
+        f"sharing fewer than {FEWEST} items with others": compared.few,
+        "being constant on the items shared with others, or held against others who are": compared.constant,
+    }
+    for reason, left in reasons.items():
+        if left:
+            yield f"spearman and pearson leave out {left} of {count(compared.raters, 'rater')}, for {reason}"
+
+
+def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
+    """The matrices over all pairs of aspects, from their settled means by unit, shape (units,) with NaN for none."""
+    known = {aspect: ~np.isnan(column) for aspect, column in columns.items()}
+    places = {aspect: number_values(column) for aspect, column in columns.items()}
+    by_rank: Matrix = {aspect: {} for aspect in columns}
+    by_value: Matrix = {aspect: {} for aspect in columns}
+    n: dict[str, dict[str, int]] = {aspect: {} for aspect in columns}
+    undefined: dict[str, dict[str, str]] = {}
+    names = list(columns)
+    for place, a in enumerate(names):
+        for b in names[place:]:
+            both = known[a] & known[b]
+            x, y = columns[a][both], columns[b][both]
+            n[a][b] = n[b][a] = len(x)
+            reason = obstacle(x, y, f"ratings of {a}", f"ratings of {b}")
+            if reason is not None:
+                undefined.setdefault(a, {})[b] = reason
+                by_rank[a][b] = by_rank[b][a] = by_value[a][b] = by_value[b][a] = None
+                continue
+            ranks = rank_places(places[a][both]), rank_places(places[b][both])
+            by_rank[a][b] = by_rank[b][a] = float(pearson(*ranks))
+            by_value[a][b] = by_value[b][a] = float(pearson(x, y))
+    return Correlations(
+        spearman={a: {b: by_rank[a][b] for b in names} for a in names},
+        pearson={a: {b: by_value[a][b] for b in names} for a in names},
+        n={a: {b: n[a][b] for b in names} for a in names},
+        undefined=undefined,
+    )
+
+
+def number_values(column: Floats) -> Integers:
+    """Each value's place among the different ones, from 0, shape (n,); NaN comes last."""
+    return np.unique(column, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,562 @@
+"""Two runs compared on what both hold, measure by measure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from app.domain.comparison import ChosenTest, Comparison, Favoured, Kind, Measure, Pairing, Run, RunCoverage, Verdict
+from app.domain.errors import SignatureMismatch
+from app.domain.reports import Interval, PairedWins
+from app.domain.rubric import split_name
+from app.domain.signature import NONE, read_comparable
+from app.stats import statistics
+from app.stats.gate_plan import find_scale
+from app.stats.observations import Floats, Integers, Mask
+from app.stats.pairing import (
+    Columns,
+    MeasureKey,
+    are_comparable,
+    find_shared_ids,
+    list_measures,
+    number_pairs,
+    number_runs,
+    pair_up,
+    tabulate,
+)
+from app.stats.resampling import (
+    FEWEST_TEST_CLUSTERS,
+    ONE_CLUSTER,
+    ROUNDING,
+    Estimate,
+    add_up,
+    count_flips,
+    describe_clusters,
+    estimate_mean,
+    estimate_paired,
+    estimate_unpaired,
+    find_least_p,
+    find_quantile,
+    find_wilson,
+    flip_signs,
+    join_errors,
+    join_freedom,
+    split_anew,
+)
+from app.stats.statistics import adjust_holm, count
+from app.stats.win_rates import compare_wins
+
+
+def compare(
+    baseline: Run,
+    candidate: Run,
+    *,
+    alpha: float = 0.05,
+    test: ChosenTest = "auto",
+    allow_signature_mismatch: bool = False,
+    seed: int = 0,
+) -> Comparison:
+    """Every measure of two runs: a sign-flip test on pairs, where `unpaired` is asked for a permutation test; Holm
+    within a kind.
+
+    Compared are items, each with the mean of its responses; the units of chance are their dialogues. Raises
+    SignatureMismatch where the runs were not scored alike and that is not allowed, InvalidRequest where pairs are asked
+    for and there are none. `seed` (0 or more) is that of the flips, where there are too many to try all.
+    """
+    pieces = check_signatures(baseline, candidate, allow_mismatch=allow_signature_mismatch)
+    shared_ids = find_shared_ids(baseline, candidate)
+    best = {**baseline.best, **candidate.best}
+    left, right = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
+    numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
+    pairing, *rows = pair_up(left, right, asked=test, numbered=numbered, comparable=comparable)
+    paired = pairing.test == "paired"
+    sides = arrange(baseline, candidate, (left, right), (rows[0], rows[1]), paired=paired)
+    tests = Counter(kind for (kind, _), values in sides.items() if values.testable)
+    measured: dict[MeasureKey, Measure] = {}
+    for key, values in sides.items():
+        # Each measure has its own generator: its p does not depend on which others there are.
+        generator = np.random.default_rng([seed, *"/".join(key).encode()])
+        chance = weigh(values, alpha=alpha, tests=tests[key[0]], generator=generator)
+        wins = None
+        if paired:
+            counted = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline)
+            wins = widen_wins(counted, values)
+        measured[key] = describe(key[0], values, chance, wins, find_best(key, baseline, candidate))
+    aspects = decide("aspect", measured, alpha)
+    return Comparison(
+        baseline=baseline.name,
+        candidate=candidate.name,
+        alpha=alpha,
+        pairing=pairing,
+        aspects=aspects,
+        composites=decide("composite", measured, alpha),
+        blended=decide("blended", measured, alpha),
+        coverage={"baseline": cover_aspects(baseline), "candidate": cover_aspects(candidate)},
+        signature_differences=pieces,
+        notes=tuple(take_notes(baseline, candidate, (left, right), pairing, aspects)),
+    )
+
+
+def arrange(
+    baseline: Run,
+    candidate: Run,
+    columns: tuple[Columns, Columns],
+    rows: tuple[Integers, Integers],
+    *,
+    paired: bool,
+) -> dict[MeasureKey, Sides]:
+    """Each measure's values in both runs with their dialogues and scale; `rows` are the pairs' in either run."""
+    left, right = columns
+    found: dict[MeasureKey, Sides] = {}
+    pairs = number_pairs(left, right, np.stack(rows, axis=1))
+    ours, theirs = number_runs(left, right)
+    for key in list_measures(baseline, candidate):
+        scale = find_bounds(key, candidate) or find_bounds(key, baseline)
+        if paired:
+            found[key] = align(left, right, key, rows, clusters=pairs, scale=scale)
+        else:
+            found[key] = drop_missing(left, right, key, clusters=(ours, theirs), scale=scale)
+    return found
+
+
+def find_bounds(key: MeasureKey, run: Run) -> tuple[float, float] | None:
+    """The ends of what a measure's values can be; a blended one knows none."""
+    kind, name = key
+    return None if kind == "blended" else find_scale(name, run)
+
+
+def decide(kind: Kind, measured: Mapping[MeasureKey, Measure], alpha: float) -> dict[str, Measure]:
+    """The measures of one kind by name, adjusted by Holm among themselves, with their verdicts."""
+    family = {name: measure for (own, name), measure in measured.items() if own == kind}
+    adjusted = adjust_holm([measure.p for measure in family.values()])
+    return {
+        name: measure.model_copy(update={"p_adjusted": p, "verdict": judge(measure, p, alpha)})
+        for (name, measure), p in zip(family.items(), adjusted, strict=True)
+    }
+
+
+def judge(measure: Measure, p_adjusted: float | None, alpha: float) -> Verdict:
+    """Better or worse where the test is significant. It is of the difference of the means: its sign says which."""
+    if p_adjusted is None or p_adjusted >= alpha or not measure.difference:
+        return "inconclusive"
+    return "better" if measure.difference > 0 else "worse"
+
+
+def cover_aspects(run: Run) -> RunCoverage:
+    """How many of the run's verdicts there are, over all its aspects."""
+    return cover(run, [("aspect", aspect) for aspect in run.aspects])
+
+
+def cover(run: Run, measures: Sequence[MeasureKey]) -> RunCoverage:
+    """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
+    candidates = max(run.expected, len(run.items))
+    rated = sum(count_values(run, measure) for measure in measures)
+    expected = candidates * len(measures)
+    share = rated / expected if expected else None
+    return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
+
+
+def count_values(run: Run, measure: MeasureKey) -> int:
+    """How many responses have a value of the measure."""
+    values = run.columns.get(measure, ())
+    return len(values) - values.count(None)
+
+
+def find_best(key: MeasureKey, baseline: Run, candidate: Run) -> float | None:
+    """The best value of an aspect on which it is not the highest."""
+    kind, name = key
+    return candidate.best.get(name, baseline.best.get(name)) if kind == "aspect" else None
+
+
+def are_one(baseline: Run, candidate: Run) -> bool:
+    """Whether a run is compared with itself: names are those of batches and files."""
+    return baseline.name == candidate.name
+
+
+def take_notes(
+    baseline: Run,
+    candidate: Run,
+    columns: tuple[Columns, Columns],
+    pairing: Pairing,
+    aspects: Mapping[str, Measure],
+) -> Iterator[str]:
+    """What a reader of the figures should know, a sentence each."""
+    if are_one(baseline, candidate):
+        yield "baseline and candidate are the same run: this shows nothing of a change"
+    for role, run, own in (("baseline", baseline, columns[0]), ("candidate", candidate, columns[1])):
+        if own.averaged:
+            yield (
+                f"the {role} run has {count(own.responses, 'response')} to {count(len(own.keys), 'item')}, several to "
+                f"{own.averaged:,} of them: each item counts once, with its responses' mean"
+            )
+        if run.items and not run.signatures:
+            yield f"the {role} run carries no signature: nothing shows how it was scored"
+    if pairing.contexts_differ:
+        yield tell_contexts(pairing)
+    for aspect, measure in aspects.items():
+        if measure.best is not None:
+            told = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
+            before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
+            known = before is not None and after is not None
+            yield f"{told}; the mean rating is {before:.3f} before and {after:.3f} now" if known else told
+
+
+def tell_contexts(pairing: Pairing) -> str:
+    """That pairs need not answer the same."""
+    pairs = count(pairing.contexts_differ, "pair")
+    one = pairing.contexts_differ == 1
+    told = "has different dialogue contexts and so answers" if one else "have different dialogue contexts and so answer"
+    return f"{pairs} of {pairing.pairs:,} {told} different things"
+
+
+OF_TEST = ("p", "p_adjusted", "smallest_detectable")
+OF_CHANCE = (*OF_TEST, "interval", "standard_error", "freedom")
+SAME = "no value differs, so there is no interval and no detectable difference"
+TOO_WIDE = "values vary so much that no difference which the scale allows would be found in four of five runs"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One measure's values in both runs, without those missing; row by row each other's where `paired`.
+
+    `clusters` numbers the dialogue of each value, of both runs alike where `paired`. `ratings` are the values before
+    they were turned into distances from the best one. Of both the baseline's come first. `bounds` are the ends of the
+    scale, None where it is not known or values lie beyond it.
+    """
+
+    baseline: Floats
+    candidate: Floats
+    paired: bool
+    clusters: tuple[Integers, Integers]
+    ratings: tuple[Floats, Floats]
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def n(self) -> int:
+        return min(len(self.baseline), len(self.candidate))
+
+    @property
+    def differences(self) -> Floats:
+        """Candidate minus baseline by pair, shape (n,)."""
+        return statistics.level(self.candidate - self.baseline)
+
+    @cached_property
+    def sizes(self) -> tuple[int, int]:
+        """How many clusters there are of the baseline's values, and of the candidate's."""
+        ours, theirs = (len(np.unique(numbers)) for numbers in self.clusters)
+        return ours, theirs
+
+    @property
+    def units(self) -> int:
+        """How many clusters there are: of the pairs, or of the run that has fewer."""
+        return min(self.sizes)
+
+    @property
+    def testable(self) -> bool:
+        return self.units >= FEWEST_TEST_CLUSTERS
+
+    @property
+    def width(self) -> float | None:
+        """How much a value can change by."""
+        return None if self.bounds is None else self.bounds[1] - self.bounds[0]
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What can be said of chance."""
+
+    p: float | None
+    interval: Interval
+    standard_error: float | None
+    freedom: float | None
+    smallest_detectable: float | None
+    undefined: Mapping[str, str]
+
+
+def align(
+    baseline: Columns,
+    candidate: Columns,
+    key: MeasureKey,
+    rows: tuple[Integers, Integers],
+    *,
+    clusters: Integers,
+    scale: tuple[float, float] | None,
+) -> Sides:
+    """The pairs with a value on both sides; `rows` are the pairs' in either run, `clusters` number their dialogues."""
+    left, right = baseline.column(key)[rows[0]], candidate.column(key)[rows[1]]
+    held = ~(np.isnan(left) | np.isnan(right))
+    ratings = baseline.rating_column(key)[rows[0]][held], candidate.rating_column(key)[rows[1]][held]
+    numbers = clusters[held]
+    return Sides(left[held], right[held], True, (numbers, numbers), ratings, keep_scale(scale, left[held], right[held]))
+
+
+def drop_missing(
+    baseline: Columns,
+    candidate: Columns,
+    key: MeasureKey,
+    *,
+    clusters: tuple[Integers, Integers],
+    scale: tuple[float, float] | None,
+) -> Sides:
+    """Each side's values."""
+    left, right = baseline.column(key), candidate.column(key)
+    ours, theirs = ~np.isnan(left), ~np.isnan(right)
+    ratings = baseline.rating_column(key)[ours], candidate.rating_column(key)[theirs]
+    numbers = clusters[0][ours], clusters[1][theirs]
+    return Sides(left[ours], right[theirs], False, numbers, ratings, keep_scale(scale, left[ours], right[theirs]))
+
+
+def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[float, float] | None:
+    """The scale where all values are on it."""
+    if scale is None or not scale[0] < scale[1]:
+        return None
+    reached = [side for side in values if len(side)]
+    on_it = all(
+        side.min() >= scale[0] - ROUNDING and side.max() <= scale[1] + ROUNDING
+        for side in map(statistics.level, reached)
+    )
+    return scale if on_it else None
+
+
+def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator) -> Chance:
+    """The test, the interval at 1 − alpha, and the difference that is detectable at alpha / tests."""
+    if not sides.n:
+        why = "there are no pairs with a value on both sides" if sides.paired else "a run has no values"
+        return Chance(None, None, None, None, None, dict.fromkeys(OF_CHANCE, why))
+    level = alpha / max(1, tests)
+    flips = count_flips(level)
+    if sides.paired:
+        estimate, error, freedom, p = weigh_pairs(sides, alpha, generator, flips)
+    else:
+        estimate, error, freedom, p = weigh_runs(sides, alpha, generator, flips)
+    undefined: dict[str, str] = {}
+    if estimate.interval is None:
+        undefined = dict.fromkeys(("interval", "smallest_detectable"), explain_no_spread(sides, estimate.reason or ""))
+    if sides.units == 1:
+        undefined |= dict.fromkeys(("standard_error", "freedom"), ONE_CLUSTER)
+    if not sides.testable:
+        undefined |= dict.fromkeys(OF_TEST, explain_few(sides))
+    elif "smallest_detectable" not in undefined and find_least_p(flips, *sides.sizes[sides.paired :]) >= level:
+        few = f"{count_units(sides)} are too few for any difference to be significant at {level:.2g}"
+        undefined["smallest_detectable"] = few
+    reached = None if "smallest_detectable" in undefined else statistics.reach(level, freedom) * error
+    if reached is not None and sides.width is not None and reached > sides.width:
+        reached, undefined["smallest_detectable"] = None, TOO_WIDE
+    return Chance(
+        p=p if sides.testable else None,
+        interval=estimate.interval,
+        standard_error=error if sides.units > 1 else None,
+        freedom=freedom if sides.units > 1 else None,
+        smallest_detectable=reached,
+        undefined=undefined,
+    )
+
+
+def weigh_pairs(
+    sides: Sides, alpha: float, generator: np.random.Generator, flips: int
+) -> tuple[Estimate, float, float, float | None]:
+    """Estimate, standard error, degrees of freedom, and p of the sign-flip test."""
+    moved = sides.differences
+    rises, counts = add_up(np.maximum(moved, 0), sides.clusters[0])
+    falls, _ = add_up(np.maximum(-moved, 0), sides.clusters[0])
+    found = describe_clusters(rises - falls, counts)
+    estimate = estimate_paired(rises, falls, counts, width=sides.width, alpha=alpha)
+    p = flip_signs(rises - falls, counts, generator, flips=flips) if sides.testable else None
+    return estimate, found.error, found.freedom, p
+
+
+def weigh_runs(
+    sides: Sides, alpha: float, generator: np.random.Generator, flips: int
+) -> tuple[Estimate, float, float, float | None]:
+    """The same of two runs whose items are not paired, by the permutation test."""
+    values = statistics.level(sides.baseline), statistics.level(sides.candidate)
+    ours, theirs = (add_up(own, numbers) for own, numbers in zip(values, sides.clusters, strict=True))
+    found = describe_clusters(*ours), describe_clusters(*theirs)
+    estimate = estimate_unpaired(*found, bounds=sides.bounds, alpha=alpha)
+    error = join_errors(*found)
+    freedom = join_freedom(*found) if error else float(max(1, sides.units - 1))
+    p = split_anew(ours, theirs, generator, flips=flips) if sides.testable else None
+    return estimate, error, freedom, p
+
+
+def explain_few(sides: Sides) -> str:
+    """Why there is no test."""
+    where = "" if sides.paired else " of each run"
+    needed = f"a test needs at least {FEWEST_TEST_CLUSTERS} dialogues, or items without one{where}"
+    return f"{needed}; there {'is' if sides.units == 1 else 'are'} {sides.units}"
+
+
+def count_units(sides: Sides) -> str:
+    """What varies by chance, counted."""
+    return count(sides.units, "dialogue" if sides.units < sides.n else "item")
+
+
+def explain_no_spread(sides: Sides, reason: str) -> str:
+    """Why values without any spread have no interval. There is a p all the same: a test needs none."""
+    if sides.baseline[0] == sides.candidate[0] and not (
+        np.any(sides.differences) if sides.paired else np.ptp(sides.baseline) or np.ptp(sides.candidate)
+    ):
+        return SAME
+    if sides.units == 1 or sides.units < sides.n:
+        return reason
+    equal = "all differences are equal" if sides.paired else "all values of a side are equal"
+    return f"{equal}: without spread there is no interval and no detectable difference"
+
+
+def describe(kind: Kind, sides: Sides, chance: Chance, wins: PairedWins | None, best: float | None) -> Measure:
+    """The measure, not yet adjusted and without a verdict."""
+    before, after = find_mean(sides.baseline), find_mean(sides.candidate)
+    effect = tidy(statistics.find_cliffs_delta(sides.baseline, sides.candidate)) if sides.n else None
+    return Measure(
+        kind=kind,
+        test="sign-flip" if sides.paired else "permutation",
+        n=sides.n,
+        n_baseline=len(sides.baseline),
+        n_candidate=len(sides.candidate),
+        clusters=sides.units,
+        clusters_baseline=sides.sizes[0],
+        clusters_candidate=sides.sizes[1],
+        baseline_mean=before,
+        candidate_mean=after,
+        difference=None if before is None or after is None else tidy(after - before),
+        interval=chance.interval,
+        standard_error=chance.standard_error,
+        freedom=chance.freedom,
+        p=chance.p,
+        p_adjusted=None,
+        cliffs_delta=effect,
+        smallest_detectable=chance.smallest_detectable,
+        verdict="inconclusive",
+        wins=wins,
+        best=best,
+        baseline_rating_mean=find_mean(sides.ratings[0]),
+        candidate_rating_mean=find_mean(sides.ratings[1]),
+        ranks_favour=favour(effect or 0.0),
+        undefined={**chance.undefined, **explain_missing(sides, wins)},
+    )
+
+
+def widen_wins(wins: PairedWins, sides: Sides) -> PairedWins:
+    """The same wins with intervals over dialogues, where several pairs share one."""
+    if not wins.contexts or sides.units == sides.n:
+        return wins
+    signs, clusters = np.sign(sides.differences), sides.clusters[0]
+    decided = signs != 0
+    preference = estimate_share((signs > 0)[decided], clusters[decided]) if decided.any() else None
+    shares = {"a_wins": signs > 0, "b_wins": signs < 0, "ties": ~decided}
+    found = {
+        name: getattr(wins, name).model_copy(update={"interval": estimate_share(chosen, clusters)})
+        for name, chosen in shares.items()
+    }
+    return wins.model_copy(update={**found, "preference_interval": preference})
+
+
+def estimate_share(chosen: Mask, clusters: Integers) -> tuple[float, float]:
+    """The 95 % interval of the share of pairs that are chosen, of which `clusters` number the dialogues."""
+    sums, counts = add_up(chosen.astype(np.float64), clusters)
+    interval = estimate_mean(sums, counts, bounds=(0.0, 1.0)).interval
+    # Where dialogues do not differ in it, each tells as much as one pair.
+    return interval or find_wilson(float(chosen.mean()), len(sums), find_quantile(max(1, len(sums) - 1), 0.05))
+
+
+def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, str]:
+    """Why figures that need no test are null."""
+    why = "there are no pairs with a value on both sides" if sides.paired else "the run has no values"
+    undefined: dict[str, str] = {}
+    for side, values in (("baseline", sides.baseline), ("candidate", sides.candidate)):
+        if not len(values):
+            undefined |= dict.fromkeys((f"{side}_mean", f"{side}_rating_mean"), why)
+    if not sides.n:
+        undefined |= dict.fromkeys(("difference", "cliffs_delta"), why if sides.paired else "a run has no values")
+    if wins is None:
+        undefined["wins"] = "the items are not paired"
+    return undefined
+
+
+def favour(effect: float) -> Favoured:
+    """Whose values are higher more often, by Cliff's δ."""
+    if not effect:
+        return "neither"
+    return "candidate" if effect > 0 else "baseline"
+
+
+def find_mean(values: Floats) -> float | None:
+    """The mean; None of nothing."""
+    return tidy(float(values.mean())) if len(values) else None
+
+
+def tidy(figure: float) -> float:
+    """The figure without the noise of adding: 0.30000000000000004 is 0.3, and −0 is 0."""
+    return round(figure, 12) + 0.0
+
+
+UNSIGNED = "signature"
+"""The piece that differs where one run's results carry a signature and the other's do not."""
+
+
+def find_differences(baseline: Run, candidate: Run) -> dict[str, tuple[str, str]]:
+    """The pieces in which the runs differ, or in which one run differs from itself: both runs' values, by piece.
+
+    Several values within a run are joined by a comma. A run without any value differs from nothing: where everything
+    failed there is no score that could have been made in another way, and it is coverage that is missing.
+    """
+    ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
+    valued = has_values(baseline) and has_values(candidate)
+    if valued and bool(ours) != bool(theirs):
+        return {UNSIGNED: (show(baseline.signatures), show(candidate.signatures))}
+    alone = not (valued and ours and theirs)
+    found: dict[str, tuple[str, str]] = {}
+    for key in dict.fromkeys([*ours, *theirs]):
+        left, right = ours.get(key, {NONE: None}), theirs.get(key, {NONE: None})
+        mixed = len(left) > 1 or len(right) > 1
+        if mixed or (not alone and list(left) != list(right)):
+            found[key] = (show(left), show(right))
+    return found
+
+
+def has_values(run: Run) -> bool:
+    """Whether anything in the run was rated."""
+    return any(
+        value is not None
+        for item in run.items
+        for values in (item.ratings, item.composites, item.blended)
+        for value in values.values()
+    )
+
+
+def check_signatures(baseline: Run, candidate: Run, *, allow_mismatch: bool) -> dict[str, tuple[str, str]]:
+    """The differing pieces; raises SignatureMismatch where there are any and that was not allowed. Where the rubric's
+    version is among them it says how to score by the baseline's."""
+    pieces = find_differences(baseline, candidate)
+    if pieces and not allow_mismatch:
+        raise SignatureMismatch(
+            f"The runs' scores were not made in the same way: {', '.join(pieces)} "
+            f"{'differs' if len(pieces) == 1 else 'differ'}. Score them alike, or allow the mismatch{advise(pieces)}",
+            pieces=pieces,
+        )
+    return pieces
+
+
+def advise(pieces: Mapping[str, tuple[str, str]]) -> str:
+    """What to do where the two runs were scored by different versions of one rubric, after what is said in general."""
+    before, after = pieces.get("rubric", (NONE, NONE))
+    (known, old), (other, new) = split_name(before), split_name(after)
+    if known != other or old is None or new is None:
+        return ""
+    return f'. To score the candidate as the baseline was, ask for rubric = "{before}"'
+
+
+def gather_pieces(signatures: Iterable[str]) -> dict[str, dict[str, None]]:
+    """By piece the values that occur, each once, sorted; a signature that lacks a piece counts with `-`."""
+    read = [read_comparable(signature) for signature in signatures]
+    keys = dict.fromkeys(key for pieces in read for key in pieces)
+    return {key: dict.fromkeys(sorted({pieces.get(key, NONE) for pieces in read})) for key in keys}
+
+
+def show(values: Mapping[str, object]) -> str:
+    """Values in one text."""
+    return ", ".join(values) or NONE

@@ -1,0 +1,272 @@
+"""Correlations of scores with ratings, and of aspects with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from scipy.special import stdtrit
+
+from app.domain.errors import InvalidRequest
+from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, Correlations, Matrix, SystemLevel
+from app.domain.validation import clip
+from app.stats.agreement import compare_raters, named_ratings
+from app.stats.observations import Floats, Integers, Mask, Observations, number_first
+from app.stats.resampling import COEFFICIENTS, NANOSECONDS, afford, count_clusters, interval_of, resample
+from app.stats.statistics import FEWEST, deviations, kendall, obstacle, pearson, settle, settled_means, spearman
+
+FEWEST_SYSTEMS = 3
+
+COMMON_SHARE = 0.4
+"""Scores and ratings that have less of their joint range in common may well be on two scales, as 0–1 and 0–3 are."""
+
+ROUNDING = 1e-12
+
+INTERVALS = tuple(f"{name}_interval" for name in COEFFICIENTS)
+
+TOO_MANY = "so many items, or aspects of them, would take too long to resample"
+
+
+def correlate(
+    observations: Observations, *, match: Mapping[str, str] | None = None, resamples: int = 2000, seed: int = 0
+) -> CorrelationReport:
+    """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are; of
+    many items, or many aspects, with fewer resamples.
+
+    `match` names, for a score, the rating of another name that it is held against (`mate`: `acceptability`). Raises
+    InvalidRequest where there is no such score or no such rating.
+    """
+    ratings, scores = observations.ratings, observations.scores
+    pairs = {aspect: aspect for aspect in ratings if aspect in scores} | check_match(observations, match or {})
+    both = list(pairs)
+    nanoseconds = NANOSECONDS / max(1, len(both))
+    return CorrelationReport(
+        systems=len(observations.systems),
+        items=observations.units,
+        raters=len(observations.raters),
+        clusters=None if observations.dialogue is None else len(np.unique(observations.unit_cluster)),
+        resamples=resamples,
+        seed=seed,
+        aspects={
+            aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds, rating=pairs[aspect])
+            for aspect in both
+        },
+        unmatched={
+            **{aspect: "only the ratings have it" for aspect in ratings if aspect not in pairs.values()},
+            **{aspect: "only the scores have it" for aspect in scores if aspect not in pairs},
+        },
+    )
+
+
+def check_match(observations: Observations, match: Mapping[str, str]) -> dict[str, str]:
+    """The pairs of a score and a rating; raises InvalidRequest where one of them is not there."""
+    for score, rating in match.items():
+        if score not in observations.scores:
+            raise InvalidRequest(f"no record has the score {clip(score)!r}", pointer="/match")
+        if rating not in observations.ratings:
+            raise InvalidRequest(f"no record has the rating {clip(rating)!r}", pointer="/match")
+    return dict(match)
+
+
+def correlate_aspect(
+    observations: Observations,
+    aspect: str,
+    resamples: int,
+    seed: int,
+    nanoseconds: float,
+    *,
+    rating: str | None = None,
+) -> AspectCorrelation:
+    """The figures of one score, over the units that have both it and the `rating`, by default that of the same name.
+    Its resamples may take about so many nanoseconds."""
+    rating = aspect if rating is None else rating
+    scores = values_by_unit(observations, observations.scores[aspect])
+    ratings = observations.means(observations.ratings[rating])
+    both = ~np.isnan(scores) & ~np.isnan(ratings)
+    # In an order that does not hang on that of the lines: the same seed must draw the same items.
+    units = observations.unit_order[both[observations.unit_order]]
+    x, y = scores[units], ratings[units]
+    cluster = number_first(observations.unit_cluster[units])
+    settled = settled_means(observations, observations.ratings[rating])[units]
+    figures, undefined = correlations(x, settled)
+    resamples, resampled = afford(x, settled, resamples, nanoseconds)
+    found: dict[str, tuple[float, float] | str] = dict.fromkeys(COEFFICIENTS, "there is no figure to have an interval")
+    if figures:
+        found = resampled_intervals(x, settled, cluster, resamples, seed, names=resampled)
+    found["bias"] = bias_interval(settle(x - settled, np.abs(x) + np.abs(settled)), cluster)
+    intervals = {f"{name}_interval": interval for name, interval in found.items() if not isinstance(interval, str)}
+    undefined |= {f"{name}_interval": reason for name, reason in found.items() if isinstance(reason, str)}
+    if not len(x):
+        undefined |= dict.fromkeys(("score_mean", "rating_mean", "bias"), "no item has both")
+    ceiling = ceiling_of(observations, rating, both)
+    system_level = system_level_of(observations.unit_system[units], x, y)
+    if ceiling is None:
+        undefined["ceiling"] = "fewer than two raters are named"
+    if system_level is None:
+        undefined["system_level"] = f"fewer than {FEWEST_SYSTEMS} systems have both"
+    return AspectCorrelation(
+        n=len(x),
+        left_out=observations.units - len(x),
+        contexts=len(np.unique(observations.unit_item[units])),
+        clusters=count_clusters(cluster),
+        spearman=figures.get("spearman"),
+        pearson=figures.get("pearson"),
+        kendall=figures.get("kendall"),
+        spearman_interval=intervals.get("spearman_interval"),
+        pearson_interval=intervals.get("pearson_interval"),
+        kendall_interval=intervals.get("kendall_interval"),
+        resamples=resamples,
+        score_mean=float(x.mean()) if len(x) else None,
+        rating_mean=float(y.mean()) if len(y) else None,
+        bias=float(x.mean() - y.mean()) if len(x) else None,
+        bias_interval=intervals.get("bias_interval"),
+        ceiling=ceiling,
+        system_level=system_level,
+        notes=tuple(compare_scales(x, settled)),
+        undefined=undefined,
+    )
+
+
+def values_by_unit(observations: Observations, column: Floats) -> Floats:
+    """The one value that all rows of a unit share, shape (units,); NaN where there is none."""
+    rows = np.flatnonzero(~np.isnan(column))
+    values = np.full(observations.units, np.nan)
+    values[observations.unit[rows]] = column[rows]
+    return values
+
+
+def correlations(x: Floats, y: Floats) -> tuple[dict[str, float], dict[str, str]]:
+    """All three coefficients of two columns of shape (n,), or none and the reason by name."""
+    reason = obstacle(x, y)
+    if reason is not None:
+        return {}, dict.fromkeys(COEFFICIENTS, reason)
+    return {"spearman": float(spearman(x, y)), "pearson": float(pearson(x, y)), "kendall": kendall(x, y)}, {}
+
+
+def resampled_intervals(
+    x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int, *, names: Sequence[str]
+) -> dict[str, tuple[float, float] | str]:
+    """By coefficient the interval, or why there is none. Only those named are resampled."""
+    clusters = count_clusters(cluster)
+    resampled = resample(x, y, cluster, resamples, seed, names=names)
+    return {name: interval_of(resampled[name], clusters) if name in resampled else TOO_MANY for name in COEFFICIENTS}
+
+
+def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float] | str:
+    """The 95 % t interval of the mean difference, or why there is none: one of no width would claim to know it exactly.
+
+    Differences of one cluster come together. The variance is that of the ratio of the clusters' sums to their sizes,
+    Σ (sum − size · mean)² · k / (k − 1) / n² for k clusters (Cochran 1977, section 9A): with one difference per cluster
+    it is s² / n, the usual one.
+    """
+    clusters = count_clusters(cluster)
+    if clusters < 2:
+        return "fewer than two independent items or dialogues have both"
+    if np.ptp(differences) == 0:
+        return "all differences are equal"
+    mean = float(differences.mean())
+    sums = np.bincount(cluster, weights=differences - mean)
+    error = float(np.sqrt(clusters / (clusters - 1) * (sums**2).sum())) / len(differences)
+    if error <= ROUNDING * float(np.abs(differences).max()):
+        return "the differences add up to the same in every cluster"
+    margin = stdtrit(clusters - 1, 0.975) * error
+    return mean - margin, mean + margin
+
+
+def compare_scales(x: Floats, y: Floats) -> Iterator[str]:
+    """A note where scores and ratings, shapes (n,), hardly share a range: then the bias may be one of scales."""
+    if len(x) < FEWEST:
+        return
+    (low, high), (least, most) = (x.min(), x.max()), (y.min(), y.max())
+    if low == high and least <= low <= most:
+        return
+    common, both = min(high, most) - max(low, least), max(high, most) - min(low, least)
+    if common < COMMON_SHARE * both:
+        yield (
+            f"scores run from {low:.3g} to {high:.3g} and ratings from {least:.3g} to {most:.3g}: "
+            "the bias means something only where both are on one scale"
+        )
+
+
+def ceiling_of(observations: Observations, aspect: str, units: Mask) -> Ceiling | None:
+    """What raters reach on the same units, a mask of shape (units,); None where no two of them are named."""
+    compared = compare_raters(named_ratings(observations, aspect, units))
+    if compared.raters < 2:
+        return None
+    reason = {} if compared.reason is None else dict.fromkeys(("spearman", "pearson"), compared.reason)
+    return Ceiling(raters=compared.raters, spearman=compared.spearman, pearson=compared.pearson, undefined=reason)
+
+
+def system_level_of(system: Integers, x: Floats, y: Floats) -> SystemLevel | None:
+    """The coefficients of the systems' means, from each unit's system and values; None for fewer than three systems."""
+    present, place, count = np.unique(system, return_inverse=True, return_counts=True)
+    if len(present) < FEWEST_SYSTEMS:
+        return None
+    scores, ratings = (
+        settle(np.bincount(place, weights=column) / count, np.bincount(place, weights=np.abs(column)) / count)
+        for column in (x, y)
+    )
+    figures, undefined = correlations(scores, ratings)
+    return SystemLevel(
+        n=len(present),
+        spearman=figures.get("spearman"),
+        pearson=figures.get("pearson"),
+        kendall=figures.get("kendall"),
+        undefined=undefined,
+    )
+
+
+Pattern = tuple[tuple[float | None, ...], int]
+"""A combination of values, None for none, and how many results have it."""
+
+
+def correlate_patterns(names: Sequence[str], patterns: Sequence[Pattern]) -> Correlations:
+    """The matrices over all pairs of the named aspects, whose values the combinations hold in the same order: those of
+    `correlate_aspects` over the results themselves, but for rounding."""
+    counted = [(values, count) for values, count in patterns if count > 0]
+    table = np.array([values for values, _ in counted], dtype=np.float64).reshape(len(counted), len(names))
+    counts = np.array([count for _, count in counted], dtype=np.int64)
+    columns = {name: settle(table[:, place]) for place, name in enumerate(names)}
+    by_rank: Matrix = {a: dict.fromkeys(names) for a in names}
+    by_value: Matrix = {a: dict.fromkeys(names) for a in names}
+    n: dict[str, dict[str, int]] = {a: dict.fromkeys(names, 0) for a in names}
+    undefined: dict[str, dict[str, str]] = {}
+    for place, a in enumerate(names):
+        for b in names[place:]:
+            both = ~np.isnan(columns[a]) & ~np.isnan(columns[b])
+            x, y, held = columns[a][both], columns[b][both], counts[both]
+            n[a][b] = n[b][a] = int(held.sum())
+            reason = find_obstacle(x, y, held, (a, b))
+            if reason is not None:
+                undefined.setdefault(a, {})[b] = reason
+                continue
+            by_rank[a][b] = by_rank[b][a] = pearson_weighted(rank_weighted(x, held), rank_weighted(y, held), held)
+            by_value[a][b] = by_value[b][a] = pearson_weighted(x, y, held)
+    return Correlations(spearman=by_rank, pearson=by_value, n=n, undefined=undefined)
+
+
+def find_obstacle(x: Floats, y: Floats, counts: Integers, names: tuple[str, str]) -> str | None:
+    """Why two columns of which each row stands for so many results have no correlation; None where they have one."""
+    if counts.sum() < FEWEST:
+        return f"fewer than {FEWEST} items have both"
+    for column, name in zip((x, y), names, strict=True):
+        if column.min() == column.max():
+            return f"all ratings of {name} are equal"
+    return None
+
+
+def rank_weighted(values: Floats, counts: Integers) -> Floats:
+    """The mid-rank, from 1, that each row's results share, shape (n,)."""
+    distinct, place = np.unique(values, return_inverse=True)
+    held = np.bincount(place, weights=counts, minlength=len(distinct))
+    # Ties take the places from the end of what is smaller to their own end, and share their mean.
+    middle: Floats = np.cumsum(held) - (held - 1) / 2
+    return middle[place]
+
+
+def pearson_weighted(x: Floats, y: Floats, counts: Integers) -> float:
+    """Pearson's r of columns that are not constant, each row counted so many times."""
+    (x, _), (y, _) = deviations(x), deviations(y)
+    x, y = (column - np.average(column, weights=counts) for column in (x, y))
+    r = np.sum(counts * x * y) / np.sqrt(np.sum(counts * x * x) * np.sum(counts * y * y))
+    return float(np.clip(r, -1.0, 1.0))

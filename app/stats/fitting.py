@@ -1,0 +1,401 @@
+"""Weights fitted to what people said: of the relevance term in a blend, and of the parts of a composite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.special import stdtrit
+
+from app.domain.composites import transform
+from app.domain.errors import InvalidRequest, UnknownAspect
+from app.domain.reports import BlendFit, CompositeFit
+from app.domain.rubric import LinearComposite, Term
+from app.domain.validation import clip, hint
+from app.stats.correlation import values_by_unit
+from app.stats.observations import Floats, Integers, Mask, Observations, number_first
+from app.stats.resampling import (
+    Counts,
+    ResampledRanks,
+    correlate_deviations,
+    count_clusters,
+    deviations,
+    draw,
+    interval_of,
+)
+from app.stats.statistics import FEWEST, STATISTICS, Statistic, count, obstacle, pearson, settled_means
+
+RESAMPLES = 2000
+WORST_CONDITION = 1e12
+"""Of the normal equations: beyond it weights are rounding."""
+
+
+def fit_composite(
+    observations: Observations, composite: LinearComposite, target: str, *, seed: int = 0, test_share: float = 0.2
+) -> CompositeFit:
+    """Least squares of the target's ratings on the composite's terms, judged on items that were held out.
+
+    About `test_share`, in (0, 1), of the items that have all values is held out, chosen by `seed`, in whole clusters:
+    what several systems answered to one question, or to the questions of one dialogue, stays together. Raises
+    UnknownAspect where nobody rated the target or one of the aspects.
+    """
+    y = rated_means(observations, target) - composite.intercept
+    x = np.column_stack([term_values(term, rated_means(observations, term.aspect)) for term in composite.terms])
+    complete = ~np.isnan(y) & ~np.isnan(x).any(axis=1)
+    # In an order that does not hang on that of the lines: the same seed must hold the same items out.
+    units = observations.unit_order[complete[observations.unit_order]]
+    cluster = number_first(observations.unit_cluster[units])
+    held_out = hold_out(cluster, seed, test_share)
+    train, test = np.sort(units[~held_out]), np.sort(units[held_out])
+    names = term_names(composite.terms)
+    declared = np.array([abs(term.weight) for term in composite.terms])
+    undefined: dict[str, str] = {}
+    fitted = least_squares(x[train], y[train], names)
+    intervals: dict[str, tuple[float, float] | None] = dict.fromkeys(names)
+    if isinstance(fitted, str):
+        undefined |= dict.fromkeys(("weights", "intervals", "pearson"), fitted)
+        weights, reached = None, None
+    else:
+        weights = fitted[0]
+        reached = judge(x[test] @ weights, y[test], "pearson", undefined)
+        own = number_first(observations.unit_cluster[train])
+        spans = interval_weights(x[train], y[train], fitted, own, seed)
+        if isinstance(spans, str):
+            undefined["intervals"] = spans
+        else:
+            intervals |= zip(names, spans, strict=True)
+    return CompositeFit(
+        composite=composite.id,
+        target=target,
+        n=int(complete.sum()),
+        clusters=count_clusters(cluster),
+        left_out=observations.units - int(complete.sum()),
+        train=len(train),
+        test=len(test),
+        seed=seed,
+        weights={name: None if weights is None else float(weights[at]) for at, name in enumerate(names)},
+        intervals=intervals,
+        declared=dict(zip(names, map(float, declared), strict=True)),
+        pearson=reached,
+        declared_pearson=judge(x[test] @ declared, y[test], "declared_pearson", undefined),
+        undefined=undefined,
+    )
+
+
+def rated_means(observations: Observations, aspect: str) -> Floats:
+    """The aspect's rater means by unit, shape (units,); raises UnknownAspect where it has no ratings."""
+    if aspect not in observations.ratings:
+        known = observations.ratings
+        raise UnknownAspect(f"nobody rated the aspect {clip(aspect)!r}{hint(aspect, known)}")
+    return observations.means(observations.ratings[aspect])
+
+
+def term_values(term: Term, ratings: Floats) -> Floats:
+    """The transformed aspect of shape (units,), with the sign of the term's weight: weights then are positive."""
+    sign = -1.0 if term.weight < 0 else 1.0
+    return np.array([sign * transform(term.transform, rating) for rating in ratings])
+
+
+def term_names(terms: Sequence[Term]) -> list[str]:
+    """The terms' aspects; one that stands in several terms is numbered from its second term on."""
+    names: list[str] = []
+    for term in terms:
+        before = sum(other.aspect == term.aspect for other in terms[: len(names)])
+        names.append(f"{term.aspect} ({before + 1})" if before else term.aspect)
+    return names
+
+
+def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
+    """Which units to judge on, shape (n,): those of whole clusters, drawn until about that share is reached.
+
+    `cluster`, of shape (n,), is each unit's, numbered from 0 without gaps.
+    """
+    shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
+    reached = np.concatenate([[0], np.cumsum(np.bincount(cluster)[shuffled])]) if len(cluster) else np.zeros(1)
+    enough = int(np.argmin(np.abs(reached - round(test_share * len(cluster)))))
+    held_out: Mask = np.isin(cluster, shuffled[:enough])
+    return held_out
+
+
+def interval_weights(
+    x: Floats, y: Floats, fitted: tuple[Floats, Floats | None], cluster: Integers, seed: int
+) -> list[tuple[float, float]] | str:
+    """The 95 % interval of each of the fitted weights, or why there is none. `cluster`, of shape (n,), is each unit's.
+
+    By the half widths of `fitted` where each unit is a cluster of its own. Else clusters are drawn and fitted again:
+    what the errors of one cluster have in common makes these half widths too narrow.
+    """
+    weights, margins = fitted
+    if margins is None:
+        return "there are no more items to fit on than weights"
+    if count_clusters(cluster) == len(y):
+        return [(float(low), float(high)) for low, high in zip(weights - margins, weights + margins, strict=True)]
+    found = []
+    for column in refit(x, y, cluster, seed).T:
+        interval = interval_of(column, count_clusters(cluster))
+        if isinstance(interval, str):
+            return interval
+        found.append(interval)
+    return found
+
+
+def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
+    """The weights of RESAMPLES resamples of the clusters, shape (resamples, terms); NaN where the terms depend on each
+    other linearly."""
+    clusters, terms = count_clusters(cluster), x.shape[1]
+    squares, products = np.zeros((clusters, terms, terms)), np.zeros((clusters, terms))
+    np.add.at(squares, cluster, x[:, :, None] * x[:, None, :])
+    np.add.at(products, cluster, x * y[:, None])
+    found = []
+    for counts in draw(np.arange(clusters), RESAMPLES, seed):
+        normal = np.tensordot(counts.astype(np.float64), squares, axes=1)
+        fits = np.linalg.cond(normal) < WORST_CONDITION
+        normal[~fits] = np.eye(terms)
+        solved = np.linalg.solve(normal, (counts @ products)[:, :, None])[:, :, 0]
+        solved[~fits] = np.nan
+        found.append(solved)
+    return np.concatenate(found)
+
+
+def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, Floats | None] | str:
+    """Weights without intercept, shape (terms,), and the half widths of their 95 % t intervals; or why there are none.
+
+    `x` has shape (n, terms), `y` shape (n,). Half widths are None where no degree of freedom is left.
+    """
+    still = [name for name, column in zip(names, x.T, strict=True) if not column.any()]
+    if len(y) < len(names):
+        return f"{count(len(y), 'item')} to fit on for {count(len(names), 'weight')}"
+    if still:
+        return f"the term of {still[0]} is 0 on every item to fit on"
+    found, _, independent, singular = np.linalg.lstsq(x, y, rcond=None)
+    if independent < len(names):
+        return "the terms depend on each other linearly on the items to fit on"
+    weights: Floats = found.astype(np.float64)
+    freedom = len(y) - len(names)
+    if not freedom:
+        return weights, None
+    variance = float(((y - x @ weights) ** 2).sum()) / freedom
+    # With x = U S Vᵀ the inverse of xᵀx is V S⁻² Vᵀ: no product is squared that need not be.
+    axes = np.linalg.svd(x, full_matrices=False)[2] / singular[:, None]
+    margins: Floats = stdtrit(freedom, 0.975) * np.sqrt(variance * (axes**2).sum(axis=0))
+    return weights, margins
+
+
+def judge(predicted: Floats, y: Floats, name: str, undefined: dict[str, str]) -> float | None:
+    """Pearson's r on the held-out items, or None with the reason noted under `name`."""
+    reason = obstacle(predicted, y, "predictions", "ratings")
+    if reason is not None:
+        undefined[name] = f"on the held-out items: {reason}"
+        return None
+    return float(pearson(predicted, y))
+
+
+GREATEST = 50.0
+STEP = 0.5
+DEFAULT = 10.0
+WEIGHTS = np.arange(0, GREATEST + STEP, STEP)
+NEGLIGIBLE = 1e-9
+"""A correlation that is better by no more than this is not better: of equals, the smallest weight is chosen."""
+
+BLEND_RESAMPLES = 500
+DRAWS = 2_000_000
+MOST_ITEMS = 100_000
+"""Each is resampled with every weight; of more, contexts are drawn."""
+
+FEWEST_RESAMPLES = 100
+
+
+def fit_blend(
+    observations: Observations, aspect: str, *, folds: int = 5, seed: int = 0, statistic: Statistic = "spearman"
+) -> BlendFit:
+    """The weight that correlates best with the aspect's ratings, its scores being c and the similarity b.
+
+    b̄ moves all values alike, and no correlation. What systems answered to the items of one dialogue is of one fold, and
+    is drawn together. `folds` is at least 2. Of more than MOST_ITEMS items some clusters are drawn, and a note says so.
+    Raises UnknownAspect where the aspect has no ratings or no scores, InvalidRequest where one cluster is too large.
+    """
+    c, b, y = columns_of(observations, aspect)
+    complete = ~(np.isnan(c) | np.isnan(b) | np.isnan(y))
+    # In an order that does not hang on that of the lines: the same seed must make the same folds.
+    units = observations.unit_order[complete[observations.unit_order]]
+    units = thin(units, number_first(observations.unit_cluster[units]), seed)
+    thinned = () if len(units) == complete.sum() else (note_thinned(len(units), int(complete.sum())),)
+    c, b, y = c[units], b[units], y[units]
+    cluster = number_first(observations.unit_cluster[units])
+    parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
+    curves = np.array([curve(c[part], b[part], y[part], statistic) for part in parts]).reshape(len(parts), len(WEIGHTS))
+    undefined: dict[str, str] = {}
+    reason = hindrance(c, b, parts)
+    resamples = 0 if reason else max(FEWEST_RESAMPLES, min(BLEND_RESAMPLES, DRAWS // len(y)))
+    if reason:
+        undefined |= dict.fromkeys(("weight", "interval", "correlation"), reason)
+    interval: tuple[float, float] | str | None = None
+    if not reason:
+        drawn = resampled_weights(c, b, y, cluster, parts, resamples=resamples, seed=seed, statistic=statistic)
+        interval = interval_of(drawn, count_clusters(cluster))
+    if isinstance(interval, str):
+        undefined["interval"] = interval
+        interval = None
+    weight = None if reason else float(WEIGHTS[best(curves)])
+    return BlendFit(
+        aspect=aspect,
+        n=len(y),
+        clusters=count_clusters(cluster),
+        left_out=observations.units - int(complete.sum()),
+        folds=folds,
+        seed=seed,
+        statistic=statistic,
+        weight=weight,
+        interval=interval,
+        correlation=None if reason else nested(curves),
+        unblended=at_weight(curves, 0.0, "unblended", undefined),
+        default=at_weight(curves, DEFAULT, "default", undefined),
+        tried=(0.0, GREATEST),
+        resamples=resamples,
+        notes=(*thinned, *find_notes(curves, weight, interval)),
+        undefined=undefined,
+    )
+
+
+def find_notes(curves: Floats, weight: float | None, interval: tuple[float, float] | None) -> Iterator[str]:
+    """Where the choice, or its interval, ends only because no greater weight was tried."""
+    if weight is None:
+        return
+    means = np.nan_to_num(curves).mean(axis=0)
+    if weight >= GREATEST:
+        yield f"{GREATEST:g} is the greatest weight tried: a greater one may do better"
+    elif means[-1] >= means.max() - NEGLIGIBLE:
+        yield f"{GREATEST:g}, the greatest weight tried, does as well as {weight:g}: the items set it no bound"
+    elif interval is not None and interval[1] >= GREATEST:
+        yield f"the interval ends at {GREATEST:g}, the greatest weight tried"
+
+
+def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats, Floats]:
+    """Scores, similarity and rater means by unit, shapes (units,), NaN where there is none."""
+    for columns, what in ((observations.ratings, "ratings"), (observations.scores, "scores")):
+        if aspect not in columns:
+            raise UnknownAspect(f"the aspect {clip(aspect)!r} has no {what}{hint(aspect, columns)}")
+    similarity = observations.similarity
+    return (
+        values_by_unit(observations, observations.scores[aspect]),
+        np.full(observations.units, np.nan) if similarity is None else values_by_unit(observations, similarity),
+        settled_means(observations, observations.ratings[aspect]),
+    )
+
+
+def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
+    """The units of whole clusters, drawn by the seed, as many as MOST_ITEMS has room for; all where it has for all.
+
+    `cluster`, of shape (n,), is each unit's. Raises InvalidRequest where one cluster alone is too large.
+    """
+    if len(units) <= MOST_ITEMS:
+        return units
+    held = np.bincount(cluster)
+    if held.max() > MOST_ITEMS:
+        raise InvalidRequest(f"one item or dialogue has {held.max():,} answers; at most {MOST_ITEMS:,} are taken")
+    drawn = np.random.default_rng((seed, len(held))).permutation(len(held))
+    chosen = np.zeros(len(held), dtype=bool)
+    chosen[drawn[np.cumsum(held[drawn]) <= MOST_ITEMS]] = True
+    return units[chosen[cluster]]
+
+
+def note_thinned(kept: int, of: int) -> str:
+    """That not all items were fitted on."""
+    return f"fitted on {kept:,} of {of:,} items, in whole clusters drawn by the seed: more would say hardly more"
+
+
+def split(cluster: Integers, folds: int, seed: int) -> list[Integers]:
+    """The items' numbers in as many parts as there are folds, by chance. `cluster`, of shape (n,), is each item's: the
+    parts have whole clusters, and their numbers differ by 1 at most."""
+    shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
+    return [np.flatnonzero(np.isin(cluster, part)) for part in np.array_split(shuffled, folds)]
+
+
+def curve(c: Floats, b: Floats, y: Floats, statistic: Statistic) -> Floats:
+    """The correlation of c + w·b with y for each weight, shape (weights,); NaN where all blended values are equal."""
+    return np.array([STATISTICS[statistic](c + weight * b, y) for weight in WEIGHTS])
+
+
+def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> str | None:
+    """Why no weight can be chosen; None where one can."""
+    if not len(b):
+        return "no item has a score, a similarity and a rating"
+    if len(parts) < 2:
+        return f"fewer than two folds have {FEWEST} items whose ratings differ"
+    if all(np.ptp(b[part]) == 0 for part in parts):
+        return "the similarity is the same on all items, and no weight does better than another"
+    if all(np.ptp(c[part]) == 0 for part in parts):
+        return "the score is the same on all items, and every weight above 0 does as well as another"
+    return None
+
+
+def best(curves: Floats) -> Integers:
+    """The place of the weight with the highest mean over folds, from shape (folds, weights, …) to (…).
+
+    Values that are all equal correlate with nothing: 0. Of equal weights it is the smallest.
+    """
+    means = np.nan_to_num(curves).mean(axis=0)
+    chosen: Integers = np.argmax(means >= means.max(axis=0) - NEGLIGIBLE, axis=0)
+    return chosen
+
+
+def nested(curves: Floats) -> float:
+    """Each fold's correlation at the weight that the other folds chose, averaged."""
+    folds = range(len(curves))
+    return float(np.mean([np.nan_to_num(curves[fold, best(np.delete(curves, fold, axis=0))]) for fold in folds]))
+
+
+def at_weight(curves: Floats, weight: float, name: str, undefined: dict[str, str]) -> float | None:
+    """The mean over folds at one weight, or None with the reason noted under `name`."""
+    known = curves[:, int(np.argmin(np.abs(WEIGHTS - weight)))]
+    if not len(known):
+        undefined[name] = f"no fold has {FEWEST} items whose ratings differ"
+        return None
+    if np.isnan(known).any():
+        undefined[name] = f"at the weight {weight:g} all values of a fold are equal"
+        return None
+    return float(known.mean())
+
+
+def resampled_weights(
+    c: Floats,
+    b: Floats,
+    y: Floats,
+    cluster: Integers,
+    parts: list[Integers],
+    *,
+    resamples: int,
+    seed: int,
+    statistic: Statistic,
+) -> Floats:
+    """The weight that each resample of the clusters, fold by fold, chooses; shape (resamples,)."""
+    total = np.zeros((len(WEIGHTS), resamples))
+    for number, part in enumerate(parts):
+        blended = [Resampled(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
+        rated = Resampled(y[part], statistic)
+        start = 0
+        for counts in draw(number_first(cluster[part]), resamples, (seed, number)):
+            stop = start + len(counts)
+            total[:, start:stop] += resampled_curve(blended, rated, counts)
+            start = stop
+    return WEIGHTS[best(total[None])]
+
+
+class Resampled:
+    """A column, shape (n,), as the statistic takes it in a resample: its deviations, or those of its ranks."""
+
+    def __init__(self, values: Floats, statistic: Statistic) -> None:
+        self._values = values
+        self._ranks = ResampledRanks(values) if statistic == "spearman" else None
+
+    def of(self, counts: Counts) -> Floats:
+        """Shape (resamples, n)."""
+        return deviations(counts, self._values if self._ranks is None else self._ranks.of(counts))
+
+
+def resampled_curve(blended: Sequence[Resampled], rated: Resampled, counts: Counts) -> Floats:
+    """The correlation by weight and resample, shape (weights, resamples), 0 where there is none."""
+    places = rated.of(counts)
+    found = np.array([correlate_deviations(counts, values.of(counts), places) for values in blended])
+    known: Floats = np.nan_to_num(found)
+    return known

@@ -1,0 +1,660 @@
+"""A gate: which measures may not drop, which must reach a minimum, and the verdict on each.
+
+The gate: what a CI job should make of a run, and why.
+
+It fails only on what is beyond chance, and passes only where a drop that matters would have been seen. Too little
+coverage and a judge that moved make it inconclusive, whatever the rules find: they say nothing of the system then.
+
+What the data say of a rule on the mean: at its minimum, below it, or they cannot tell.
+
+A scale has ends, so that what is rare may not have occurred yet: ten threes are what a mean of 3.1 gives one time in
+three, if one rating in ten is a four. The t-interval takes that as impossible. It is therefore made with a few values
+added at the end of the scale that speaks against the finding. Where values are of dialogues, dialogues are what varies,
+and whole dialogues are what is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, floor, log2, sqrt
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from app.domain.comparison import ChosenTest, Comparison, GateReason, GateReport, GateRule, GateVerdict, Measure, Run
+from app.domain.judge_check import JudgeCheck
+from app.stats.comparison import compare, cover, find_best, tell_contexts
+from app.stats.gate_plan import BLENDED, Asked, plan
+from app.stats.observations import Floats, Integers
+from app.stats.pairing import MeasureKey, number_clusters, tabulate
+from app.stats.resampling import (
+    FEWEST_TEST_CLUSTERS,
+    Clustered,
+    add_up,
+    count_flips,
+    describe_clusters,
+    find_least_p,
+    find_quantile,
+)
+from app.stats.statistics import DECIMALS, adjust_holm, count, reach
+
+MIN_COVERAGE = 0.98
+
+Share = tuple[int, int, str]
+"""How many there are, of how many, of what."""
+
+
+def judge_gate(
+    candidate: Run,
+    baseline: Run | None,
+    rules: Sequence[GateRule] | None = None,
+    *,
+    alpha: float = 0.05,
+    min_coverage: float = MIN_COVERAGE,
+    test: ChosenTest = "auto",
+    allow_signature_mismatch: bool = False,
+    seed: int = 0,
+    judge: JudgeCheck | None = None,
+) -> GateReport:
+    """The verdict on the candidate run. Without rules no aspect may drop against the baseline run.
+
+    `min_coverage` is the share that must be there of each measure that a rule names, and of its pairs.
+    `judge` is what a check of the judge found. Raises InvalidRequest where there is nothing to judge by, UnknownAspect
+    where a rule names what the run does not have, and what `compare` raises.
+    """
+    asked = plan(rules, candidate, baseline)
+    comparison = None
+    if baseline is not None:
+        comparison = compare(
+            baseline,
+            candidate,
+            alpha=alpha,
+            test=test,
+            allow_signature_mismatch=allow_signature_mismatch,
+            seed=seed,
+        )
+    coverage = cover(candidate, measures_of(asked))
+    reasons = [
+        *tell_judge(judge),
+        judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage, remark=remark_on(comparison)),
+        *judge_rules(asked, candidate, comparison, alpha),
+    ]
+    return GateReport(
+        verdict=conclude(reasons),
+        reasons=tuple(sorted(reasons, key=rank)),
+        alpha=alpha,
+        min_coverage=min_coverage,
+        coverage=coverage,
+        rules=tuple(one.rule for one in asked),
+        comparison=comparison,
+        candidate=candidate.name,
+        signatures=dict(candidate.signatures),
+    )
+
+
+def judge_again(report: GateReport, check: JudgeCheck) -> GateReport:
+    """What `judge_gate` would have said of the same runs, had it known this check; the report knows of none."""
+    reasons = [*tell_judge(check), *report.reasons]
+    return report.model_copy(update={"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=rank))})
+
+
+def remark_on(comparison: Comparison | None) -> str:
+    """What makes pairs less than they seem."""
+    if comparison is None or not comparison.pairing.contexts_differ:
+        return ""
+    return f"; {tell_contexts(comparison.pairing)}"
+
+
+def measures_of(asked: Sequence[Asked]) -> list[MeasureKey]:
+    """The measures that rules name, each once."""
+    return list(dict.fromkeys(one.key for one in asked))
+
+
+def tell_judge(check: JudgeCheck | None) -> Iterator[GateReason]:
+    """A judge that moved is no regression of the system."""
+    if check is None:
+        return
+    if check.verdict == "moved":
+        yield GateReason(
+            code="judge-moved",
+            aspect=None,
+            verdict="inconclusive",
+            detail=f"judge moved: {check.detail}",
+            about="judge",
+        )
+    else:
+        yield GateReason(code="held", aspect=None, verdict="pass", detail=check.detail, about="judge")
+
+
+def list_shares(
+    asked: Sequence[Asked], candidate: Run, baseline: Run | None, comparison: Comparison | None
+) -> Iterator[Share]:
+    """What must be covered. Where drops are judged this holds for the baseline run too: what it lacks may be just its
+    worst."""
+    yield from share_verdicts(candidate, measures_of(asked), "candidate")
+    compared = [one for one in asked if one.rule.max_drop is not None]
+    if baseline is None or comparison is None or not compared:
+        return
+    yield from share_verdicts(baseline, measures_of(compared), "baseline")
+    if comparison.pairing.test == "paired":
+        yield from share_pairs(comparison, measures_of(compared))
+
+
+def share_verdicts(run: Run, measures: Sequence[MeasureKey], role: str) -> Iterator[Share]:
+    """The run's verdicts over these measures, and where one has fewer than the others, those of the poorest."""
+    covered = cover(run, measures)
+    yield covered.rated, covered.expected, f"verdicts of the {role} run"
+    alone = {key: cover(run, [key]) for key in measures}
+    poorest = min(alone, key=lambda key: alone[key].rated, default=None)
+    if poorest is not None and alone[poorest].rated * len(measures) < covered.rated:
+        yield alone[poorest].rated, alone[poorest].expected, f"for {name_of(poorest)}, the fewest"
+
+
+def share_pairs(comparison: Comparison, measures: Sequence[MeasureKey]) -> Iterator[Share]:
+    """Items in pairs, of the larger run's, and where a measure lacks values in some, its pairs with both."""
+    pairing = comparison.pairing
+    items = pairing.pairs + max(pairing.only_baseline, pairing.only_candidate)
+    yield pairing.pairs, items, "items in pairs"
+    alone = {key: measure.n if (measure := find(comparison, key)) else 0 for key in measures}
+    poorest = min(alone, key=lambda key: alone[key], default=None)
+    if poorest is not None and alone[poorest] < pairing.pairs:
+        yield alone[poorest], items, f"with both values of {name_of(poorest)}, the fewest"
+
+
+def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "") -> GateReason:
+    """Whether enough is there to speak of the whole. Where nothing is expected it is not."""
+    counted = list(shares)
+    enough = all(of and have / of >= minimum for have, of, _ in counted)
+    told = (f"{have:,} of {of:,} {what}" + (f" ({100 * have / of:.2f} %)" if of else "") for have, of, what in counted)
+    return GateReason(
+        code="held" if enough else "coverage",
+        aspect=None,
+        verdict="pass" if enough else "inconclusive",
+        detail=f"{', '.join(told)}; at least {100 * minimum:g} % of each must be there" + remark,
+        about="coverage",
+    )
+
+
+def judge_rules(
+    asked: Sequence[Asked], candidate: Run, comparison: Comparison | None, alpha: float
+) -> Iterator[GateReason]:
+    """One reason a rule."""
+    drops = list_drops(asked, comparison, alpha)
+    minima = list_minima(asked, candidate, alpha)
+    for one in asked:
+        findings = []
+        if one.number in drops:
+            findings.append(judge_drop(drops[one.number]))
+        elif one.rule.max_drop is not None:
+            findings.append(Finding("no-values", "inconclusive", "neither run has values"))
+        if one.number in minima:
+            findings.append(judge_minimum(minima[one.number]))
+        found = join(findings)
+        yield GateReason(
+            code=found.code,
+            aspect=one.rule.aspect,
+            verdict=found.verdict,
+            detail=found.detail,
+            rule=one.number,
+            detectable=drops[one.number].detectable if one.number in drops else None,
+        )
+
+
+def list_minima(asked: Sequence[Asked], candidate: Run, alpha: float) -> dict[int, Minimum]:
+    """By number of the rule, what there is to judge its minimum by. The rules with one share alpha (Bonferroni)."""
+    wanted = [one for one in asked if one.rule.min_mean is not None]
+    if not wanted:
+        return {}
+    columns = tabulate(candidate)
+    clusters = number_clusters(columns.clusters or (None,) * len(columns.keys))
+    found = {}
+    for one in wanted:
+        values, ratings = columns.column(one.key), columns.rating_column(one.key)
+        held = ~np.isnan(values)
+        if one.rule.min_mean is not None and one.scale is not None and one.shortfall is not None:
+            found[one.number] = Minimum(
+                values=values[held],
+                clusters=clusters[held],
+                least=one.rule.min_mean,
+                scale=one.scale,
+                alpha=alpha / len(wanted),
+                shortfall=one.shortfall,
+                best=find_best(one.key, candidate, candidate),
+                ratings=float(ratings[held].mean()) if held.any() else None,
+            )
+    return found
+
+
+def list_drops(asked: Sequence[Asked], comparison: Comparison | None, alpha: float) -> dict[int, Drop]:
+    """By number of the rule, what there is to judge its drop by.
+
+    Holm's adjustment is over the measures of these rules alone: what no rule asks about does not make the gate blinder.
+    """
+    if comparison is None:
+        return {}
+    compared = [one for one in asked if one.rule.max_drop is not None]
+    found = {key: find(comparison, key) for key in measures_of(compared)}
+    adjusted = dict(zip(found, adjust_holm([one.p if one else None for one in found.values()]), strict=True))
+    return {
+        one.number: Drop(
+            measure=measure,
+            p=adjusted[one.key],
+            tests=max(1, sum(p is not None for p in adjusted.values())),
+            alpha=alpha,
+            tolerated=one.rule.max_drop,
+            must_detect=one.must_detect,
+            step=one.step,
+            width=None if one.scale is None or one.key[0] == "blended" else one.scale[1] - one.scale[0],
+            same=comparison.baseline == comparison.candidate,
+        )
+        for one in compared
+        if (measure := found[one.key]) and one.rule.max_drop is not None and one.must_detect is not None
+    }
+
+
+def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
+    """The measure in the comparison; None where neither run has it."""
+    kind, name = key
+    by_kind = {"aspect": comparison.aspects, "composite": comparison.composites, "blended": comparison.blended}
+    return by_kind[kind].get(name)
+
+
+def name_of(key: MeasureKey) -> str:
+    """The measure as rules name it."""
+    kind, name = key
+    return name + BLENDED if kind == "blended" else name
+
+
+def conclude(reasons: Sequence[GateReason]) -> GateVerdict:
+    """What the reasons amount to: without coverage, or with another judge, the rules decide nothing."""
+    verdicts = {reason.verdict for reason in reasons}
+    if any(reason.about != "rule" and reason.verdict == "inconclusive" for reason in reasons):
+        return "inconclusive"
+    if "fail" in verdicts:
+        return "fail"
+    return "inconclusive" if "inconclusive" in verdicts else "pass"
+
+
+def rank(reason: GateReason) -> int:
+    """What decides first: what makes the rules void, what failed, what could not be told, what held."""
+    if reason.about != "rule" and reason.verdict != "pass":
+        return 0
+    return {"fail": 1, "inconclusive": 2, "pass": 3}[reason.verdict]
+
+
+Code = Literal["drop", "below-minimum", "not-enough-data", "no-values", "held"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check of a rule found, in one clause with its figures."""
+
+    code: Code
+    verdict: GateVerdict
+    detail: str
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A measure whose drop is to be judged. `p` is adjusted by Holm over the `tests` measures that have such a rule.
+
+    `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
+    `width` the scale's, None where values know none.
+    `same` says that the run is compared with itself.
+    """
+
+    measure: Measure
+    p: float | None
+    tests: int
+    alpha: float
+    tolerated: float
+    must_detect: float
+    step: float = 1.0
+    width: float | None = None
+    same: bool = False
+
+    @property
+    def significant(self) -> bool:
+        return self.p is not None and self.p < self.alpha
+
+    @property
+    def size(self) -> float:
+        """Baseline mean minus candidate mean."""
+        return -(self.measure.difference or 0.0)
+
+    @property
+    def worse(self) -> bool:
+        return self.significant and self.size > 0
+
+    @property
+    def better(self) -> bool:
+        return self.significant and self.size < 0
+
+    @property
+    def level(self) -> float:
+        """What the first of Holm's steps leaves to each test."""
+        return self.alpha / self.tests
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest drop shown with 80 % power at that level; None where the values show no spread, or too much for
+        any drop that the scale allows."""
+        reached = self.reached
+        return None if reached is None or (self.width is not None and reached > self.width) else reached
+
+    @property
+    def reached(self) -> float | None:
+        """The same, though the scale were to allow no such drop."""
+        error, freedom = self.measure.standard_error, self.measure.freedom
+        if not error or freedom is None or self.least_p() >= self.level:
+            return None
+        return reach(self.level, freedom) * error
+
+    @property
+    def changing(self) -> float:
+        """The share of pairs that differ at least where the mean drops by `must_detect`: the flips of others change
+        nothing, and what has hardly changed yet shows too small a spread to judge by."""
+        return min(1.0, self.must_detect / self.step)
+
+    @property
+    def turns(self) -> float:
+        """Pairs to a dialogue, on average."""
+        return self.measure.n / max(1, self.measure.clusters)
+
+    @property
+    def possible(self) -> bool:
+        """Whether such a drop can be significant at all."""
+        return self.least_p(self.changing) < self.level
+
+    def least_p(self, share: float = 1.0) -> float:
+        """The smallest p that there can be where this share of the pairs differs, whatever dialogues they are in."""
+        measure, flips = self.measure, count_flips(self.level)
+        if measure.clusters < FEWEST_TEST_CLUSTERS:
+            return 1.0
+        if measure.test == "sign-flip":
+            differing = measure.clusters * float(1 - (1 - share) ** self.turns)
+            return find_least_p(flips, floor(differing + 1e-9))
+        return find_least_p(flips, measure.clusters_baseline, measure.clusters_candidate)
+
+    def count_fewest(self, share: float) -> int:
+        """How many items it takes for a drop in this share of them to be significant: all signs may be equal."""
+        fewest = max(FEWEST_TEST_CLUSTERS, floor(1 + log2(1 / self.level)) + 1)
+        touched = float(1 - (1 - share) ** self.turns)
+        return ceil(fewest / touched * self.turns - 1e-9)
+
+
+def judge_drop(drop: Drop) -> Finding:
+    """Whether the measure fell beyond chance, and as observed by more than is tolerated."""
+    measure = drop.measure
+    if measure.difference is None:
+        return Finding("no-values", "inconclusive", "there are no values in both runs to compare")
+    figures = tell_change(drop)
+    if drop.worse:
+        if drop.size > drop.tolerated:
+            told = f"{figures}: beyond chance, and as observed more than {tolerance(drop)}{tell_power(drop)}"
+            return Finding("drop", "fail", told)
+        told = f"{figures}: beyond chance, but as observed no more than {tolerance(drop)}{tell_power(drop)}"
+        return Finding("held", "pass", told)
+    if stands_still(measure):
+        return judge_standstill(drop)
+    if drop.better:
+        return Finding("held", "pass", f"{figures}: better{tell_power(drop)}")
+    return weigh_evidence(drop, figures)
+
+
+def tolerance(drop: Drop) -> str:
+    """The drop that the rule lets pass."""
+    return f"the {drop.tolerated:g} tolerated"
+
+
+def judge_standstill(drop: Drop) -> Finding:
+    """Nothing differs: that means something only where there are enough values for a drop of all to be significant."""
+    runs = "the run and itself: baseline and candidate are the same" if drop.same else "the runs"
+    told = f"{name_value(drop.measure)} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
+    if drop.least_p() < drop.level:
+        return Finding("held", "pass", told)
+    return lack(f"{told}, but so few could not show a drop; {tell_fewest(drop, share=1.0)}")
+
+
+def weigh_evidence(drop: Drop, figures: str) -> Finding:
+    """No significant change: that means something only where a drop that matters would have been seen."""
+    aim, detectable = f"{drop.must_detect:g}", drop.reached
+    if drop.p is None:
+        return lack(f"{figures}: not tested; {drop.measure.undefined.get('p', 'there is no test')}")
+    if not drop.possible:
+        return lack(f"{figures}: not significant, which a drop of {aim} could not be; {tell_fewest(drop)}")
+    if detectable is None:
+        why = drop.measure.undefined.get("smallest_detectable", "the smallest detectable drop is not known")
+        return lack(f"{figures}: not significant; {why}")
+    seen = f"{figures}: no significant drop; one of {detectable:.3f} would have been seen with 80 % power"
+    if drop.detectable is None:
+        seen = f"{figures}: no significant drop; no drop that the scale allows is sure to be seen with such data"
+    if detectable > drop.must_detect:
+        needed = drop.measure.n * (detectable / drop.must_detect) ** 2
+        return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where(drop.measure)} would do")
+    if drop.size > drop.must_detect:
+        return lack(f"{figures}: not significant, though more than the {aim} that must be seen: too few items differ")
+    return Finding("held", "pass", seen)
+
+
+def lack(detail: str) -> Finding:
+    """The data cannot tell."""
+    return Finding("not-enough-data", "inconclusive", detail)
+
+
+def tell_fewest(drop: Drop, share: float | None = None) -> str:
+    """How many items it takes for such a drop to be significant: all signs of the pairs that differ may be equal."""
+    if drop.measure.test != "sign-flip":
+        return f"more items{where(drop.measure)} are needed"
+    return f"about {tell_needed(drop, drop.count_fewest(share or drop.changing))} are the fewest"
+
+
+def tell_needed(drop: Drop, items: float) -> str:
+    """So many items, and in how many dialogues where several share one."""
+    if drop.turns <= 1:
+        return count(ceil(items), "item")
+    return f"{count(ceil(items), 'item')} in {count(ceil(items / drop.turns), 'dialogue')}"
+
+
+def tell_power(drop: Drop) -> str:
+    """What these data could show, where that is known."""
+    if drop.detectable is None:
+        return ""
+    return f"; a drop of {drop.detectable:.3f} would be seen with 80 % power"
+
+
+def where(measure: Measure) -> str:
+    """Of which run."""
+    return "" if measure.test == "sign-flip" else " in each run"
+
+
+def stands_still(measure: Measure) -> bool:
+    """Whether there are values and none differs: in no pair, or, unpaired, in neither run."""
+    if measure.wins is not None:
+        return measure.n > 0 and measure.wins.a_wins.wins == measure.wins.b_wins.wins == 0
+    return measure.cliffs_delta == 0 and measure.standard_error == 0 and measure.difference == 0
+
+
+def tell_change(drop: Drop) -> str:
+    """The change with its interval, p and n."""
+    measure = drop.measure
+    word = "fell" if drop.size > 0 else "rose" if drop.size < 0 else "changed"
+    interval = measure.interval
+    level = f"{100 * (1 - drop.alpha):g} % interval of the difference"
+    within = f"; {level} {interval[0]:+.3f} to {interval[1]:+.3f}" if interval is not None else ""
+    p = f"; {tell_p(drop.p)} after Holm over {drop.tests}" if drop.p is not None else ""
+    means = f"from {measure.baseline_mean:.3f} to {measure.candidate_mean:.3f}{tell_ratings(measure)}"
+    return f"{word} by {abs(drop.size):.3f} ({means}{within}{p}; {tell_size(measure)})"
+
+
+def name_value(measure: Measure) -> str:
+    """What is compared."""
+    return "no value" if measure.best is None else f"no value's distance from {measure.best:g}"
+
+
+def tell_ratings(measure: Measure) -> str:
+    """Where distances are compared, that they are, and the ratings' own means; else nothing."""
+    before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
+    if measure.best is None or before is None or after is None:
+        return ""
+    return f", minus the distance from {measure.best:g}; mean rating {before:.3f} to {after:.3f}"
+
+
+def tell_size(measure: Measure) -> str:
+    """How many values there are, and in how many dialogues where several share one."""
+    if measure.test == "sign-flip":
+        within = f" in {count(measure.clusters, 'dialogue')}" if measure.clusters < measure.n else ""
+        return count(measure.n, "pair") + within
+    ours, theirs = measure.clusters_baseline, measure.clusters_candidate
+    shared = ours < measure.n_baseline or theirs < measure.n_candidate
+    within = f" in {ours:,} against {count(theirs, 'dialogue')}" if shared else ""
+    return f"{measure.n_baseline:,} against {count(measure.n_candidate, 'item')}{within}, unpaired"
+
+
+def tell_p(p: float) -> str:
+    """A probability in few digits."""
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
+
+
+def join(findings: list[Finding]) -> Finding:
+    """A rule's checks as one: the worst decides, each is told."""
+    order: dict[GateVerdict, int] = {"fail": 0, "inconclusive": 1, "pass": 2}
+    ranked = sorted(findings, key=lambda finding: order[finding.verdict])
+    return Finding(ranked[0].code, ranked[0].verdict, "; ".join(finding.detail for finding in ranked))
+
+
+def describe_rule(rule: GateRule) -> str:
+    """The rule in a few words: `max_drop 0.1, min_mean 2`."""
+    asked = {"max_drop": rule.max_drop, "min_mean": rule.min_mean}
+    return ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """A least mean that is asked for. `scale` holds the lowest and highest value that an item can have.
+
+    `alpha` is this rule's own, two-sided; `shortfall` is that below the minimum which the data must be able to show.
+    `best` is the value that distances are measured from, where they are what counts; `ratings` their ratings' mean.
+    `clusters`, of the shape of `values`, number their dialogues; None where each value stands alone.
+    """
+
+    values: Floats
+    least: float
+    scale: tuple[float, float]
+    alpha: float
+    shortfall: float
+    best: float | None = None
+    ratings: float | None = None
+    clusters: Integers | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        return float(np.round(self.values.mean(), DECIMALS))
+
+    @cached_property
+    def sums(self) -> tuple[Floats, Floats]:
+        """Sums and numbers of the values by dialogue, shapes (units,)."""
+        return add_up(self.values, np.arange(self.n) if self.clusters is None else self.clusters)
+
+    @property
+    def units(self) -> int:
+        """How many dialogues the values are of, each that stands alone counting as one."""
+        return len(self.sums[0])
+
+    @property
+    def turns(self) -> float:
+        """Values to a dialogue, on average."""
+        return self.n / self.units
+
+    @property
+    def added(self) -> int:
+        """How many dialogues are added: one, and more where alpha is small: a skewed mean nears the normal slowly.
+
+        With z²/4 of them the interval covers what is rare (Poisson) at every alpha from 0.2 to 0.0008.
+        """
+        z = NormalDist().inv_cdf(1 - self.alpha / 2)
+        return max(1, ceil(z * z / 4))
+
+    def widen(self, end: float) -> Clustered:
+        """The mean with dialogues of the usual length added, of which each value is this end of the scale."""
+        sums, counts = self.sums
+        lengths = np.full(self.added, self.turns)
+        return describe_clusters(np.append(sums, end * lengths), np.append(counts, lengths))
+
+    def bound(self, end: float) -> float:
+        """The end of the interval towards this end of the scale.
+
+        At least what a share of such dialogues would make of the mean that so many miss altogether with chance alpha.
+        """
+        widened = self.widen(end)
+        side = 1 if end > self.mean else -1
+        reached = widened.mean + side * find_quantile(widened.freedom, self.alpha) * widened.error
+        unseen = self.mean + (1 - self.alpha ** (1 / self.units)) * (end - self.mean)
+        low, high = self.limits
+        found = max(reached, unseen) if side > 0 else min(reached, unseen)
+        return float(np.clip(found, low, high))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The scale; a blend may lie beyond it."""
+        return min(self.scale[0], float(self.values.min())), max(self.scale[1], float(self.values.max()))
+
+    def find_needed(self, shortfall: float) -> int:
+        """How many values show a shortfall of so much with 80 % power, by the spread of these with those added.
+
+        The dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
+        dialogues and m added, where t' is the quantile for the power.
+        """
+        widened = max((self.widen(end) for end in self.limits), key=lambda found: found.error)
+        slope = reach(self.alpha, widened.freedom) * widened.error * sqrt(self.units + self.added) / shortfall
+        lifted = self.added * (1 + (self.limits[1] - self.least) / shortfall)
+        return ceil((((slope + sqrt(slope**2 + 4 * lifted)) / 2) ** 2 - self.added) * self.turns)
+
+
+def judge_minimum(asked: Minimum) -> Finding:
+    """Whether the mean reaches the minimum: it fails, and it passes, only where that is shown."""
+    if not asked.n:
+        return Finding("no-values", "inconclusive", "there are no values")
+    figures = tell_mean(asked)
+    lowest, highest = (asked.bound(end) for end in asked.limits)
+    if asked.mean < round(asked.least, DECIMALS):
+        told = f"{figures}; {tell_interval(asked, 'upper')} reaches {highest:.3f}"
+        if highest < asked.least:
+            return Finding("below-minimum", "fail", told)
+        needed = asked.find_needed(asked.least - asked.mean)
+        return lack(f"{told}: about {tell_items(asked, needed)} would show so small a shortfall")
+    if lowest >= asked.least:
+        return Finding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {lowest:.3f}")
+    needed, aim = asked.find_needed(asked.shortfall), f"a shortfall of {asked.shortfall:g}"
+    if needed <= asked.n:
+        return Finding("held", "pass", f"{figures}; {aim} would have been seen with 80 % power")
+    return lack(f"{figures}, but {aim} need not have been seen: about {tell_items(asked, needed)} would do")
+
+
+def tell_items(asked: Minimum, items: int) -> str:
+    """So many items, and in how many dialogues where several share one."""
+    if asked.units == asked.n:
+        return count(items, "item")
+    return f"{count(items, 'item')} in {count(ceil(items / asked.turns - 1e-9), 'dialogue')}"
+
+
+def tell_mean(asked: Minimum) -> str:
+    """The mean, of what, and what it should be."""
+    of = ""
+    if asked.best is not None and asked.ratings is not None:
+        of = f" of minus the distance from {asked.best:g}, with a mean rating of {asked.ratings:.3f},"
+    return f"the mean{of} is {asked.mean:.3f} ({tell_items(asked, asked.n)}), at least {asked.least:g} is asked for"
+
+
+def tell_interval(asked: Minimum, end: str) -> str:
+    """Which interval this is."""
+    level = f"{100 * (1 - asked.alpha):.4g} %"
+    added = count(asked.added, "dialogue" if asked.units < asked.n else "value")
+    return f"its {level} interval, with {added} added at the scale's {end} end,"

@@ -1,0 +1,145 @@
+"""What the gate is asked: rules with the measures that they name, checked against the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from app.domain.comparison import GateRule, Run
+from app.domain.errors import InvalidRequest, UnknownAspect
+from app.domain.validation import hint
+from app.stats.pairing import MeasureKey, list_measures
+
+SCALE_SHARE = 0.25
+"""The drop that data must be able to show, as a share of the scale, where the rule does not say."""
+
+BLENDED = ".blended"
+"""What follows an aspect's name where its blended value is meant, in rules and in a run's scales."""
+
+MOST_NAMES = 20
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A rule, its number from 0, and the measure that it names.
+
+    `must_detect` is the drop that must be seen, None where no drop is judged; `shortfall` is that below a minimum.
+    `step` is what one value drops by where it drops: a point, or the scale where that is narrower. `scale` is the
+    lowest and highest value of what is compared, None where the run does not say.
+    """
+
+    number: int
+    rule: GateRule
+    key: MeasureKey
+    must_detect: float | None
+    step: float = 1.0
+    shortfall: float | None = None
+    scale: tuple[float, float] | None = None
+
+
+def plan(rules: Sequence[GateRule] | None, candidate: Run, baseline: Run | None) -> list[Asked]:
+    """The rules given, else that no aspect drops.
+
+    Raises InvalidRequest where a rule needs a baseline run that there is not, or a scale that is not known, names what
+    another rule names, or asks for what its scale does not have, and UnknownAspect.
+    """
+    if not rules and baseline is None:
+        raise InvalidRequest("the gate needs rules or a baseline run to judge by", pointer="/rules")
+    given = rules or [GateRule(aspect=aspect, max_drop=0.0) for aspect in candidate.aspects]
+    named: set[str] = set()
+    for number, rule in enumerate(given):
+        if rule.aspect in named:
+            raise InvalidRequest(f"{rule.aspect} has a rule already: join them in one", pointer=point(number, "aspect"))
+        named.add(rule.aspect)
+    return [ask(number, rule, candidate, baseline) for number, rule in enumerate(given)]
+
+
+def ask(number: int, rule: GateRule, candidate: Run, baseline: Run | None) -> Asked:
+    """One rule, checked."""
+    key = locate(rule.aspect, number, candidate)
+    if rule.max_drop is not None and baseline is None:
+        raise InvalidRequest("max_drop needs a baseline run to drop from", pointer=point(number, "max_drop"))
+    runs = (candidate,) if baseline is None else (candidate, baseline)
+    scale = next((found for run in runs if (found := find_scale(rule.aspect, run)) is not None), None)
+    if scale is None:
+        require_told(number, rule)
+        return Asked(number, rule, key, rule.must_detect)
+    width = scale[1] - scale[0]
+    if key[0] != "blended":  # a blend adds what it likes to its aspect's scale
+        require_on_scale(number, rule, scale)
+    matters = width * SCALE_SHARE
+    return Asked(
+        number,
+        rule,
+        key,
+        must_detect=None if rule.max_drop is None else rule.must_detect or max(rule.max_drop, matters),
+        step=min(1.0, width),
+        shortfall=rule.must_detect or matters,
+        scale=scale,
+    )
+
+
+def require_told(number: int, rule: GateRule) -> None:
+    """Raises InvalidRequest where a rule cannot do without a scale."""
+    if rule.min_mean is not None:
+        raise InvalidRequest(
+            f"the scale of {rule.aspect} is not known: a minimum cannot be judged", pointer=point(number, "min_mean")
+        )
+    if rule.must_detect is None:
+        raise InvalidRequest(
+            f"the scale of {rule.aspect} is not known: say what drop must be detected",
+            pointer=point(number, "must_detect"),
+        )
+
+
+def require_on_scale(number: int, rule: GateRule, scale: tuple[float, float]) -> None:
+    """Raises InvalidRequest where a figure of the rule is one that no run could have."""
+    low, high = scale
+    if rule.min_mean is not None and not low <= rule.min_mean <= high:
+        raise InvalidRequest(
+            f"a mean of {rule.aspect} lies between {low:g} and {high:g}", pointer=point(number, "min_mean")
+        )
+    for name, value in (("max_drop", rule.max_drop), ("must_detect", rule.must_detect)):
+        if value is not None and value > high - low:
+            raise InvalidRequest(
+                f"{rule.aspect} cannot drop by more than {high - low:g}, its whole scale", pointer=point(number, name)
+            )
+
+
+def point(number: int, name: str) -> str:
+    """Where in the request this field of the rule stands."""
+    return f"/rules/{number}/{name}"
+
+
+def locate(name: str, number: int, run: Run) -> MeasureKey:
+    """The measure of this name; an aspect comes before a composite, and that before a blended aspect."""
+    found = set(list_measures(run))
+    keys: list[MeasureKey] = [("aspect", name), ("composite", name)]
+    if name.endswith(BLENDED):
+        keys.append(("blended", name.removesuffix(BLENDED)))
+    for key in keys:
+        if key in found:
+            return key
+    if name in run.scales:  # declared, though no item has a value
+        return keys[-1]
+    raise UnknownAspect(explain_unknown(name, run, found), pointer=point(number, "aspect"))
+
+
+def explain_unknown(name: str, run: Run, found: Collection[MeasureKey]) -> str:
+    """What the run has instead, of blended aspects only those that have a value."""
+    known = [
+        each
+        for each in run.scales or run.aspects
+        if not each.endswith(BLENDED) or ("blended", each.removesuffix(BLENDED)) in found
+    ]
+    near, has = hint(name, known), ", ".join(known[:MOST_NAMES]) or "nothing"
+    return f"the run has no {name}{near} It has {has}" if near else f"the run has no {name}; it has {has}"
+
+
+def find_scale(name: str, run: Run) -> tuple[float, float] | None:
+    """Lowest and highest value of what is compared, where the run says: with the best inside, of minus the distance."""
+    scale = run.scales.get(name) or run.scales.get(name.removesuffix(BLENDED))
+    best = run.best.get(name)
+    if scale is None or best is None:
+        return scale
+    return -max(scale[1] - best, best - scale[0]), 0.0

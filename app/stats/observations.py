@@ -1,0 +1,281 @@
+"""Ratings as columns: what every analysis starts from, and what only whole columns show to be wrong."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.domain.errors import MOST_FAULTS, InvalidLines
+from app.domain.validation import clip
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+NO_RATER = -1
+
+NO_DIALOGUE = -1
+
+SPARSE = 8
+"""How many times the number of rows the keys may reach, for a table by key to be worth its memory."""
+
+NOTHING = array("d", [float("nan")])
+
+
+@dataclass(frozen=True)
+class Observations:
+    """`n` rows, each what one rater (or an unnamed one) said of one item of one system.
+
+    `system`, `item` and `rater` have shape (n,) and index `systems`, `items` and `raters`; `rater` is NO_RATER where
+    none is named. `ratings` and `scores` hold a column of shape (n,) by aspect, NaN where there is no value: humans'
+    ratings, and the values of a metric or a judge beside them (equal on all rows of an item). `similarity` is b, where
+    given. `lines` are the rows' 1-based line numbers in what they were read from. `folded` are the aspects whose values
+    stand as minus their distance from that level, the best of their scale. `dialogue`, of shape (n,), numbers the
+    dialogue that the row's item is a turn of, NO_DIALOGUE where none is named; None where none is named at all.
+    """
+
+    systems: tuple[str, ...]
+    items: tuple[str, ...]
+    raters: tuple[str, ...]
+    system: Integers
+    item: Integers
+    rater: Integers
+    ratings: Mapping[str, Floats]
+    scores: Mapping[str, Floats] = field(default_factory=dict)
+    similarity: Floats | None = None
+    lines: Integers | None = None
+    folded: Mapping[str, float] = field(default_factory=dict)
+    dialogue: Integers | None = None
+
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return len(self.system)
+
+    @cached_property
+    def unit(self) -> Integers:
+        """The row's unit, that is one system's item: numbers from 0 in order of (system, item); shape (n,)."""
+        return number_keys(self.system * max(1, len(self.items)) + self.item)
+
+    @cached_property
+    def units(self) -> int:
+        """How many units there are."""
+        return int(self.unit.max()) + 1 if self.n else 0
+
+    @cached_property
+    def unit_system(self) -> Integers:
+        """Each unit's system, shape (units,)."""
+        found = np.zeros(self.units, dtype=np.int64)
+        found[self.unit] = self.system
+        return found
+
+    @cached_property
+    def unit_item(self) -> Integers:
+        """Each unit's item, shape (units,)."""
+        found = np.zeros(self.units, dtype=np.int64)
+        found[self.unit] = self.item
+        return found
+
+    @cached_property
+    def unit_cluster(self) -> Integers:
+        """Each unit's cluster, what is not independent of each other: all that was answered to one item, and all items
+        of one dialogue; numbers from 0 with gaps, shape (units,)."""
+        if self.dialogue is None:
+            return self.unit_item
+        # scipy costs a tenth of a second to load.
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        named = np.flatnonzero(self.dialogue != NO_DIALOGUE)
+        items, dialogues = len(self.items), int(self.dialogue.max(initial=0)) + 1
+        edges = self.item[named], items + self.dialogue[named]
+        graph = coo_array((np.ones(len(named), dtype=np.int8), edges), shape=(items + dialogues,) * 2)
+        joined: Integers = connected_components(graph, directed=False)[1].astype(np.int64)
+        return joined[self.unit_item]
+
+    @property
+    def cluster(self) -> Integers:
+        """Each row's cluster, shape (n,)."""
+        return self.unit_cluster[self.unit]
+
+    @cached_property
+    def unit_order(self) -> Integers:
+        """The units by the texts of their items, then of their systems: in whatever order the rows came; shape
+        (units,)."""
+        found: Integers = np.lexsort((places(self.systems)[self.unit_system], places(self.items)[self.unit_item]))
+        return found
+
+    def means(self, column: Floats) -> Floats:
+        """The mean of the column's values of each unit, shape (units,); NaN for a unit without any."""
+        return average_groups(column, self.unit, self.units)
+
+
+def number_keys(keys: Integers) -> Integers:
+    """Each key's place among the different ones, from 0, shape (n,). Keys are not negative. Where they are numbered
+    like that already they are handed back as they are."""
+    most = int(keys.max()) + 1 if len(keys) else 0
+    if most > SPARSE * len(keys):
+        return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    # Nothing is sorted: of ten million keys that takes three times as long, and twice the memory.
+    held = np.zeros(most, dtype=np.bool_)
+    held[keys] = True
+    if held.all():
+        return keys
+    numbers: Integers = np.cumsum(held)
+    numbers -= 1
+    return numbers[keys]
+
+
+def number_first(keys: Integers) -> Integers:
+    """Each key's place among the different ones in the order in which they first come, from 0; shape (n,)."""
+    first, number = np.unique(keys, return_index=True, return_inverse=True)[1:]
+    place = np.empty(len(first), dtype=np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    return place[number]
+
+
+def average_groups(values: Floats, group: Integers, groups: int) -> Floats:
+    """The mean of the values of each group, shape (groups,), NaN for a group without any; `group` numbers from 0."""
+    held = ~np.isnan(values)
+    counts = np.bincount(group[held], minlength=groups)
+    totals = np.bincount(group[held], weights=values[held], minlength=groups)
+    means: Floats = np.divide(totals, counts, out=np.full(groups, np.nan), where=counts > 0)
+    return means
+
+
+def places(texts: Sequence[str]) -> Integers:
+    """Each text's place among them all once they are sorted, shape (len(texts),)."""
+    found = np.empty(len(texts), dtype=np.int64)
+    found[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return found
+
+
+class Column:
+    """Numbers by row, NaN where there is none. `lines` counts the lines that name the column, `first` is the first."""
+
+    __slots__ = ("_last", "_values", "first", "lines")
+
+    def __init__(self) -> None:
+        self._values = array("d")
+        self._last = 0
+        self.first = 0
+        self.lines = 0
+
+    def put(self, row: int, value: float | None, line: int) -> None:
+        """Sets the value of a row after all those that are set; None is no value."""
+        if line != self._last:
+            self._last = line
+            self.lines += 1
+            self.first = self.first or line
+        if value is not None:
+            if row > len(self._values):
+                self._values.extend(NOTHING * (row - len(self._values)))
+            self._values.append(value)
+
+    def filled(self, rows: int) -> Floats:
+        """The values of that many rows, shape (rows,). The column must not grow afterwards: the memory is shared."""
+        self._values.extend(NOTHING * (rows - len(self._values)))
+        return np.frombuffer(self._values) if rows else np.empty(0)
+
+
+def integers(values: array[int]) -> Integers:
+    """The array, shape (n,), without a copy."""
+    return np.frombuffer(values, dtype=np.int64) if values else np.empty(0, dtype=np.int64)
+
+
+Pairs = tuple[str, str, Integers, Integers]
+"""What is wrong, how the earlier line comes into it, and the rows with the earlier rows that they clash with."""
+
+
+class Faults(NamedTuple):
+    """How many there are, and those on the first lines as (line, what is wrong)."""
+
+    total: int
+    first: list[tuple[int, str]]
+
+
+def repetitions(read: Observations, noun: str) -> Faults:
+    """Lines that rate an aspect of an item that the same rater, or again an unnamed one, rated before."""
+    key = read.unit * (len(read.raters) + 1)
+    key += read.rater
+    key += 1
+    if are_different(key):
+        return Faults(0, [])
+    found: list[Pairs] = []
+    for aspect, column in read.ratings.items():
+        rows = np.flatnonzero(~np.isnan(column))
+        if are_different(key[rows]):
+            continue
+        rows = rows[np.argsort(key[rows], kind="stable")]
+        again = np.flatnonzero(key[rows][1:] == key[rows][:-1]) + 1
+        found.append((f"rates {clip(aspect)!r} again", f"after {noun}", rows[again], rows[again - 1]))
+    return described(read, found)
+
+
+def contradictions(read: Observations, noun: str) -> Faults:
+    """Lines whose score or similarity is another than an earlier line's of the same item."""
+    columns = {f"its score {clip(aspect)!r}": column for aspect, column in read.scores.items()}
+    if read.similarity is not None:
+        columns["its similarity"] = read.similarity
+    found: list[Pairs] = []
+    for what, column in columns.items():
+        if agree_within(read.unit, read.units, column):
+            continue
+        rows = np.flatnonzero(~np.isnan(column))
+        first = np.zeros(read.units, dtype=np.int64)
+        # The last of several values put in one place stays, so that from the back it is the first row.
+        first[read.unit[rows[::-1]]] = rows[::-1]
+        rows = rows[column[rows] != column[first[read.unit[rows]]]]
+        found.append((f"{what} is another", f"than on {noun}", rows, first[read.unit[rows]]))
+    return described(read, found)
+
+
+def check_rows(read: Observations, noun: str, faults: Sequence[tuple[int, str]] = (), total: int = 0) -> None:
+    """Raises InvalidLines for these faults, of `total`, and for what only whole columns show to be wrong."""
+    late = [repetitions(read, noun), contradictions(read, noun)]
+    total += sum(found.total for found in late)
+    if total:
+        raise InvalidLines([*faults, *(fault for found in late for fault in found.first)], total, noun)
+
+
+def are_different(keys: Integers) -> bool:
+    """Whether no two of the keys, shape (n,), are equal."""
+    ascending = np.sort(keys)
+    return not bool((ascending[1:] == ascending[:-1]).any())
+
+
+def agree_within(group: Integers, groups: int, column: Floats) -> bool:
+    """Whether all values of each group are equal; shapes (n,), `group` numbers from 0, and NaN is no value."""
+    held = ~np.isnan(column)
+    whole = bool(held.all())
+    group, column = (group, column) if whole else (group[held], column[held])
+    one = np.empty(groups)
+    one[group] = column
+    return bool((one[group] == column).all())
+
+
+def described(read: Observations, found: list[Pairs]) -> Faults:
+    """Puts into words the faults of the first lines."""
+    lines = np.arange(1, read.n + 1) if read.lines is None else read.lines
+    first = []
+    for what, before, rows, earlier in found:
+        for place in np.argsort(lines[rows], kind="stable")[:MOST_FAULTS]:
+            whose = name(read, int(rows[place]))
+            first.append((int(lines[rows[place]]), f"{what} {before} {lines[earlier[place]]} ({whose})"))
+    return Faults(sum(len(rows) for _, _, rows, _ in found), sorted(first)[:MOST_FAULTS])
+
+
+def name(read: Observations, row: int) -> str:
+    """The row's item, system and rater, for a fault."""
+    parts = [f"item {clip(read.items[read.item[row]])!r}"]
+    if system := read.systems[read.system[row]]:
+        parts.append(f"system {clip(system)!r}")
+    if read.rater[row] != NO_RATER:
+        parts.append(f"rater {clip(read.raters[read.rater[row]])!r}")
+    return ", ".join(parts)

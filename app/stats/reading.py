@@ -1,0 +1,564 @@
+"""Ratings in JSON lines, a JSON array or CSV become columns; whatever does not fit is told with its line.
+
+A million ratings need no more memory than their columns: lines are read one at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pydantic_core import from_json
+
+from app.domain.errors import MOST_FAULTS, MOST_REFUSED, InvalidLines
+from app.domain.strict_json import (
+    BYTE_ORDER_MARK,
+    DIGITS,
+    SURROGATES,
+    StrictJSONError,
+    parse_strict_json,
+    refuse_surrogates,
+    strict_decoder,
+)
+from app.domain.validation import clip, hint
+from app.stats.observations import NO_RATER, Column, Observations, check_rows, integers
+
+Given = Mapping[str, float | None]
+Scales = Mapping[str, tuple[float, float]]
+Columns = dict[str, Column]
+
+Place = tuple[str, str | None]
+"""The field of a record that a table's column fills, and the aspect in it where the field has aspects."""
+
+MARK = b"\xef\xbb\xbf"
+NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
+NUMBERS = (float, int)
+NAMES = ("system", "item", "rater", "dialogue")
+PLAIN = {*NAMES, "similarity"}
+
+LARGEST = 1e15
+"""Values lie within ±LARGEST: no scale is wider, and the squares of such values can still be summed."""
+
+MOST_LINE = 2**20
+"""Bytes of a line, that is of one record."""
+
+LONG_LINE = f"has more than {MOST_LINE:,} bytes"
+
+MOST_LABELS = 10_000
+MOST_COLUMNS = 500
+"""Of a table."""
+
+MOST_NUMBERS = 10_000
+"""Cells of a table whose numbers are kept."""
+
+MOST_ASPECTS = 200
+"""Each is a column as long as the data: a file whose records each name an aspect of their own would not fit into
+memory."""
+
+MOST_CELLS = 100_000_000
+"""Rows by columns, gaps and labels among them: 800 MB, however few bytes they were written with."""
+
+MOST_ROWS = 2_000_000
+"""Ratings by one rater of one item, each letter of labels being one."""
+
+MOST_FIELDS = 64
+"""Fields of a record without ratings that are searched for a misspelt name."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many rows may be read, and how many cells, that is rows by columns."""
+
+    rows: int
+    cells: int
+
+
+FILE_BOUNDS = Bounds(rows=20_000_000, cells=300_000_000)
+"""Of a file that its owner reads on a machine of their own: 2.4 GB."""
+
+
+class Unfit(ValueError):
+    """What is wrong with one record, in words that follow its line number."""
+
+
+class ObservationReader:
+    """Takes records one by one and makes Observations of them.
+
+    A record is `{"system"?, "item", "dialogue"?, "rater"?, "ratings": {aspect: number | null}, "scores"?: {aspect:
+    number | null}, "similarity"?: number, "labels"?: "OTX…"}`; other fields are passed over. `labels` says what each
+    letter of a record's labels is worth: each letter is one rater's rating of `label_aspect`, and the rater's name its
+    position from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, a record may name
+    no other; where not, an aspect that only one record of three or more names is taken for a misspelling. `scales` hold
+    the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults. Where `name_characters` is
+    given, no name may be longer. `bounds` are MOST_ROWS and MOST_CELLS where none are given.
+    """
+
+    def __init__(
+        self,
+        *,
+        labels: Mapping[str, float] | None = None,
+        label_aspect: str = "label",
+        scores_field: str = "scores",
+        aspects: Sequence[str] | None = None,
+        scales: Scales | None = None,
+        noun: str = "line",
+        name_characters: int | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self.labels = labels
+        self.scores_field = scores_field
+        self.noun = noun
+        self._name_characters = name_characters
+        self._label_aspect = label_aspect
+        self._aspects = aspects
+        self._scales = scales or {}
+        self._bounds = bounds or Bounds(MOST_ROWS, MOST_CELLS)
+        self._systems: dict[str, int] = {}
+        self._items: dict[str, int] = {}
+        self._raters: dict[str, int] = {}
+        self._dialogues: dict[str, int] = {}
+        self._system, self._item, self._rater = array("q"), array("q"), array("q")
+        self._dialogue, self._line = array("q"), array("q")
+        self._ratings: Columns = {}
+        self._scores: Columns = {}
+        self._similarity = Column()
+        self._records = 0
+        self._first = 0
+        self._faults: list[tuple[int, str]] = []
+        self._total = 0
+
+    def add(self, record: Any, line: int) -> None:
+        """Takes the record of that line, or notes why it cannot. Lines come in ascending order.
+
+        Raises InvalidLines as `refuse` does, and where there are more rows or values than are taken.
+        """
+        try:
+            self.take(record, line)
+        except Unfit as unfit:
+            self.refuse(line, str(unfit))
+
+    def refuse(self, line: int, what: str) -> None:
+        """Notes a fault, for `finish` to raise; raises InvalidLines at once where there are too many."""
+        self._total += 1
+        if len(self._faults) < MOST_FAULTS:
+            self._faults.append((line, what))
+        if self._total == MOST_REFUSED:
+            raise InvalidLines(self._faults, self._total, self.noun, stopped=True)
+
+    def take(self, record: Any, line: int) -> None:
+        """Takes the record; raises Unfit where it does not fit, and then has taken nothing of it."""
+        if not isinstance(record, dict):
+            raise Unfit("is not an object")
+        item = self._number(record, "item", self._items)
+        if item == NO_RATER:
+            raise Unfit("has no item" if record.get("item") is None else "its item is an empty text")
+        system = self._number(record, "system", self._systems)
+        if system == NO_RATER:
+            system = self._systems.setdefault("", len(self._systems))
+        dialogue = self._number(record, "dialogue", self._dialogues)
+        scores = self._scores_of(record)
+        similarity = record.get("similarity")
+        if similarity is not None:
+            check_number(similarity, "similarity")
+        given = self._ratings_of(record, similarity is not None or bool(scores))
+        if self.labels is not None:
+            given += self._labels_of(record, self.labels)
+        self._refuse_more(len(self._line) + len(given), line)
+        self._records += 1
+        self._first = self._first or line
+        for row, (rater, ratings) in enumerate(given, start=len(self._line)):
+            self._system.append(system)
+            self._item.append(item)
+            self._rater.append(rater)
+            self._dialogue.append(dialogue)
+            self._line.append(line)
+            for aspect, value in ratings.items():
+                self._ratings[aspect].put(row, value, line)
+            for aspect, value in scores.items():
+                self._scores[aspect].put(row, value, line)
+            if similarity is not None:
+                self._similarity.put(row, similarity, line)
+
+    def check_aspect(self, name: str) -> None:
+        """Raises Unfit for an aspect that is none of those given, or that has no name."""
+        if not name or name != name.strip():
+            raise Unfit(f"the aspect {clip(name)!r} has no name, or white space around it")
+        self._check_name(name, "aspect")
+        if self._aspects is not None and name not in self._aspects:
+            near = hint(name, self._aspects) if self._total < MOST_FAULTS else ""
+            raise Unfit(f"unknown aspect {clip(name)!r}{near}")
+
+    def finish(self) -> Observations:
+        """What all records say, the aspects given first and in their order. Raises InvalidLines where a record does not
+        fit, or where there is none. No record can be added afterwards: the memory is shared."""
+        if not self._total and not self._records:
+            self.refuse(1, "there is no record")
+        elif not self._total and not self._ratings and not self._scores and not self._similarity.lines:
+            self.refuse(self._first, f"neither this {self.noun} nor any other has ratings or scores")
+        lonely = list(self._lonely())
+        rows = len(self._line)
+        place = {aspect: number for number, aspect in enumerate(self._aspects or ())}
+        read = Observations(
+            systems=tuple(self._systems),
+            items=tuple(self._items),
+            raters=tuple(self._raters),
+            system=integers(self._system),
+            item=integers(self._item),
+            rater=integers(self._rater),
+            ratings={
+                aspect: self._ratings[aspect].filled(rows)
+                for aspect in sorted(self._ratings, key=lambda aspect: place.get(aspect, 0))
+            },
+            scores={aspect: column.filled(rows) for aspect, column in self._scores.items()},
+            similarity=self._similarity.filled(rows) if self._similarity.lines else None,
+            lines=integers(self._line),
+            dialogue=integers(self._dialogue) if self._dialogues else None,
+        )
+        check_rows(read, self.noun, [*self._faults, *lonely], self._total + len(lonely))
+        return read
+
+    def _number(self, record: dict[str, Any], field: str, known: dict[str, int]) -> int:
+        """The number of the name in that field, in the order in which names first come; −1 for an empty name, or none.
+
+        A name that is known was checked when it first came.
+        """
+        name = record.get(field)
+        if type(name) is not str:
+            name = name_of(record, field)
+        if not name:
+            return NO_RATER
+        if name not in known:
+            known[self._check_name(name, field)] = len(known)
+        return known[name]
+
+    def _refuse_more(self, rows: int, line: int) -> None:
+        """Raises InvalidLines where there would be too many rows, or values: no later line would make them fewer."""
+        columns = len(self._ratings) + len(self._scores) + 5 + bool(self._dialogues)
+        what = find_excess(rows, columns, self._bounds)
+        if what is not None:
+            raise InvalidLines([*self._faults, (line, what)], self._total + 1, self.noun)
+
+    def _ratings_of(self, record: dict[str, Any], has_more: bool) -> list[tuple[int, Given]]:
+        """The rater's number with the ratings; nothing where labels stand in their place.
+
+        A record without ratings says something only where it `has_more`: scores or a similarity. Ratings that are empty
+        are the same as ratings that are all null.
+        """
+        rater = self._number(record, "rater", self._raters)
+        ratings = record.get("ratings")
+        if ratings is None:
+            if self.labels is not None and "labels" in record:
+                return []
+            refuse_missing(record, has_more)
+            ratings = {}
+        if not isinstance(ratings, dict):
+            raise Unfit("its ratings are not an object")
+        self._check(ratings, self._ratings, self._scales)
+        return [(rater, ratings)]
+
+    def _labels_of(self, record: dict[str, Any], values: Mapping[str, float]) -> Iterator[tuple[int, Given]]:
+        """Rater and rating of each letter; the rater is named by the letter's position."""
+        if "labels" not in record:
+            return
+        letters = record["labels"]
+        if not isinstance(letters, str) or not 0 < len(letters) <= MOST_LABELS:
+            raise Unfit(f"its labels are not a text of 1 to {MOST_LABELS} letters")
+        for position, letter in enumerate(letters, start=1):
+            if letter not in values:
+                raise Unfit(f"letter {position} of its labels is {letter!r}: known are {', '.join(values)}")
+            rating = {self._label_aspect: values[letter]}
+            self._check(rating, self._ratings, self._scales)
+            yield self._raters.setdefault(str(position), len(self._raters)), rating
+
+    def _scores_of(self, record: dict[str, Any]) -> Given:
+        scores = record.get(self.scores_field)
+        if scores is None:
+            return {}
+        if not isinstance(scores, dict):
+            raise Unfit(f"its {clip(self.scores_field)} are not an object")
+        self._check(scores, self._scores, {})
+        return scores
+
+    def _check(self, values: Mapping[str, Any], columns: Columns, scales: Scales) -> None:
+        """Raises Unfit for a value that is no number or off its scale; opens the columns that are not there yet."""
+        for aspect, value in values.items():
+            if aspect not in columns:
+                self.check_aspect(aspect)
+            if value is not None:
+                if type(value) not in NUMBERS or not -LARGEST <= value <= LARGEST:
+                    check_number(value, aspect)
+                if aspect in scales and not scales[aspect][0] <= value <= scales[aspect][1]:
+                    low, high = scales[aspect]
+                    raise Unfit(f"{clip(aspect)!r} is {value:g}, which is off its scale from {low:g} to {high:g}")
+        for aspect in values:
+            if aspect not in columns:
+                if len(columns) == MOST_ASPECTS:
+                    raise Unfit(f"aspect {clip(aspect)!r} is one more than the {MOST_ASPECTS} that are taken")
+                columns[aspect] = Column()
+
+    def _check_name(self, text: str, what: str) -> str:
+        """The text; raises Unfit where it is too long for a name, or could not be written as UTF-8."""
+        if self._name_characters is not None and len(text) > self._name_characters:
+            raise Unfit(f"its {what} {clip(text)!r} has more than {self._name_characters} characters")
+        if not text.isascii() and SURROGATES.search(text):
+            raise Unfit("a text holds a lone surrogate")
+        return text
+
+    def _lonely(self) -> Iterator[tuple[int, str]]:
+        """Aspects that a single record names, where others could have named them too."""
+        if self._aspects is not None or self._records < 3:
+            return
+        both = (self._ratings, self._scores)
+        common = {name for columns in both for name, column in columns.items() if column.lines > 1}
+        hinted = 0
+        for columns in both:
+            for aspect, column in columns.items():
+                if column.lines == 1 and aspect not in common:
+                    # Fewer are listed than are looked at here: the search takes longer than all else.
+                    near = hint(aspect, sorted(common)) if hinted < MOST_FAULTS else ""
+                    hinted += 1
+                    # A line that was refused may be another that has it, unless the name looks misspelt.
+                    if near or not self._total:
+                        yield column.first, f"unknown aspect {clip(aspect)!r}: no other {self.noun} has it{near}"
+
+
+def find_excess(rows: int, columns: int, bounds: Bounds) -> str | None:
+    """What to say where so many rows of so many columns are too much; None where they are not."""
+    if rows > bounds.rows:
+        return f"is one more than the {bounds.rows:,} ratings, each by one rater of one item, that are taken"
+    if rows * columns > bounds.cells:
+        return f"makes more than {bounds.cells:,} values of all that was read, a gap counting as one"
+    return None
+
+
+def name_of(record: dict[str, Any], field: str) -> str | None:
+    """The field's text, an integer's digits, or None where there is none; raises Unfit for anything else."""
+    value = record.get(field)
+    if value is None or type(value) is str:
+        return value
+    if type(value) is int and abs(value) < 10**DIGITS:
+        return str(value)
+    raise Unfit(f"its {field} is neither a text nor an integer")
+
+
+def refuse_missing(record: dict[str, Any], has_more: bool) -> None:
+    """Raises Unfit for a record without ratings, unless it has more to say and no field that looks like them."""
+    near = hint("ratings", [field for field in list(record)[:MOST_FIELDS] if field != "ratings"], cutoff=0.8)
+    if near or not has_more:
+        labels = ": its labels are read only where their values are given" if "labels" in record else ""
+        raise Unfit(f"has no ratings{labels or near}")
+
+
+def check_number(value: Any, name: str) -> None:
+    """Raises Unfit for what is no number, true and false among them, or lies beyond ±LARGEST."""
+    if type(value) is not float and type(value) is not int:
+        raise Unfit(f"{clip(name)!r} is not a number")
+    if not -LARGEST <= value <= LARGEST:
+        raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
+
+
+def number_of(cell: str, name: str) -> float:
+    """The number as JSON or a spreadsheet spells it; raises Unfit for anything else that Python would take."""
+    if not NUMBER.fullmatch(cell):
+        raise Unfit(f"{clip(name)!r} is not a number; a cell without a value is left empty")
+    return float(cell)
+
+
+def read_array(body: bytes, reader: ObservationReader) -> Observations:
+    """The observations of a JSON array of records, numbered from 1; raises StrictJSONError, InvalidLines."""
+    records = parse_strict_json(body)
+    reader.noun = "element"
+    if not isinstance(records, list):
+        raise StrictJSONError("the document is not a list of records")
+    for number, record in enumerate(records, start=1):
+        reader.add(record, number)
+    return reader.finish()
+
+
+def read_ndjson(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
+    """The observations of lines of JSON, one record each; blank lines are passed over, but counted. Raises
+    InvalidLines."""
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MOST_LINE:
+            reader.refuse(number, LONG_LINE)
+        elif not takes_quickly(line, number, reader) and line.strip():
+            try:
+                reader.take(parse_line(line), number)
+            except Unfit as unfit:
+                reader.refuse(number, str(unfit))
+    return reader.finish()
+
+
+def takes_quickly(line: bytes, number: int, reader: ObservationReader) -> bool:
+    """Takes a line that has nothing unusual, in a fifth of the time of a strict reading. False for any other, and for
+    one with a fault, which the strict reading words."""
+    try:
+        record = from_json(line, allow_inf_nan=False)
+    except ValueError:
+        return False
+    if type(record) is not dict or not is_plain(record, line, reader.scores_field):
+        return False
+    try:
+        reader.take(record, number)
+    except Unfit:
+        return False
+    return True
+
+
+def is_plain(record: dict[str, Any], line: bytes, scores_field: str) -> bool:
+    """Whether a strict reading of the line gives that record too, or the record does not fit.
+
+    Every member is written with a colon: where there are no more colons than members and colons in texts, no member
+    was lost to another with the same key. Numbers in fields that are passed over are left to the strict reading.
+    """
+    colons = len(record)
+    in_texts = 0
+    for name, value in record.items():
+        if type(value) is str:
+            in_texts += value.count(":")
+        elif type(value) is dict and name in ("ratings", scores_field):
+            colons += len(value)
+        elif value is not None and name not in PLAIN:
+            return False
+    if in_texts and b"\\" in line:
+        return False
+    return line.count(b":") == colons + in_texts
+
+
+def parse_line(line: bytes) -> Any:
+    """The value of a line of JSON; raises Unfit."""
+    if line.startswith(MARK):
+        raise Unfit(BYTE_ORDER_MARK)
+    try:
+        text = line.decode("utf-8")
+        record = strict_decoder().decode(text)
+        refuse_surrogates(record, text, 0, len(text))
+    except UnicodeDecodeError as error:
+        raise Unfit(f"is not UTF-8 (byte {error.start + 1})") from None
+    except json.JSONDecodeError as error:
+        raise Unfit(f"is not valid JSON: {error.msg} at column {error.colno}") from None
+    except StrictJSONError as error:
+        raise Unfit(f"is not valid JSON: {error}") from None
+    except RecursionError:
+        raise Unfit("is nested too deeply") from None
+    return record
+
+
+def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
+    """The observations of a table in UTF-8, with or without a byte order mark; raises InvalidLines.
+
+    The first row names the columns: `item`; where wanted `system`, `rater`, `dialogue`, `similarity`, `labels` (where
+    the reader has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an aspect. An empty
+    cell is no value, an empty row no record. A row is numbered by its first line.
+    """
+    broken: list[tuple[int, str]] = []
+    places: list[Place] = []
+    # Ratings have few spellings; the cache lives no longer than the table.
+    to_number = lru_cache(MOST_NUMBERS)(number_of)
+    rows = csv.reader(decode_lines(lines, broken), strict=True)
+    start = 1
+    try:
+        for row in rows:
+            if not any(row):
+                pass
+            elif not places:
+                places = read_header(row, reader, start)
+            else:
+                add_row(row, places, reader, start, to_number)
+            start = rows.line_num + 1
+    except csv.Error as error:
+        # What follows a broken quotation cannot be divided into cells.
+        broken.append((start, f"is not valid CSV: {error}"))
+    for number, what in broken:
+        reader.refuse(number, what)
+    return reader.finish()
+
+
+def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, str]]) -> Iterator[str]:
+    """The lines as text, up to the first that is too long or not UTF-8, since none after it will be either; what is
+    wrong with it is added to `broken`."""
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MOST_LINE:
+            broken.append((number, LONG_LINE))
+            return
+        try:
+            yield (line.removeprefix(MARK) if number == 1 else line).decode("utf-8")
+        except UnicodeDecodeError as error:
+            broken.append((number, f"is not UTF-8 (byte {error.start + 1}): save the table as “CSV UTF-8”"))
+            return
+
+
+def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Place]:
+    """Where each cell of the rows below goes; raises InvalidLines, since no row can be read without it."""
+    if len(row) > MOST_COLUMNS:
+        raise InvalidLines([(line, f"the header has {len(row)} columns, and {MOST_COLUMNS} may be")], noun=reader.noun)
+    names = [cell.strip() for cell in row]
+    faults = list(header_faults(names))
+    places: dict[Place, str] = {}
+    for number, name in enumerate(names, start=1):
+        try:
+            place = place_of(name, reader)
+        except Unfit as unfit:
+            faults.append(f"column {number}: {unfit}")
+            continue
+        if places.setdefault(place, name) != name:
+            faults.append(f"the header has {clip(places[place])!r} and {clip(name)!r}, which are the same")
+    if faults:
+        raise InvalidLines([(line, what) for what in faults], noun=reader.noun)
+    return [*places]
+
+
+def header_faults(names: list[str]) -> Iterator[str]:
+    """Columns that are missing, or there twice."""
+    if "item" not in names:
+        alone = len(names) == 1 and any(mark in names[0] for mark in ";\t")
+        yield "the header has no column 'item'" + (": cells are to be separated by commas" if alone else "")
+    for name in dict.fromkeys(names):
+        if name and names.count(name) > 1:
+            yield f"the header has {clip(name)!r} more than once"
+    if not set(names) - {*NAMES, "similarity"}:
+        yield "the header names no aspect"
+
+
+def place_of(name: str, reader: ObservationReader) -> Place:
+    """Where a column's cells go in a record; raises Unfit for an aspect that is not known."""
+    if name in (*NAMES, "similarity") or (name == "labels" and reader.labels is not None):
+        return name, None
+    for prefix in ("score:", "scores.", f"{reader.scores_field}."):
+        if name.startswith(prefix):
+            reader.check_aspect(name.removeprefix(prefix))
+            return reader.scores_field, name.removeprefix(prefix)
+    reader.check_aspect(name)
+    return "ratings", name
+
+
+def add_row(
+    row: list[str],
+    places: Sequence[Place],
+    reader: ObservationReader,
+    line: int,
+    to_number: Callable[[str, str], float],
+) -> None:
+    """Gives the reader one row as a record; an empty cell is no value. `to_number` is `number_of`, or a cache of it."""
+    if len(row) != len(places):
+        reader.refuse(line, f"has {len(row)} cells where the header has {len(places)}")
+        return
+    record: dict[str, Any] = {"ratings": {}, reader.scores_field: {}}
+    try:
+        for (field, aspect), cell in zip(places, map(str.strip, row), strict=True):
+            if aspect is not None:
+                record[field][aspect] = to_number(cell, aspect) if cell else None
+            elif cell:
+                record[field] = to_number(cell, field) if field == "similarity" else cell
+    except Unfit as unfit:
+        reader.refuse(line, str(unfit))
+        return
+    if "labels" in record and not record["ratings"]:
+        del record["ratings"]
+    reader.add(record, line)

@@ -1,0 +1,666 @@
+"""Estimates of clustered samples and their intervals: in closed form, by resampling, by permutation.
+
+Means and differences with intervals that take dialogues, not their turns, as independent.
+
+The unit is the cluster: a dialogue with its turns, or an item that stands alone. Only sums over clusters are needed.
+
+- Standard errors are cluster-robust with the CR2 correction for few clusters, and t has the degrees of freedom that go
+  with it (Bell & McCaffrey 2002). Clusters of one size make it the t interval of the clusters' means.
+- On a scale, a mean's variance vanishes towards the ends, and a mean near an end is skewed. There the interval is
+  Wilson's (1927) score interval on the mean as a share of the scale, with the effective number of values that the
+  clustered variance implies (Korn & Graubard 1998) and a t quantile. In the middle of a scale it hardly differs from
+  the t interval, near the ends it keeps its coverage, and it never leaves the scale.
+- Differences combine two such intervals (MOVER: Newcombe 1998, Zou & Donner 2008).
+
+`benchmarks/verdicts.py` measures their coverage.
+
+The bootstrap over clusters: many resamples at once, and intervals by expanded percentiles.
+
+What several systems answered to one context is not independent: a hard context is hard for all of them. Nor are the
+turns of one dialogue. So clusters are drawn, each with all of its pairs (Davison & Hinkley 1997, section 3.8), and a
+resample is told by how often each pair is in it: of pairs that are equal together, since ratings have few values.
+
+Is a difference of two means beyond chance? Tests about the means themselves, with clusters as the units.
+
+A cluster is a dialogue with its turns, or an item that stands alone. Both tests compare the studentised difference with
+what it would be had chance decided: which run of a pair is which (sign flips), or which run a cluster is of
+(permutations). Studentised, they also hold where only the means are equal and not the distributions (Janssen 1997,
+Chung & Romano 2013). Ranks cannot do that: a signed-rank test is none of the mean.
+
+Time and memory are bounded: flips are made a block at a time, and of very many clusters chance moves several at once,
+the same ones in every flip. Such flips are a subgroup of all, so that the test stays one of the right level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, comb, inf, isfinite, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
+from scipy.stats import kendalltau
+
+from app.stats.observations import Floats, Integers
+from app.stats.statistics import level
+
+ROUNDING = 1e-9
+"""Means that differ by less, relative to the largest, are equal but for rounding."""
+
+NO_VALUES = "there are no values"
+ONE_CLUSTER = "all values are of one dialogue, which shows nothing of how others vary"
+NO_SPREAD = "the dialogues' means are all equal, which shows nothing of how far the mean may be off"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, or a difference of two. `interval` is never outside the scale; None where `reason` says why."""
+
+    mean: float | None
+    interval: tuple[float, float] | None
+    clusters: int
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """A mean over the values of all clusters, with what its clusters contribute to its error.
+
+    `parts` has shape (clusters,): the root of its sum of squares is `error`, the standard error. `freedom` is that of
+    t, at least 1 where there are two clusters.
+    """
+
+    mean: float
+    error: float
+    freedom: float
+    parts: Floats
+
+    @property
+    def clusters(self) -> int:
+        return len(self.parts)
+
+    def effective(self, share: float, width: float) -> float:
+        """How many independent values of 0 and 1 would give a mean of `share` the same error on a scale of `width`."""
+        return share * (1 - share) * (width / self.error) ** 2 if self.error else inf
+
+
+def add_up(values: Floats, codes: Integers) -> tuple[Floats, Floats]:
+    """Sums and counts by cluster of values and their clusters' numbers, both of shape (n,)."""
+    _, places = np.unique(codes, return_inverse=True)
+    counts = np.bincount(places).astype(np.float64)
+    sums: Floats = np.bincount(places, weights=values, minlength=len(counts)).astype(np.float64)
+    return sums, counts
+
+
+def describe_clusters(sums: Floats, counts: Floats) -> Clustered:
+    """The mean of all values with its cluster-robust error, from sums and numbers by cluster, shape (clusters,).
+
+    Every count is at least 1; there is at least one cluster. One cluster has no error.
+    """
+    total = float(counts.sum())
+    mean = float(sums.sum()) / total
+    means = sums / counts
+    if len(sums) == 1 or float(np.ptp(means)) <= ROUNDING * float(np.abs(means).max()):
+        return Clustered(mean, 0.0, max(1.0, len(sums) - 1.0), np.zeros(len(sums)))
+    shares = counts / total
+    parts = (sums - counts * mean) / np.sqrt(1 - shares) / total
+    # Whether turns of a dialogue are independent or all alike is not known: the fewer degrees of freedom are taken.
+    freedom = min(count_freedom(shares, counts), count_freedom(shares, counts**2))
+    return Clustered(mean, float(np.sqrt(parts @ parts)), max(1.0, freedom), parts)
+
+
+def count_freedom(shares: Floats, variances: Floats) -> float:
+    """Bell and McCaffrey's degrees of freedom of the CR2 variance of a mean, shapes (clusters,).
+
+    `shares` are the clusters' of all values, `variances` those of their sums, but for a factor. With M the covariance
+    of the corrected residuals it is tr(M)² / tr(M²), M being diagonal but for a matrix of rank 2.
+    """
+    scale = 1 / np.sqrt(1 - shares)
+    x, y, total = scale * shares, scale * variances, float(variances.sum())
+    diagonal = scale * y
+    low_rank = total * x * x - 2 * x * y
+    xx, xy, yy = float(x @ x), float(x @ y), float(y @ y)
+    squares = 2 * xx * yy + 2 * xy * xy + (total * xx) ** 2 - 4 * total * xx * xy
+    trace = float(np.sum(diagonal + low_rank))
+    return trace**2 / (float(diagonal @ diagonal) + 2 * float(diagonal @ low_rank) + squares)
+
+
+def find_quantile(freedom: float, alpha: float) -> float:
+    """The two-sided quantile of Student's t at 1 − alpha."""
+    return float(stdtrit(freedom, 1 - alpha / 2))
+
+
+def estimate_mean(sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05) -> Estimate:
+    """The mean of all values and its interval at 1 − alpha, from sums and numbers of values by cluster.
+
+    Both have shape (clusters,); clusters without values do not count. `bounds` are the ends of the scale, None where
+    values know none, as blended ones do: the interval is that of t then.
+    """
+    held = counts > 0
+    if not held.any():
+        return Estimate(None, None, 0, NO_VALUES)
+    found = describe_clusters(sums[held], counts[held])
+    if not found.error:
+        return Estimate(found.mean, None, found.clusters, ONE_CLUSTER if found.clusters == 1 else NO_SPREAD)
+    quantile = find_quantile(found.freedom, alpha)
+    if bounds is None or not bounds[0] < bounds[1]:
+        margin = quantile * found.error
+        return Estimate(found.mean, (found.mean - margin, found.mean + margin), found.clusters, None)
+    low, width = bounds[0], bounds[1] - bounds[0]
+    share = find_share(found.mean, bounds)
+    lower, upper = find_wilson(share, found.effective(share, width), quantile)
+    return Estimate(found.mean, clip(low + width * lower, low + width * upper, bounds), found.clusters, None)
+
+
+def find_share(mean: float, bounds: tuple[float, float]) -> float:
+    """The mean as a share of the scale."""
+    return float(np.clip((mean - bounds[0]) / (bounds[1] - bounds[0]), 0.0, 1.0))
+
+
+def find_wilson(share: float, effective: float, quantile: float) -> tuple[float, float]:
+    """Wilson's score interval of a share of so many effective values."""
+    if not isfinite(effective) or effective <= 0:
+        return share, share
+    squared = quantile**2 / effective
+    middle = (share + squared / 2) / (1 + squared)
+    margin = sqrt(squared * share * (1 - share) + squared**2 / 4) / (1 + squared)
+    return max(0.0, middle - margin), min(1.0, middle + margin)
+
+
+def clip(low: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """The interval without what rounding adds to the scale; −0 is 0."""
+    return max(low, bounds[0]) + 0.0, min(high, bounds[1]) + 0.0
+
+
+def estimate_paired(
+    rises: Floats, falls: Floats, counts: Floats, *, width: float | None, alpha: float = 0.05
+) -> Estimate:
+    """The mean difference of pairs and its interval, from the clusters' sums of rises, of falls, both ≥ 0, and numbers
+    of pairs, shapes (clusters,). `width` is that of the scale, None where there is none.
+
+    Most ratings of two runs are often equal, so that a few rises and falls decide, and their mean is skewed: each of
+    the two is a mean near the lower end of what it may be, and the difference is theirs.
+    """
+    if not len(counts):
+        return Estimate(None, None, 0, NO_VALUES)
+    found = describe_clusters(rises - falls, counts)
+    if not found.error:
+        return Estimate(found.mean, None, found.clusters, ONE_CLUSTER if found.clusters == 1 else NO_SPREAD)
+    quantile = find_quantile(found.freedom, alpha)
+    if width is None:
+        margin = quantile * found.error
+        return Estimate(found.mean, (found.mean - margin, found.mean + margin), found.clusters, None)
+    sides = describe_clusters(rises, counts), describe_clusters(falls, counts)
+    product = sides[0].error * sides[1].error
+    correlation = float(sides[0].parts @ sides[1].parts) / product if product else 0.0
+    low, high = combine(sides, (0.0, width), (quantile, quantile), max(-1.0, min(1.0, correlation)))
+    # Where no pair has risen yet, that says nothing of how far one might: the end on that side is at least that of t.
+    if not falls.any():
+        low = min(low, found.mean - quantile * found.error)
+    if not rises.any():
+        high = max(high, found.mean + quantile * found.error)
+    return Estimate(found.mean, clip(low, high, (-width, width)), found.clusters, None)
+
+
+def estimate_unpaired(
+    baseline: Clustered, candidate: Clustered, *, bounds: tuple[float, float] | None, alpha: float = 0.05
+) -> Estimate:
+    """The difference of two independent means, candidate minus baseline, with its interval."""
+    clusters, difference = min(baseline.clusters, candidate.clusters), candidate.mean - baseline.mean
+    if clusters == 1 or not (baseline.error or candidate.error):
+        return Estimate(difference, None, clusters, ONE_CLUSTER if clusters == 1 else NO_SPREAD)
+    margin = find_quantile(join_freedom(baseline, candidate), alpha) * join_errors(baseline, candidate)
+    low, high = difference - margin, difference + margin
+    if bounds is None:
+        return Estimate(difference, (low, high), clusters, None)
+    quantiles = find_quantile(candidate.freedom, alpha), find_quantile(baseline.freedom, alpha)
+    ends = combine((candidate, baseline), bounds, quantiles, 0.0)
+    # A side that is all alike may yet vary: then the interval is at least that of t.
+    low, high = ends if baseline.error and candidate.error else (min(low, ends[0]), max(high, ends[1]))
+    width = bounds[1] - bounds[0]
+    return Estimate(difference, clip(low, high, (-width, width)), clusters, None)
+
+
+def combine(
+    sides: tuple[Clustered, Clustered],
+    bounds: tuple[float, float],
+    quantiles: tuple[float, float],
+    correlation: float,
+) -> tuple[float, float]:
+    """The interval of the first mean minus the second from their own (Newcombe 1998, method 10)."""
+    width = bounds[1] - bounds[0]
+    shares = [find_share(side.mean, bounds) for side in sides]
+    (low, high), (least, most) = (
+        find_wilson(share, side.effective(share, width), quantile)
+        for share, side, quantile in zip(shares, sides, quantiles, strict=True)
+    )
+    below = join_margins(shares[0] - low, most - shares[1], correlation)
+    above = join_margins(high - shares[0], shares[1] - least, correlation)
+    difference = sides[0].mean - sides[1].mean
+    return difference - width * below, difference + width * above
+
+
+def join_margins(one: float, other: float, correlation: float) -> float:
+    """The margin of a difference of correlated means on one side."""
+    return sqrt(max(0.0, one**2 + other**2 - 2 * correlation * one * other))
+
+
+def join_errors(*sides: Clustered) -> float:
+    """The standard error of the difference of independent means."""
+    return sqrt(sum(side.error**2 for side in sides))
+
+
+def join_freedom(*sides: Clustered) -> float:
+    """Welch and Satterthwaite's degrees of freedom of the difference of independent means; one of them has an error."""
+    squares = [side.error**2 for side in sides]
+    return sum(squares) ** 2 / sum(square**2 / side.freedom for square, side in zip(squares, sides, strict=True))
+
+
+CELLS = 2_000_000
+"""Resamples by pairs, or flips by clusters, that are in memory at once."""
+
+MOST_PAIRED = 4_000
+"""Different pairs up to which the signs of all their differences are kept for Kendall's τ: 16 MB, and 64 or 128 MB
+while they are multiplied."""
+
+EXACT_IN_SINGLE = 2**24
+"""Integers below it are exact in single precision."""
+
+NANOSECONDS = 25_000_000_000
+"""Of one processor, that the resamples of all aspects of a report may take together, as reckoned by `reckon`."""
+
+FEWEST_RESAMPLES = 200
+"""Fewer do not tell where a percentile lies: there is no interval then."""
+
+COEFFICIENTS = ("spearman", "pearson", "kendall")
+
+LEAST_DEFINED = 0.95
+"""Share of resamples that must have the figure: percentiles of those that happen to have one would be too narrow."""
+
+FEWEST_CLUSTERS = 3
+"""Clusters of which resamples say something: those of two are both, or one of them twice."""
+
+Counts = Integers
+"""How often each pair is in each resample, shape (resamples, n)."""
+
+Figure = Callable[[Counts], Floats]
+"""A figure of each resample, shape (resamples,); NaN where it has none."""
+
+
+def draw(cluster: Integers, resamples: int, seed: int | tuple[int, int]) -> Iterator[Counts]:
+    """How often each pair is in each resample of the clusters, in parts of shapes (resamples at once, n).
+
+    `cluster`, of shape (n,), is each pair's, numbered from 0 without gaps; as many are drawn as there are, with
+    replacement. The same seed (and stream) gives the same.
+    """
+    generator = np.random.default_rng(seed)
+    clusters = count_clusters(cluster)
+    at_once = max(1, CELLS // max(1, len(cluster)))
+    for start in range(0, resamples, at_once):
+        rows = min(at_once, resamples - start)
+        drawn = generator.integers(0, clusters, size=(rows, clusters)) + np.arange(rows)[:, None] * clusters
+        counts = np.bincount(drawn.ravel(), minlength=rows * clusters).reshape(rows, clusters)
+        # As many clusters as pairs: each is its own.
+        yield counts if clusters == len(cluster) else counts[:, cluster]
+
+
+def count_clusters(cluster: Integers) -> int:
+    """How many there are."""
+    return int(cluster.max()) + 1 if len(cluster) else 0
+
+
+class Groups:
+    """Which rows are of one group, so that counts of rows become counts of groups."""
+
+    def __init__(self, group: Integers) -> None:
+        """`group`, of shape (n,), is each row's, numbered from 0 without gaps."""
+        self._order = np.argsort(group, kind="stable")
+        held = np.bincount(group)
+        self._starts = np.cumsum(held) - held
+
+    def sum(self, counts: Counts) -> Counts:
+        """Shape (resamples, n) to (resamples, groups)."""
+        found: Counts = np.add.reduceat(counts[:, self._order], self._starts, axis=1)
+        return found
+
+
+def resample(
+    x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int, *, names: Sequence[str] = COEFFICIENTS
+) -> dict[str, Floats]:
+    """Of Spearman's ρ, Pearson's r and Kendall's τ-b those named, in every resample, shape (resamples,), by name.
+
+    The columns are of shape (n,), and vary.
+    """
+    (x_values, x_place), (y_values, y_place) = (np.unique(column, return_inverse=True) for column in (x, y))
+    cells, cell = np.unique(x_place * len(y_values) + y_place, return_inverse=True)
+    groups = Groups(cell)
+    x, y = x_values[cells // len(y_values)], y_values[cells % len(y_values)]
+    makers = {"spearman": spearman_of, "pearson": pearson_of, "kendall": kendall_of}
+    figures: dict[str, Figure] = {name: makers[name](x, y) for name in names}
+    found: dict[str, list[Floats]] = {name: [np.empty(0)] for name in figures}
+    for counts in draw(cluster, resamples, seed):
+        held = groups.sum(counts)
+        for name, figure in figures.items():
+            found[name].append(figure(held))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def afford(x: Floats, y: Floats, resamples: int, nanoseconds: float) -> tuple[int, tuple[str, ...]]:
+    """How many of the resamples there is time for, of two columns of shape (n,), and of which coefficients.
+
+    Where there are too few with Kendall's τ, which takes the longest, it is left out; where there are too few even so,
+    there are none. The interval of so many items is narrow: a few hundred resamples tell where it ends.
+    """
+    cells = count_cells(x, y)
+    for names in (COEFFICIENTS, COEFFICIENTS[:2]):
+        most = int(nanoseconds / reckon(len(x), cells, with_kendall="kendall" in names))
+        if most >= min(resamples, FEWEST_RESAMPLES):
+            return min(resamples, most), names
+    return 0, ()
+
+
+def count_cells(x: Floats, y: Floats) -> int:
+    """How many different pairs there are."""
+    (x_values, x_place), (y_values, y_place) = (np.unique(column, return_inverse=True) for column in (x, y))
+    return len(np.unique(x_place * max(1, len(y_values)) + y_place)) if len(x_values) else 0
+
+
+def reckon(n: int, cells: int, *, with_kendall: bool) -> float:
+    """About how many nanoseconds one resample of n pairs takes, `cells` of them different: measured, not promised."""
+    calls = 300_000 / max(1, CELLS // max(1, n))
+    plain = 20 * n + 120 * cells + calls
+    if not with_kendall:
+        return plain
+    return plain + (0.03 * cells * cells if cells <= MOST_PAIRED else 180 * n)
+
+
+def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | str:
+    """The 95 % interval of a figure's resamples, NaN where it has none; or why there is no interval.
+
+    The percentiles are expanded for the number of clusters that were drawn: Φ(±√(n / (n − 1)) · t) in place of 2.5 and
+    97.5 %, t being Student's with n − 1 degrees of freedom. Of few items a resample varies too little, by just that
+    factor where the figure is a mean of normal values (Hesterberg 2015, section 5.3).
+    """
+    known = figures[~np.isnan(figures)]
+    if clusters < FEWEST_CLUSTERS:
+        return f"fewer than {FEWEST_CLUSTERS} independent items or dialogues to draw from"
+    if not len(figures):
+        return "no resamples were asked for"
+    if len(known) < LEAST_DEFINED * len(figures):
+        missing = f"{len(figures) - len(known)} of {len(figures)} resamples"
+        return f"{missing} have no figure: too few independent items or dialogues"
+    tail = float(ndtr(-sqrt(clusters / (clusters - 1)) * stdtrit(clusters - 1, 0.975)))
+    low, high = np.quantile(known, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+class ResampledRanks:
+    """The mid-ranks of a column, shape (n,), in its resamples. The column is sorted once, and no resample is."""
+
+    def __init__(self, values: Floats) -> None:
+        self._place = np.unique(values, return_inverse=True)[1]
+        self._groups = Groups(self._place)
+
+    def count(self, counts: Counts) -> Counts:
+        """How often each distinct value is in each resample, shape (resamples, distinct)."""
+        return self._groups.sum(counts)
+
+    def of(self, counts: Counts) -> Floats:
+        """The rank from 1 that each pair has in a resample that holds it, shape (resamples, n)."""
+        held = self.count(counts)
+        # Ties take the places from the end of what is smaller to their own end, and share their mean.
+        middle = np.cumsum(held, axis=1) - (held - 1) / 2
+        ranks: Floats = middle[:, self._place]
+        return ranks
+
+
+def deviations(counts: Counts, values: Floats) -> Floats:
+    """Deviations from each resample's mean, in units of its largest, of a column of shape (n,) or (resamples, n).
+
+    Shape (resamples, n). They are 0 where the resample is constant or a pair is not in it.
+    """
+    held = counts > 0
+    rows = np.broadcast_to(values, counts.shape)
+    low = np.where(held, rows, np.inf).min(axis=1, keepdims=True)
+    high = np.where(held, rows, -np.inf).max(axis=1, keepdims=True)
+    mean = np.einsum("ri,ri->r", counts, rows)[:, None] / counts.sum(axis=1, keepdims=True)
+    largest = np.where(high > low, np.maximum(high - mean, mean - low), np.inf)
+    found: Floats = np.where(held, rows - mean, 0.0) / largest
+    return found
+
+
+def correlate_deviations(counts: Counts, x: Floats, y: Floats) -> Floats:
+    """Pearson's r in each resample, shape (resamples,), of `deviations`; NaN where one side is constant."""
+    weighted = counts * x
+    products = np.einsum("ri,ri->r", weighted, y)
+    squares = np.einsum("ri,ri->r", weighted, x) * np.einsum("ri,ri->r", counts * y, y)
+    r = np.divide(products, np.sqrt(squares), out=np.full(len(counts), np.nan), where=squares > 0)
+    clipped: Floats = np.clip(r, -1.0, 1.0)
+    return clipped
+
+
+def pearson_of(x: Floats, y: Floats) -> Figure:
+    """R of the pairs of two columns, shapes (n,)."""
+    return lambda counts: correlate_deviations(counts, deviations(counts, x), deviations(counts, y))
+
+
+def spearman_of(x: Floats, y: Floats) -> Figure:
+    """ρ of the pairs of two columns, shapes (n,)."""
+    a, b = ResampledRanks(x), ResampledRanks(y)
+    return lambda counts: correlate_deviations(
+        counts, deviations(counts, a.of(counts)), deviations(counts, b.of(counts))
+    )
+
+
+def kendall_of(x: Floats, y: Floats) -> Figure:
+    """τ-b of the pairs of two columns, shapes (n,)."""
+    if len(x) > MOST_PAIRED:
+        return lambda counts: np.array([kendall_of_row(x, y, row) for row in counts])
+    signs = sign_of_differences(x) * sign_of_differences(y)
+    columns = ResampledRanks(x), ResampledRanks(y)
+
+    def figure(counts: Counts) -> Floats:
+        # A pair of pairs counts the product of their counts. No sum of the matrix product is above a resample's size.
+        size = counts.sum(axis=1)
+        exact = np.float32 if size.max() < EXACT_IN_SINGLE else np.float64
+        signed = (counts.astype(exact) @ signs.astype(exact)).astype(np.float64)
+        concordance = np.einsum("ri,ri->r", signed, counts.astype(np.float64))
+        untied = [(size * size - (column.count(counts) ** 2).sum(axis=1)).astype(np.float64) for column in columns]
+        scale = np.sqrt(untied[0] * untied[1])
+        tau: Floats = np.divide(concordance, scale, out=np.full(len(counts), np.nan), where=scale > 0)
+        return np.clip(tau, -1.0, 1.0)
+
+    return figure
+
+
+def kendall_of_row(x: Floats, y: Floats, row: Integers) -> float:
+    """τ-b of one resample; NaN where a side is constant."""
+    a, b = np.repeat(x, row), np.repeat(y, row)
+    if a.min() == a.max() or b.min() == b.max():
+        return np.nan
+    return float(kendalltau(a, b).statistic)
+
+
+def sign_of_differences(values: Floats) -> NDArray[np.int8]:
+    """The sign of each value less each other, shape (n, n)."""
+    place = np.unique(values, return_inverse=True)[1].astype(np.int32)
+    signs: NDArray[np.int8] = np.sign(place[:, None] - place[None, :]).astype(np.int8)
+    return signs
+
+
+FEWEST_TEST_CLUSTERS = 6
+"""Of five clusters with one sign 2 of 2^5 flips are as far out: p = 0.0625 is the least that there can be."""
+
+FLIPS = 10_000
+MOST_FLIPS = 100_000
+PER_LEVEL = 20
+"""Flips that are expected below the level of a test, so that chance in drawing them hardly matters."""
+
+MOST_MOVED = 2_000
+"""Clusters that chance moves one by one."""
+
+MANY = 60
+"""Clusters of which never all flips or permutations can be tried."""
+
+
+TIES = 1e-9
+"""Statistics that differ by less, relative to themselves, are equal but for rounding. Of values up to 1, sums that are
+smaller are nothing but rounding."""
+
+
+def count_flips(significance: float) -> int:
+    """How many flips or permutations are drawn for a test at this level, where there are too many to list."""
+    return int(min(MOST_FLIPS, max(FLIPS, ceil(PER_LEVEL / significance))))
+
+
+def find_least_p(flips: int, left: int, right: int | None = None) -> float:
+    """The smallest two-sided p that there can be: of so many clusters that differ, or of two runs of so many."""
+    left, right = min(left, MANY), None if right is None else min(right, MANY)
+    ways = 2**left if right is None else comb(left + right, left)
+    return min(1.0, 2 / ways if can_list(ways, flips, halved=right is None) else 1 / (flips + 1))
+
+
+def can_list(ways: int, flips: int, *, halved: bool) -> bool:
+    """Whether all ways can be tried. Of sign flips each has a mirror with the same statistic: half of them do."""
+    return ways // (1 + halved) <= flips
+
+
+def flip_signs(sums: Floats, counts: Floats, generator: np.random.Generator, *, flips: int = FLIPS) -> float:
+    """The two-sided p of a mean difference of pairs, from sums of differences and numbers of pairs by cluster.
+
+    Both have shape (clusters,). A flip changes the sign of whole clusters. All are listed where they are few enough,
+    else `flips` are drawn. Clusters without a difference have no say in which of them are as far out.
+    """
+    scale = float(np.abs(sums).max(initial=0.0))
+    moved = level(sums / scale) != 0 if scale else np.zeros(len(sums), dtype=bool)
+    if not moved.any():
+        return 1.0
+    features = np.stack([sums[moved] / scale, counts[moved]], axis=1)
+    still = float(counts[~moved] @ counts[~moved])
+    if len(features) > MOST_MOVED:
+        features = merge(features, MOST_MOVED, generator)
+    own, sizes = features.T
+    weights = np.stack([own, own * sizes], axis=1)
+    total, sizes_squared, squares = float(counts.sum()), still + float(sizes @ sizes), float(own @ own)
+
+    def weigh(shifts: Floats) -> Floats:
+        """T² / (1 + T² / k), of shape (flips,), which is finite where all differences are equal; T is the mean by its
+        cluster-robust error, k the number of clusters that differ."""
+        sum_flipped, weighted = shifts.T
+        mean = sum_flipped / total
+        found = squares - 2 * mean * weighted + mean**2 * sizes_squared
+        statistic: Floats = sum_flipped**2 / (np.maximum(found, 0) + sum_flipped**2 / len(own))
+        return statistic
+
+    # A sign that is flipped takes its cluster's weight off twice.
+    least = float(weigh(weights.sum(axis=0)[None])[0]) * (1 - TIES) - TIES**2
+    exact = can_list(2 ** len(own), flips, halved=True)
+    signs = list_signs(len(own)) if exact else draw_signs(len(own), flips, generator)
+    beyond = tried = 0
+    for flipped in signs:
+        beyond += int(np.sum(weigh(weights.sum(axis=0) - 2 * flipped @ weights) >= least))
+        tried += len(flipped)
+    return beyond / tried if exact else (1 + beyond) / (1 + tried)
+
+
+def merge(features: Floats, blocks: int, generator: np.random.Generator) -> Floats:
+    """Sums of clusters drawn into so many blocks, shape (clusters, k) to (blocks, k)."""
+    starts = np.linspace(0, len(features), blocks, endpoint=False).astype(np.int64)
+    merged: Floats = np.add.reduceat(features[generator.permutation(len(features))], starts, axis=0)
+    return merged
+
+
+def list_signs(clusters: int) -> Iterator[Floats]:
+    """Every choice of clusters to flip, the last left out, whose flips mirror the others; of shape (rows, clusters)."""
+    rows = max(1, CELLS // clusters)
+    for start in range(0, 2 ** (clusters - 1), rows):
+        numbers = np.arange(start, min(start + rows, 2 ** (clusters - 1)))
+        yield ((numbers[:, None] >> np.arange(clusters)) & 1).astype(np.float64)
+
+
+def draw_signs(clusters: int, flips: int, generator: np.random.Generator) -> Iterator[Floats]:
+    """So many random choices of clusters to flip, in blocks of shape (rows, clusters)."""
+    rows, width = max(1, CELLS // clusters), -(-clusters // 8)
+    for start in range(0, flips, rows):
+        size = min(rows, flips - start)
+        packed = np.frombuffer(generator.bytes(size * width), dtype=np.uint8).reshape(size, width)
+        yield np.unpackbits(packed, axis=1, count=clusters).astype(np.float64)
+
+
+def split_anew(
+    baseline: tuple[Floats, Floats],
+    candidate: tuple[Floats, Floats],
+    generator: np.random.Generator,
+    *,
+    flips: int = FLIPS,
+) -> float:
+    """The two-sided p of the difference of two runs' means, each from its sums and numbers of values by cluster.
+
+    A permutation gives each run as many clusters as it has. All are listed where they are few enough, else `flips` are
+    drawn.
+    """
+    runs = [np.stack(run, axis=1) for run in (baseline, candidate)]
+    sums, counts = np.concatenate(runs).T
+    mean = float(sums.sum() / counts.sum())
+    scale = float(np.abs(sums - mean * counts).max())
+    if scale <= TIES * float(np.abs(sums).max()):
+        return 1.0
+    together = -(-(len(runs[0]) + len(runs[1])) // MOST_MOVED)
+    parts = []
+    for run in runs:
+        centred = np.stack([(run[:, 0] - mean * run[:, 1]) / scale, run[:, 1]], axis=1)
+        parts.append(merge(centred, -(-len(run) // together), generator) if together > 1 else centred)
+    first, pooled = len(parts[0]), np.concatenate(parts)
+    own, sizes = pooled.T
+    features = np.stack([own, sizes, own**2, own * sizes, sizes**2], axis=1)
+    everything = features.sum(axis=0)
+
+    def weigh(chosen: Floats) -> tuple[Floats, Floats]:
+        """Squared difference of the means and its variance, both of shape (splits,)."""
+        found = [describe_sums(chosen, first), describe_sums(everything - chosen, len(pooled) - first)]
+        return (found[0][0] - found[1][0]) ** 2, found[0][1] + found[1][1]
+
+    ((squared,), (variance,)) = weigh(features[:first].sum(axis=0)[None])
+    least = squared * (1 - TIES) - TIES**2
+    exact = can_list(comb(len(pooled), first), flips, halved=False)
+    splits = list_splits(len(pooled), first) if exact else draw_splits(len(pooled), first, flips, generator)
+    beyond = tried = 0
+    for labels in splits:
+        others, variances = weigh(labels @ features)
+        beyond += int(np.sum(others * variance >= least * variances))
+        tried += len(labels)
+    return beyond / tried if exact else (1 + beyond) / (1 + tried)
+
+
+def describe_sums(sums: Floats, clusters: int) -> tuple[Floats, Floats]:
+    """Means and their cluster-robust variances, from sums over `clusters` clusters of S, m, S², Sm and m², S being a
+    cluster's sum and m its number of values; shape (splits, 5) to twice (splits,)."""
+    own, sizes, squares, products, sizes_squared = sums.T
+    mean = own / sizes
+    found = (squares - 2 * mean * products + mean**2 * sizes_squared) / sizes**2
+    # What is left of rounding is no variance.
+    found = np.where(found > TIES * squares / sizes**2, found, 0.0)
+    return mean, found * clusters / max(1, clusters - 1)
+
+
+def list_splits(clusters: int, first: int) -> Iterator[Floats]:
+    """Every choice of the first run's clusters as ones among zeros, shape (splits, clusters)."""
+    chosen = np.array(list(combinations(range(clusters), first)), dtype=np.int64).reshape(-1, first)
+    yield label(chosen, clusters)
+
+
+def draw_splits(clusters: int, first: int, flips: int, generator: np.random.Generator) -> Iterator[Floats]:
+    """So many random choices, in blocks of shape (rows, clusters)."""
+    rows = max(1, CELLS // clusters)
+    for start in range(0, flips, rows):
+        keys = generator.random((min(rows, flips - start), clusters), dtype=np.float32)
+        yield label(np.argpartition(keys, first - 1, axis=1)[:, :first], clusters)
+
+
+def label(chosen: Integers, clusters: int) -> Floats:
+    """Ones where a cluster is chosen; shape (rows, first) to (rows, clusters)."""
+    labels = np.zeros((len(chosen), clusters))
+    np.put_along_axis(labels, chosen, 1.0, axis=1)
+    return labels

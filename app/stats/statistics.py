@@ -1,0 +1,425 @@
+"""Statistics of one or two columns: ranks, correlations, tests of pairs of systems, sizes of differences.
+
+Which systems differ: Mann and Whitney's U of every pair of systems at once.
+
+U, p and the choice between the exact and the asymptotic distribution are those of `scipy.stats.mannwhitneyu` with its
+defaults. Counting the values of each system instead of ranking each pair of samples makes one test of all pairs cost
+about as much as SciPy's test of one.
+
+How large a difference of two samples is, how small a one would have been seen, and what many tests amount to.
+
+Values are in scale points, differences are candidate minus baseline. The tests of a comparison are in
+`resampling.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import comb, isqrt
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+from scipy.special import stdtrit
+from scipy.stats import kendalltau, rankdata
+
+from app.domain.errors import InvalidRequest
+from app.domain.reports import SignificantPair
+from app.stats.observations import Floats, Integers, Mask, Observations
+
+Statistic = Literal["spearman", "pearson"]
+
+FEWEST = 3
+"""Values of which a correlation says something: that of any two pairs is 1 or −1."""
+
+FREQUENT = 4
+"""So often each value must be there on average for counting to be faster than sorting."""
+
+MOST_SQUARE = 400_000_000
+"""Items by the square of the number of aspects, up to which each aspect is held against each other."""
+
+
+def obstacle(x: Floats, y: Floats, x_name: str = "scores", y_name: str = "ratings") -> str | None:
+    """Why two columns of shape (n,) without NaN have no correlation; None where they have one."""
+    if len(x) < FEWEST:
+        return f"fewer than {FEWEST} items have both"
+    for column, name in ((x, x_name), (y, y_name)):
+        if column.min() == column.max():
+            return f"all {name} are equal"
+    return None
+
+
+def count(n: int, noun: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def refuse_wide(aspects: int, items: int) -> None:
+    """Raises InvalidRequest where holding each of the aspects against each other on so many items takes a minute."""
+    if aspects * aspects * items > MOST_SQUARE:
+        raise InvalidRequest(
+            f"{aspects:,} aspects are too many to hold each against each other on {items:,} items; "
+            f"on so many, at most {isqrt(MOST_SQUARE // items):,} are taken"
+        )
+
+
+def settle(values: Floats, size: Floats | None = None) -> Floats:
+    """The values, shape (n,), with those set equal that only rounding parts: what is equal in arithmetic is equal here.
+
+    Ranks and ties hang on it. `size`, of shape (n,), is the sum of the absolute numbers that each value was added up
+    from, by default its own: one absurd value has no say in how far others are equal. NaN stays.
+    """
+    return join_ties(values, np.abs(values) if size is None else size)
+
+
+def settled_means(observations: Observations, column: Floats) -> Floats:
+    """The column's means by unit, shape (units,), settled."""
+    return settle(observations.means(column), observations.means(np.abs(column)))
+
+
+def pearson(x: Floats, y: Floats) -> Floats:
+    """Pearson's r along the last axis, shape (…, n) to (…); NaN where one side is constant."""
+    (x, x_moves), (y, y_moves) = deviations(x), deviations(y)
+    products = np.einsum("...i,...i->...", x, y)
+    squares = np.einsum("...i,...i->...", x, x) * np.einsum("...i,...i->...", y, y)
+    r = np.divide(products, np.sqrt(squares), out=np.full(products.shape, np.nan), where=x_moves & y_moves)
+    clipped: Floats = np.clip(r, -1.0, 1.0)
+    return clipped
+
+
+def deviations(values: Floats) -> tuple[Floats, Mask]:
+    """Deviations from the mean along the last axis, in units of the largest, so that no square is lost to underflow;
+    and whether there are any."""
+    moves = values.max(axis=-1) > values.min(axis=-1)
+    centred = values - values.mean(axis=-1, keepdims=True)
+    largest = np.abs(centred).max(axis=-1, keepdims=True)
+    scaled: Floats = np.divide(centred, largest, out=np.zeros_like(centred), where=largest > 0)
+    return scaled, moves
+
+
+def rank(values: Floats) -> Floats:
+    """Mid-ranks from 1 along the last axis."""
+    if values.ndim == 1:
+        distinct = np.unique(values)
+        if FREQUENT * len(distinct) <= len(values):
+            return rank_places(np.searchsorted(distinct, values))
+    ranks: Floats = rankdata(values, axis=-1)
+    return ranks
+
+
+def rank_places(places: Integers) -> Floats:
+    """The mid-ranks, from 1, of values of which each one's place among the different ones is given; shapes (n,)."""
+    counts = np.bincount(places)
+    # Ties take the places from the end of what is smaller to their own end, and share their mean.
+    middle: Floats = np.cumsum(counts) - (counts - 1) / 2
+    return middle[places]
+
+
+def spearman(x: Floats, y: Floats) -> Floats:
+    """Spearman's ρ along the last axis; NaN where one side is constant."""
+    return pearson(rank(x), rank(y))
+
+
+def kendall(x: Floats, y: Floats) -> float:
+    """Kendall's τ-b of two columns of which `obstacle` says that they have one."""
+    return float(kendalltau(x, y).statistic)
+
+
+STATISTICS: dict[Statistic, Callable[[Floats, Floats], Floats]] = {"spearman": spearman, "pearson": pearson}
+
+
+def rank_within(group: Integers, values: Floats) -> Floats:
+    """Each value's mid-rank, from 1, among those of its group; shapes (n,)."""
+    distinct = np.unique(values)
+    count = int(group.max(initial=-1)) + 1
+    if FREQUENT * count * len(distinct) <= len(values):
+        return rank_counted(group, count, values, distinct)
+    order = np.lexsort((values, group))
+    groups, ordered = group[order], values[order]
+    new_group = np.concatenate([[True], groups[1:] != groups[:-1]])
+    new_value = new_group | np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    starts = np.flatnonzero(new_value)
+    lengths = np.diff(np.append(starts, len(order)))
+    # Ties share the mean of the places that they take together, counted from where their group begins.
+    middle = starts + (lengths + 1) / 2
+    run = np.cumsum(new_value) - 1
+    begins = np.flatnonzero(new_group)[np.cumsum(new_group) - 1]
+    ranks = np.empty(len(order))
+    ranks[order] = middle[run] - begins
+    return ranks
+
+
+def rank_counted(group: Integers, groups: int, values: Floats, distinct: Floats) -> Floats:
+    """The same of values that are often equal, by counting them: `distinct` are the different ones in order."""
+    width = len(distinct)
+    place = np.searchsorted(distinct, values) + group * width
+    counts = np.bincount(place, minlength=groups * width).reshape(groups, width)
+    middle = np.cumsum(counts, axis=1) - (counts - 1) / 2
+    ranks: Floats = middle.reshape(-1)[place]
+    return ranks
+
+
+def pearson_within(group: Integers, groups: int, x: Floats, y: Floats) -> Floats:
+    """Pearson's r in each of the groups 0 … groups − 1, shape (groups,); NaN where a side is constant or too few."""
+    count = np.bincount(group, minlength=groups)
+    enough = count >= FEWEST
+    centred = []
+    for column in (x, y):
+        low, high = np.full(groups, np.inf), np.full(groups, -np.inf)
+        np.minimum.at(low, group, column)
+        np.maximum.at(high, group, column)
+        enough &= high > low
+        mean = np.bincount(group, weights=column, minlength=groups) / np.maximum(count, 1)
+        deviation = column - mean[group]
+        largest = np.zeros(groups)
+        np.maximum.at(largest, group, np.abs(deviation))
+        centred.append(deviation / np.where(largest > 0, largest, 1)[group])
+    a, b = centred
+    products = np.bincount(group, weights=a * b, minlength=groups)
+    squares = np.bincount(group, weights=a * a, minlength=groups) * np.bincount(group, weights=b * b, minlength=groups)
+    r = np.divide(products, np.sqrt(squares), out=np.full(groups, np.nan), where=enough)
+    clipped: Floats = np.clip(r, -1.0, 1.0)
+    return clipped
+
+
+EXACT_BELOW = 9
+"""SciPy takes the exact distribution where one of two samples without ties is smaller than this."""
+
+ROUNDING = 2.0**-42
+"""Sums that differ by less, relative to what went into them, are equal but for rounding."""
+
+CELLS = 2_000_000
+"""How many counts, systems × distinct values, are in memory at once."""
+
+SPARSE_ABOVE = 32
+"""Systems above which products of their counts are taken as of sparse matrices."""
+
+MOST_SYSTEMS = 300
+MOST_PAIRS = 200_000
+"""Pairs of systems by aspects: each is a row of the report."""
+
+
+@dataclass(frozen=True)
+class PairTests:
+    """One column's tests of k systems, each against each.
+
+    `n` has shape (k,): the values of each system. `u` has shape (k, k): how many pairs of values the row's system wins
+    against the column's, ties counting half. `p` has shape (k, k), is two-sided and symmetric, in [0, 1]; NaN on the
+    diagonal and where a system has no value.
+    """
+
+    n: Integers
+    u: Floats
+    p: Floats
+
+    @property
+    def tested(self) -> int:
+        """How many pairs of systems there was a test for."""
+        present = int(np.count_nonzero(self.n))
+        return present * (present - 1) // 2
+
+    def better(self, alpha: float) -> Mask:
+        """D: where the row's system is better than the column's with p < `alpha`, direction by U; shape (k, k).
+
+        Raises InvalidRequest for an `alpha` that is not between 0 and 1.
+        """
+        if not 0 < alpha < 1:
+            raise InvalidRequest("alpha must lie between 0 and 1, both excluded", pointer="/alpha")
+        found: Mask = (self.p < alpha) & (self.u > self.u.T)
+        return found
+
+    def list_pairs(self, alpha: float, systems: Sequence[str]) -> tuple[SignificantPair, ...]:
+        """D by name, in the systems' order."""
+        return tuple(
+            SignificantPair(better=systems[row], worse=systems[column], p=float(self.p[row, column]))
+            for row, column in np.argwhere(self.better(alpha))
+        )
+
+    def smallest_p(self) -> float | None:
+        """The smallest p that any pair could reach with as many items, whatever their values. None without a pair.
+
+        The asymptotic z is √(N − 1) · r · (1 − 1 / 2|U − mean|), r the correlation of rank and system: it is largest
+        where each system has one value only. The exact p is smallest where every value of one lies above the other's.
+        """
+        from scipy.special import ndtr
+
+        if not self.tested:
+            return None
+        # More items never make the smallest p larger: the two systems with most items have it.
+        few, many = sorted(self.n.tolist())[-2:]
+        asymptotic = min(1.0, 2 * float(ndtr(-np.sqrt(few + many - 1) * (1 - 1 / (few * many)))))
+        return min(asymptotic, 2 / comb(few + many, few)) if few < EXACT_BELOW else asymptotic
+
+
+def refuse_many(systems: int, aspects: int, *, most: int = MOST_PAIRS) -> None:
+    """Raises InvalidRequest where so many systems, or pairs of them by so many aspects, are beyond a report."""
+    if systems > MOST_SYSTEMS:
+        raise InvalidRequest(f"these are {systems:,} systems; at most {MOST_SYSTEMS} are held against each other")
+    pairs = systems * (systems - 1) // 2 * aspects
+    if pairs > most:
+        raise InvalidRequest(
+            f"{systems:,} systems on {aspects:,} aspects make {pairs:,} pairs; at most {most:,} are compared: "
+            "take fewer aspects or systems"
+        )
+
+
+def compare_systems(values: Floats, system: Integers, systems: int) -> PairTests:
+    """Tests every pair of `systems` systems on `values`, of shape (n,), of which `system`, of shape (n,), owns each.
+
+    NaN is no value. Equal values tie; nothing is rounded here (`join_ties`).
+    """
+    rated = ~np.isnan(values)
+    n = np.bincount(system[rated], minlength=systems).astype(np.int64)
+    u, ties = count_wins(values[rated], system[rated], systems)
+    rows, columns = np.triu_indices(systems, 1)
+    held = (n[rows] > 0) & (n[columns] > 0)
+    rows, columns = rows[held], columns[held]
+    p = np.full((systems, systems), np.nan)
+    p[rows, columns] = p[columns, rows] = find_p(
+        np.maximum(u[rows, columns], u[columns, rows]), n[rows], n[columns], ties[rows, columns]
+    )
+    return PairTests(n=n, u=u, p=p)
+
+
+def count_wins(values: Floats, system: Integers, systems: int, *, cells: int = CELLS) -> tuple[Floats, Floats]:
+    """U, and Σ t³ − t over the values that t items of the two systems share; both of shape (systems, systems).
+
+    Off the diagonal, that is: on it the ties are not a system's with itself. About `cells` counts are held at a time.
+    """
+    from scipy.sparse import csr_array
+
+    order = np.argsort(values)
+    values, system = values[order], system[order]
+    code = np.cumsum(np.diff(values, prepend=values[:1]) != 0)
+    distinct = int(code[-1]) + 1 if len(code) else 0
+    seen, own = np.zeros(systems), np.zeros(systems)
+    wins, squares = np.zeros((systems, systems)), np.zeros((systems, systems))
+    width = max(1, min(distinct, cells // max(1, systems)))
+    for start in range(0, distinct, width):
+        first, last = np.searchsorted(code, (start, start + width))
+        places = (code[first:last] - start) * systems + system[first:last]
+        counts = np.bincount(places, minlength=width * systems).reshape(width, systems).astype(np.float64)
+        upto = seen + np.cumsum(counts, axis=0)
+        seen = upto[-1]
+        # Of many systems few share a value: a product over what is there, not over all that might be.
+        held = csr_array(counts.T) if systems > SPARSE_ABOVE else counts.T
+        # Wins over all that lies below, and half of what ties.
+        wins += held @ (upto - counts / 2)
+        # (a + b)³ = a³ + 3a²b + 3ab² + b³: the ties of all pairs without a pass for each.
+        tied = counts[counts.sum(axis=1) > 1]
+        square = tied * tied
+        squares += (csr_array(square.T) if systems > SPARSE_ABOVE else square.T) @ tied
+        own += (square * tied - tied).sum(axis=0)
+    return wins, own[:, None] + own + 3 * (squares + squares.T)
+
+
+def find_p(u: Floats, n: Integers, m: Integers, ties: Floats) -> Floats:
+    """Two-sided p of the larger `u` of each pair of samples of sizes `n` and `m`, all of shape (pairs,)."""
+    from scipy.special import ndtr
+
+    both = n + m
+    spread = np.sqrt(np.maximum(0.0, n * m / 12 * ((both + 1) - ties / (both * (both - 1)))))
+    # All values equal: no spread, and U is its mean, from which the continuity correction takes a half.
+    z = np.divide(u - n * m / 2 - 0.5, spread, out=np.full(len(u), -np.inf), where=spread > 0)
+    p: Floats = np.minimum(1.0, 2 * ndtr(-z))
+    few, many = np.minimum(n, m), np.maximum(n, m)
+    exact = (few < EXACT_BELOW) & (ties == 0)
+    sizes, group = np.unique(np.stack([few[exact], many[exact]], axis=1), axis=0, return_inverse=True)
+    places, lower = np.flatnonzero(exact), (n * m - u)[exact].astype(np.int64)
+    for number, (small, large) in enumerate(sizes.tolist()):
+        here = group.reshape(-1) == number
+        p[places[here]] = np.minimum(1.0, 2 * cumulate_u(small, large)[lower[here]])
+    return p
+
+
+def cumulate_u(small: int, large: int) -> Floats:
+    """P(U ≤ u) for u = 0 … small · large // 2 of two samples without ties; shape (small · large // 2 + 1,).
+
+    The ways to reach u are the coefficients of the Gaussian binomial Π (1 − x^(large + i)) / (1 − x^i), i = 1 … small.
+    Multiplied and divided in turn, every step's result is again such a binomial, so that rounding does not build up.
+    """
+    ways = np.zeros(small * large // 2 + 1)
+    ways[0] = 1
+    for part in range(1, small + 1):
+        step = large + part
+        if step < len(ways):
+            ways[step:] -= ways[:-step]
+        for offset in range(min(part, len(ways))):
+            ways[offset::part] = np.cumsum(ways[offset::part])
+    cumulated: Floats = np.cumsum(ways) / comb(small + large, small)
+    return cumulated
+
+
+def join_ties(values: Floats, size: Floats) -> Floats:
+    """`values` with each run of neighbours that only rounding parts set to its smallest; NaN stays. Shape (n,).
+
+    `size`, of shape (n,), is the sum of the absolute numbers that each value was added up from. What is equal but for
+    rounding must tie: a test by ranks takes a difference of 1e-16 for as good as one of 1.
+    """
+    joined = values.copy()
+    if are_far_apart(values, size):
+        return joined
+    rated = np.flatnonzero(~np.isnan(values))
+    order = rated[np.argsort(values[rated], kind="stable")]
+    if len(order) == 0:
+        return joined
+    ascending, allowed = values[order], ROUNDING * size[order]
+    apart = np.diff(ascending) > np.maximum(allowed[1:], allowed[:-1])
+    begins = np.concatenate([[True], apart])
+    joined[order] = ascending[begins][np.cumsum(begins) - 1]
+    return joined
+
+
+def are_far_apart(values: Floats, size: Floats) -> bool:
+    """Whether no rounding of anything as large as the largest `size` could part two different values; NaN is none.
+
+    Sorted alone the values take a fifth of the time that it takes to sort them with what belongs to each.
+    """
+    gaps = np.diff(np.sort(values))
+    gaps = gaps[gaps > 0]  # NaN, which comes last, is none
+    return bool(len(gaps) == 0 or gaps.min() > ROUNDING * np.nanmax(size))
+
+
+POWER = 0.8
+DECIMALS = 9
+"""Values equal to so many decimals are equal: 7/3 − 2 and 1/3 are one difference and must share a rank."""
+
+
+def level(values: Floats) -> Floats:
+    """The values with rounding noise taken off."""
+    rounded: Floats = np.round(values, DECIMALS) + 0.0
+    return rounded
+
+
+def find_cliffs_delta(baseline: Floats, candidate: Floats) -> float:
+    """P(candidate > baseline) − P(candidate < baseline) over all pairs of values, in [−1, 1] (Cliff 1993).
+
+    That is 2U / (n·m) − 1, with U from mid-ranks. Both sides have at least one value.
+    """
+    left, right = level(baseline), level(candidate)
+    ranks = stats.rankdata(np.concatenate([right, left]))[: right.size]
+    u = float(ranks.sum()) - right.size * (right.size + 1) / 2
+    return 2 * u / (left.size * right.size) - 1
+
+
+def adjust_holm(probabilities: Sequence[float | None]) -> list[float | None]:
+    """Holm's (1979) step-down adjustment, in the order given: reject where the result is below alpha.
+
+    None is a test that could not be made: it stays None and does not count among the tests.
+    """
+    made = [(p, index) for index, p in enumerate(probabilities) if p is not None]
+    adjusted: list[float | None] = [None] * len(probabilities)
+    highest = 0.0
+    for step, (p, index) in enumerate(sorted(made)):
+        highest = max(highest, min(1.0, (len(made) - step) * p))
+        adjusted[index] = highest
+    return adjusted
+
+
+def reach(alpha: float, freedom: float) -> float:
+    """How many standard errors a difference must have to be significant, two-sided at alpha, with 80 % power.
+
+    Both quantiles are those of t, whose degrees of freedom the error has.
+    """
+    return float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, POWER))

@@ -1,0 +1,246 @@
+"""Who wins: the share of dialogue contexts in which a system's value is the highest, ties apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+from scipy.special import ndtri
+
+from app.domain.reports import AspectWins, PairedWins, WinReport, WinShare
+from app.stats.observations import Floats, Integers, Mask, Observations, number_keys
+from app.stats.resampling import estimate_mean
+from app.stats.statistics import MOST_PAIRS, refuse_many
+
+EQUAL_WITHIN = 1e-9
+"""Values that lie no further apart than this are equal: means and blended values carry rounding."""
+
+PREFERENCE = ("preference", "preference_interval")
+NORMAL_975 = float(ndtri(0.975))
+MOST_CLUSTERED_PAIRS = 20_000
+"""Of systems, over all aspects, where dialogues are named: each then takes half a millisecond and more."""
+
+NO_CONTEST = "no context has a value from both systems"
+
+
+def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | None = None) -> WinReport:
+    """Per measure, how often each system wins, and each pair of systems on the contexts that both answered.
+
+    Contexts of one dialogue are not independent, and intervals take them together. A context is an item, and the
+    systems that have it answered it. `measures` are columns of shape (n,), NaN for no
+    value: by default the ratings, or the scores where there are no ratings. A system's value on a context is the mean
+    of its rows. The higher value wins: of a scale whose best lies inside, such as −1 … 1 around 0, hand in −|value|.
+    Raises InvalidRequest for more pairs of systems than a report holds.
+    """
+    columns = (observations.ratings or observations.scores) if measures is None else measures
+    clustered = observations.dialogue is not None
+    refuse_many(len(observations.systems), len(columns), most=MOST_CLUSTERED_PAIRS if clustered else MOST_PAIRS)
+    answers = np.bincount(observations.unit_item, minlength=len(observations.items))
+    contested = answers > 1
+    contexts, alone = int(contested.sum()), int((answers == 1).sum())
+    return WinReport(
+        systems=observations.systems,
+        contexts=contexts + alone,
+        clusters=None if observations.dialogue is None else len(np.unique(observations.unit_cluster)),
+        aspects={name: rate_aspect(valued(observations, column), contexts + alone) for name, column in columns.items()},
+        best={name: level for name, level in observations.folded.items() if measures is None and name in columns},
+        undefined={} if contexts else {"aspects": "no context was answered by two systems"},
+    )
+
+
+@dataclass(frozen=True)
+class Valued:
+    """The units that have a value, context by context and within it system by system: where few systems share a
+    context, a table of systems by contexts would be one of holes.
+
+    `context` has shape (n,), `system` indexes `systems`, `values` are the measure's. `cluster` is each unit's, None
+    where contexts are independent.
+    """
+
+    systems: tuple[str, ...]
+    context: Integers
+    system: Integers
+    values: Floats
+    cluster: Integers | None = None
+
+
+def valued(observations: Observations, column: Floats) -> Valued:
+    """The means of a column of shape (n,)."""
+    means = observations.means(column)
+    units = np.flatnonzero(~np.isnan(means))
+    units = units[np.lexsort((observations.unit_system[units], observations.unit_item[units]))]
+    cluster = None if observations.dialogue is None else observations.unit_cluster[units]
+    return Valued(
+        observations.systems, observations.unit_item[units], observations.unit_system[units], means[units], cluster
+    )
+
+
+def rate_aspect(found: Valued, contexts: int) -> AspectWins:
+    """One measure's wins, of so many contexts in all."""
+    systems = found.systems
+    complete, cluster = complete_contexts(found)
+    first = find_firsts(complete) if complete.size else np.zeros(complete.shape, dtype=np.bool_)
+    pairs = None if found.cluster is not None else count_outcomes(found)
+    rows = [] if pairs is not None else rows_by_system(found)
+    return AspectWins(
+        contexts=complete.shape[1],
+        left_out=contexts - complete.shape[1],
+        systems={name: share_of(won, cluster) for name, won in zip(systems, first, strict=True)},
+        ties=share_of(np.asarray(~first.any(axis=0)), cluster),
+        pairs=tuple(
+            describe_outcomes(systems[a], systems[b], *outcomes_of(found, rows[a], rows[b]), of=contexts)
+            if pairs is None
+            else describe_pair(systems[a], systems[b], *map(int, pairs[:, a, b]), of=contexts)
+            for a, b in combinations(range(len(systems)), 2)
+        ),
+        undefined={} if complete.size else dict.fromkeys(("systems", "ties"), explain_none(found)),
+    )
+
+
+def complete_contexts(found: Valued) -> tuple[Floats, Integers | None]:
+    """The values of the contexts that every system, of two or more, answered with one, shape (systems, contexts), and
+    the contexts' clusters."""
+    systems = len(found.systems)
+    if systems < 2 or not len(found.values):
+        return np.empty((systems, 0)), None
+    held = np.bincount(found.context)
+    rows = np.flatnonzero((held == systems)[found.context])
+    cluster = None if found.cluster is None else found.cluster[rows[::systems]]
+    return found.values[rows].reshape(-1, systems).T, cluster
+
+
+def rows_by_system(found: Valued) -> list[Integers]:
+    """The places of each system's units, in the order of their contexts."""
+    held = np.bincount(found.system, minlength=len(found.systems))
+    return np.split(np.argsort(found.system, kind="stable"), np.cumsum(held)[:-1])
+
+
+def outcomes_of(found: Valued, a: Integers, b: Integers) -> tuple[Floats, Integers]:
+    """A's value minus b's in each context that both answered, and the contexts' clusters, shapes (contexts,), from the
+    places of their units."""
+    _, of_a, of_b = np.intersect1d(found.context[a], found.context[b], assume_unique=True, return_indices=True)
+    mine, theirs = a[of_a], b[of_b]
+    cluster = np.zeros(len(mine), dtype=np.int64) if found.cluster is None else found.cluster[mine]
+    return found.values[mine] - found.values[theirs], cluster
+
+
+def count_outcomes(found: Valued) -> Integers:
+    """How many contexts a won, b won, and tied, by pair a before b of systems; shape (3, systems, systems)."""
+    systems = len(found.systems)
+    outcomes = np.zeros(3 * systems * systems, dtype=np.int64)
+    rows, apart = np.arange(len(found.values)), 0
+    # Each value against the next of its context, then against the one after that: as many steps as systems at most.
+    while len(rows):
+        apart += 1
+        rows = rows[: np.searchsorted(rows, len(found.values) - apart)]
+        rows = rows[found.context[rows] == found.context[rows + apart]]
+        difference = found.values[rows] - found.values[rows + apart]
+        outcome = np.where(difference > EQUAL_WITHIN, 0, np.where(difference < -EQUAL_WITHIN, 1, 2))
+        pair = (outcome * systems + found.system[rows]) * systems + found.system[rows + apart]
+        outcomes += np.bincount(pair, minlength=len(outcomes))
+    return outcomes.reshape(3, systems, systems)
+
+
+def explain_none(found: Valued) -> str:
+    """Why no context was won."""
+    if len(found.systems) < 2:
+        return f"{len(found.systems) or 'no'} system: there is nobody to win against"
+    if not len(found.values):
+        return "no context has a value"
+    return "no context has a value from every system"
+
+
+def find_firsts(values: Floats) -> Mask:
+    """Which contexts each system wins alone, shape (systems, contexts); none where several have the highest value."""
+    first: Mask = values >= values.max(axis=0) - EQUAL_WITHIN
+    alone: Mask = first & (first.sum(axis=0) == 1)
+    return alone
+
+
+def compare_wins(
+    a_name: str, b_name: str, a: Floats, b: Floats, *, alone: int = 0, cluster: Integers | None = None
+) -> PairedWins:
+    """System a against system b on the same contexts; both have shape (contexts,), NaN where there is no value.
+
+    `alone` contexts more, which are not in the arrays, are counted as left out. `cluster` is each context's, None where
+    they are independent.
+    """
+    held = ~(np.isnan(a) | np.isnan(b))
+    difference = a[held] - b[held]
+    if cluster is not None:
+        return describe_outcomes(a_name, b_name, difference, cluster[held], of=len(a) + alone)
+    a_wins, b_wins = int((difference > EQUAL_WITHIN).sum()), int((difference < -EQUAL_WITHIN).sum())
+    return describe_pair(a_name, b_name, a_wins, b_wins, int(held.sum()) - a_wins - b_wins, of=len(a) + alone)
+
+
+def describe_pair(a_name: str, b_name: str, a_wins: int, b_wins: int, ties: int, *, of: int) -> PairedWins:
+    """Two systems, by the outcomes of the contexts that both answered with a value, out of so many in all."""
+    contexts = a_wins + b_wins + ties
+    undefined: dict[str, str] = {}
+    if not contexts:
+        undefined = dict.fromkeys(("a_wins", "b_wins", "ties", *PREFERENCE), NO_CONTEST)
+    elif not a_wins + b_wins:
+        undefined = dict.fromkeys(PREFERENCE, "every context is a tie")
+    decided = share(a_wins, a_wins + b_wins)
+    return PairedWins(
+        a=a_name,
+        b=b_name,
+        contexts=contexts,
+        left_out=of - contexts,
+        a_wins=share(a_wins, contexts),
+        b_wins=share(b_wins, contexts),
+        ties=share(ties, contexts),
+        preference=decided.share,
+        preference_interval=decided.interval,
+        undefined=undefined,
+    )
+
+
+def describe_outcomes(a_name: str, b_name: str, difference: Floats, cluster: Integers, *, of: int) -> PairedWins:
+    """Two systems, by the differences and clusters of the contexts that both answered, shapes (contexts,)."""
+    a_won, b_won = difference > EQUAL_WITHIN, difference < -EQUAL_WITHIN
+    wins, losses = int(a_won.sum()), int(b_won.sum())
+    plain = describe_pair(a_name, b_name, wins, losses, len(difference) - wins - losses, of=of)
+    decided, cluster = a_won | b_won, number_keys(cluster)
+    return plain.model_copy(
+        update={
+            "a_wins": share_of(a_won, cluster),
+            "b_wins": share_of(b_won, cluster),
+            "ties": share_of(~decided, cluster),
+            "preference_interval": share_of(a_won[decided], cluster[decided]).interval,
+        }
+    )
+
+
+def share_of(won: Mask, cluster: Integers | None) -> WinShare:
+    """The share of contexts won, shape (contexts,), with its interval: Wilson's where contexts are independent, else
+    with as many effective contexts as the variance between clusters leaves. Where all clusters are alike each counts as
+    one context."""
+    plain = share(int(won.sum()), len(won))
+    if cluster is None or not len(won):
+        return plain
+    numbers = number_keys(cluster)
+    counts = np.bincount(numbers).astype(np.float64)
+    wins = np.bincount(numbers, weights=won).astype(np.float64)
+    found = estimate_mean(wins, counts, bounds=(0.0, 1.0))
+    interval = found.interval or find_interval(plain.wins / len(won) * len(counts), len(counts))
+    return plain.model_copy(update={"interval": interval})
+
+
+def share(wins: int, contexts: int) -> WinShare:
+    """Wins of contexts, with Wilson's interval; both null without contexts."""
+    if not contexts:
+        return WinShare(wins=wins, share=None, interval=None)
+    return WinShare(wins=wins, share=wins / contexts, interval=find_interval(wins, contexts))
+
+
+def find_interval(wins: float, n: int) -> tuple[float, float]:
+    """Wilson's 95 % score interval of a proportion (1927), without continuity correction. `n` is at least 1."""
+    square = NORMAL_975**2
+    middle = (wins + square / 2) / (n + square)
+    margin = NORMAL_975 / (n + square) * sqrt(wins * (n - wins) / n + square / 4)
+    # The formula's ends are 0 and 1 there; rounding would leave them a little off.
+    return (0.0 if wins == 0 else middle - margin, 1.0 if wins == n else middle + margin)

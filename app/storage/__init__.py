@@ -1,0 +1,1 @@
+"""Where things are kept: SQL for what must last, Redis for what processes share."""

@@ -1,0 +1,201 @@
+"""`CallCache` for one process: in its memory, or none at all.
+
+`CallCache` with a short memory in this process in front of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from cachetools import LRUCache
+
+from app.runtime.ports import CallCache, Turn
+
+
+class MemoryCallCache:
+    """Keeps the `entries` most recently used replies in this process, of `total_bytes` together at most."""
+
+    def __init__(self, *, entries: int = 200_000, total_bytes: int = 512 * 1024 * 1024) -> None:
+        self._entries = entries
+        self._values: LRUCache[str, bytes] = LRUCache(total_bytes, getsizeof=len)
+
+    def peek(self, key: str) -> bytes | None:
+        return self._values.get(key)
+
+    async def get(self, key: str) -> bytes | None:
+        return self.peek(key)
+
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        kept = await self.get(key)
+        return Turn.CALL if kept is None or kept == refused else kept
+
+    async def put(self, key: str, value: bytes) -> None:
+        self._values.pop(key, None)
+        if len(value) <= self._values.maxsize:
+            self._values[key] = value
+        while len(self._values) > self._entries:
+            self._values.popitem()
+
+    async def leave(self, key: str) -> None:
+        return None
+
+    async def forget(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._values.pop(key, None)
+
+    async def close(self) -> None:
+        return None
+
+
+class NoCallCache:
+    """Forgets everything at once."""
+
+    def peek(self, key: str) -> bytes | None:
+        return None
+
+    async def get(self, key: str) -> bytes | None:
+        return None
+
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        return Turn.CALL
+
+    async def put(self, key: str, value: bytes) -> None:
+        return None
+
+    async def leave(self, key: str) -> None:
+        return None
+
+    async def forget(self, keys: Sequence[str]) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
+NEAR_SECONDS = 12.0
+"""How long a reply that was erased by another process may be told here; with the last sweep it is out of memory after
+15 seconds. With what else an erasure waits for, its 60 seconds hold."""
+
+SWEEPS = 5
+"""In the time of a reply: it stays in memory for so much longer at most than it is told."""
+
+
+class NearCallCache:
+    """Keeps replies that were lately asked for, so that the cache `behind` is asked once in `seconds` for each.
+
+    `entries` and `total_bytes` bound it; those read first go first. What is forgotten here is gone at once, here and
+    behind; what another process forgets, `seconds` after it was last read from behind, whether or not anybody asks.
+    """
+
+    def __init__(
+        self,
+        behind: CallCache,
+        *,
+        entries: int = 10_000,
+        total_bytes: int = 32 * 1024 * 1024,
+        seconds: float = NEAR_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._behind = behind
+        self._entries = entries
+        self._total_bytes = total_bytes
+        self._seconds = seconds
+        self._clock = clock
+        self._held: dict[str, tuple[bytes, float]] = {}
+        self._held_bytes = 0
+        self._forgotten = 0
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    @property
+    def entries_held(self) -> int:
+        """Those that are over and not yet swept away included."""
+        return len(self._held)
+
+    def peek(self, key: str) -> bytes | None:
+        near = self._find(key)
+        return self._behind.peek(key) if near is None else near
+
+    async def get(self, key: str) -> bytes | None:
+        near = self._find(key)
+        if near is not None:
+            return near
+        asked_at, forgotten = self._clock(), self._forgotten
+        found = await self._behind.get(key)
+        self._hold(key, found, asked_at, forgotten)
+        return found
+
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        near = self._find(key)
+        if near is not None and near != refused:
+            return near
+        asked_at, forgotten = self._clock(), self._forgotten
+        found = await self._behind.claim(key, refused)
+        self._hold(key, found if isinstance(found, bytes) else None, asked_at, forgotten)
+        return found
+
+    async def put(self, key: str, value: bytes) -> None:
+        # What stands here is being replaced; the new value comes in when it is read, if it was not too large to keep.
+        self._drop(key)
+        await self._behind.put(key, value)
+        self._drop(key)
+
+    async def leave(self, key: str) -> None:
+        await self._behind.leave(key)
+
+    async def forget(self, keys: Sequence[str]) -> None:
+        # Before, for this process; and after, for whatever was read behind while it was being removed there.
+        self._forget(keys)
+        try:
+            await self._behind.forget(keys)
+        finally:
+            self._forget(keys)
+
+    async def close(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        self._held.clear()
+        self._held_bytes = 0
+        await self._behind.close()
+
+    def _find(self, key: str) -> bytes | None:
+        """What is held and still fresh."""
+        held = self._held.get(key)
+        if held is None:
+            return None
+        if self._clock() - held[1] >= self._seconds:
+            self._drop(key)
+            return None
+        return held[0]
+
+    def _hold(self, key: str, value: bytes | None, asked_at: float, forgotten: int) -> None:
+        """Takes in what was read behind, unless something was forgotten meanwhile: it may be this."""
+        if value is None or forgotten != self._forgotten:
+            return
+        self._drop(key)
+        self._held[key] = value, asked_at
+        self._held_bytes += len(value)
+        while len(self._held) > self._entries or self._held_bytes > self._total_bytes:
+            self._drop(next(iter(self._held)))
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(self._seconds, self._sweep)
+
+    def _sweep(self) -> None:
+        """Lets go of what nobody has asked for since its time was over, for as long as anything is held."""
+        oldest = self._clock() - self._seconds
+        for key in [key for key, (_, asked_at) in self._held.items() if asked_at <= oldest]:
+            self._drop(key)
+        later = asyncio.get_running_loop().call_later
+        self._sweeping = later(self._seconds / SWEEPS, self._sweep) if self._held else None
+
+    def _forget(self, keys: Sequence[str]) -> None:
+        self._forgotten += 1
+        for key in keys:
+            self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        held = self._held.pop(key, None)
+        if held is not None:
+            self._held_bytes -= len(held[0])

@@ -1,0 +1,119 @@
+"""Runs a handler for several jobs at a time, whatever queue they come from.
+
+`JobQueue` within this process: what waits is gone with it, and the sweep puts it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from app.domain.work import Job
+
+Handler = Callable[[Job], Awaitable[None]]
+
+
+class QueueUnavailable(Exception):
+    """The queue cannot be reached; in one sentence. Callers do not see it: `code` is for the log."""
+
+    code = "queue-unavailable"
+
+
+class JobQueue(Protocol):
+    """Tells workers that there is work. It may lose everything at any time, and may deliver twice: the store decides.
+
+    Where the queue itself is out of reach `put` raises QueueUnavailable; a sweep will put it again.
+    """
+
+    async def put(self, jobs: Sequence[Job]) -> None: ...
+
+    async def work(self, handler: Handler, concurrency: int) -> None:
+        """Runs `handler` for each job, `concurrency` at a time, until cancelled. Jobs of different batches come in the
+        order in which they were put. An error of the handler is logged and ends nothing."""
+        ...
+
+    async def depth(self) -> int:
+        """Jobs that wait."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+logger = logging.getLogger("saiten.queue")
+
+
+class Crew:
+    """At most `size` runs of `handler` at a time."""
+
+    def __init__(self, handler: Handler, size: int) -> None:
+        self._handler = handler
+        self._size = size
+        self._runs: dict[asyncio.Task[None], Job] = {}
+        self._free = asyncio.Event()
+        self._free.set()
+
+    async def wait_for_place(self) -> None:
+        """Returns when one more job may be taken."""
+        await self._free.wait()
+
+    def take(self, job: Job) -> None:
+        """Begins a job."""
+        run = asyncio.create_task(self._run(job))
+        self._runs[run] = job
+        run.add_done_callback(self._end)
+        if len(self._runs) >= self._size:
+            self._free.clear()
+
+    async def stop(self) -> list[Job]:
+        """Cancels what runs, waits until it has ended, and returns the jobs that were cut off."""
+        runs = dict(self._runs)
+        for run in runs:
+            run.cancel()
+        if runs:
+            await asyncio.wait(runs)
+        return [job for run, job in runs.items() if run.cancelled()]
+
+    def _end(self, run: asyncio.Task[None]) -> None:
+        del self._runs[run]
+        self._free.set()
+
+    async def _run(self, job: Job) -> None:
+        try:
+            await self._handler(job)
+        except Exception:
+            logger.exception("unexpected error", extra={"batch_id": job.batch, "chunk": job.chunk})
+
+
+class AsyncioJobQueue:
+    """A job that waits already is not put a second time. For use within one event loop."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Job] = asyncio.Queue()
+        self._waiting: set[Job] = set()
+
+    async def put(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            if job not in self._waiting:
+                self._waiting.add(job)
+                self._queue.put_nowait(job)
+
+    async def work(self, handler: Handler, concurrency: int) -> None:
+        crew = Crew(handler, concurrency)
+        try:
+            while True:
+                await crew.wait_for_place()
+                job = await self._queue.get()
+                self._waiting.discard(job)
+                crew.take(job)
+        finally:
+            await self.put(await crew.stop())
+
+    async def depth(self) -> int:
+        return self._queue.qsize()
+
+    async def close(self) -> None:
+        """Forgets what waits."""
+        self._queue = asyncio.Queue()
+        self._waiting.clear()

@@ -1,0 +1,91 @@
+"""What a process does while Redis is away: it goes on without, and looks for Redis every few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from redis.exceptions import RedisError
+
+from app.runtime.tasks import cancel_for_good
+
+Answer = TypeVar("Answer")
+
+FAILURES = (RedisError, OSError, TimeoutError)
+
+
+class RedisOutage:
+    """Asks Redis as long as it answers.
+
+    `user` and `instead` are said in the log, once an outage: whose exchanges fail, and what is done meanwhile.
+
+    Args:
+        probe: any short exchange.
+        timeout_seconds: what takes longer has failed.
+        look_seconds: for so long after a failure Redis is not looked for again.
+    """
+
+    def __init__(
+        self,
+        probe: Callable[[], Awaitable[object]],
+        *,
+        user: str,
+        instead: str,
+        logger: logging.Logger,
+        timeout_seconds: float,
+        look_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._probe = probe
+        self._user = user
+        self._instead = instead
+        self._logger = logger
+        self._timeout_seconds = timeout_seconds
+        self._look_seconds = look_seconds
+        self._clock = clock
+        self._lasts = False
+        self._look_at = -math.inf
+        self._look: asyncio.Task[None] | None = None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether Redis is away, as far as is known."""
+        return self._lasts
+
+    async def ask(self, exchange: Callable[[], Awaitable[Answer]]) -> Answer | None:
+        """What Redis answers; None where it is away or takes too long."""
+        if self._lasts:
+            self._look_for_redis()
+            return None
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                return await exchange()
+        except FAILURES as error:
+            # Of many exchanges under way, all fail.
+            if not self._lasts:
+                self._logger.warning("%s: Redis fails (%s); %s", self._user, type(error).__name__, self._instead)
+            self._lasts, self._look_at = True, self._clock() + self._look_seconds
+            return None
+
+    async def close(self) -> None:
+        if self._look is not None:
+            await cancel_for_good([self._look])
+
+    def _look_for_redis(self) -> None:
+        """Beside the exchanges: none of them waits for a Redis that may still be gone."""
+        if self._clock() >= self._look_at:
+            self._look_at = self._clock() + self._look_seconds
+            self._look = asyncio.create_task(self._reach())
+
+    async def _reach(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                await self._probe()
+        except FAILURES:
+            return
+        self._lasts = False
+        self._logger.info("%s: Redis is back", self._user)

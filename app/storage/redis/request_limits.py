@@ -1,0 +1,80 @@
+"""How many requests each key made within the last minute, counted in Redis for all processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from limits.aio.storage import RedisStorage
+from limits.aio.strategies import MovingWindowRateLimiter
+from redis.asyncio import Redis
+
+from app.runtime.ports import Allowance
+from app.storage.redis.outage import RedisOutage
+from app.storage.request_windows import MemoryRequestLimiter, take_from
+
+logger = logging.getLogger("saiten.limits")
+
+LOST_SECONDS = 2.0
+"""For so long after a failure Redis is not looked for again."""
+
+AT_ONCE = 8
+"""Exchanges with Redis under way. A burst of hundreds would open as many connections, and take that for an outage."""
+
+PREFIX = "saiten:requests"
+
+
+class RedisRequestLimiter:
+    """`RequestLimiter` for all processes that share a Redis, whose clocks have to agree to a fraction of a minute.
+
+    A script decides and counts at once, so that no two processes give the last place away twice. Where Redis fails or
+    takes longer than `timeout_seconds`, the process goes on with its own count, which it keeps all along, and looks for
+    Redis every few seconds while requests come in. The client is not closed with it.
+    """
+
+    def __init__(
+        self, client: Redis, *, timeout_seconds: float = 0.8, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        # The address is not used: the connections are the client's.
+        storage = RedisStorage(
+            "redis://",
+            implementation="redispy",
+            key_prefix=PREFIX,
+            connection_pool=client.connection_pool,  # type: ignore[arg-type]
+        )
+        self._shared = MovingWindowRateLimiter(storage)
+        self._own = MemoryRequestLimiter()
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._outage = RedisOutage(
+            lambda: client.exists(PREFIX),
+            user="limits",
+            instead="each process counts for itself",
+            logger=logger,
+            timeout_seconds=timeout_seconds,
+            look_seconds=LOST_SECONDS,
+            clock=clock,
+        )
+
+    @property
+    def counts_alone(self) -> bool:
+        """Whether this process counts for itself, because Redis is away."""
+        return self._outage.lasts
+
+    async def take(self, key_id: str, per_minute: int) -> Allowance:
+        found = await self._take_shared(key_id, per_minute)
+        if found is not None and not found.allowed:
+            return found
+        # Also while Redis counts, for the day when it is gone: who used a minute up must not get another one.
+        own = await self._own.take(key_id, per_minute)
+        return found or own
+
+    async def _take_shared(self, key_id: str, per_minute: int) -> Allowance | None:
+        """None where Redis is away."""
+        async with self._turns:
+            return await self._outage.ask(lambda: take_from(self._shared, key_id, per_minute))
+
+    async def close(self) -> None:
+        await self._outage.close()
+        await self._own.close()

@@ -1,0 +1,44 @@
+"""How many requests each key made within the last minute, counted in this process alone. Nothing of Redis is loaded."""
+
+from __future__ import annotations
+
+import time
+
+from limits import RateLimitItemPerMinute
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import MovingWindowRateLimiter
+
+from app.runtime.ports import Allowance
+from app.runtime.tasks import cancel_for_good
+
+WINDOW_SECONDS = 60
+
+
+class MemoryRequestLimiter:
+    """`RequestLimiter` for one process: a window that moves, so that no 60 s hold more than the limit."""
+
+    def __init__(self) -> None:
+        self._storage = MemoryStorage()
+        self._window = MovingWindowRateLimiter(self._storage)
+
+    async def take(self, key_id: str, per_minute: int) -> Allowance:
+        return await take_from(self._window, key_id, per_minute)
+
+    async def close(self) -> None:
+        # What tidies old entries up is a task of its own.
+        if self._storage.timer is not None:
+            await cancel_for_good([self._storage.timer])
+
+
+async def take_from(window: MovingWindowRateLimiter, key_id: str, per_minute: int) -> Allowance:
+    """Counts a request, and tells what is left of the minute. One that is refused is not counted."""
+    item = RateLimitItemPerMinute(per_minute)
+    allowed = await window.hit(item, key_id)
+    reset_at, remaining = await window.get_window_stats(item, key_id)
+    return Allowance(
+        allowed=allowed,
+        limit=per_minute,
+        remaining=max(0, remaining) if allowed else 0,
+        reset_seconds=min(max(0.0, reset_at - time.time()), float(WINDOW_SECONDS)),
+        window_seconds=WINDOW_SECONDS,
+    )

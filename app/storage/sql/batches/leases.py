@@ -1,0 +1,262 @@
+"""Leasing chunks: whose they are, what is left of them to do, and how many candidates the budget allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, exists, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.domain.work import COLLECT, FINISH, Job, Work, price_candidate
+from app.storage.sql.batches.account import (
+    RELEASED,
+    Locked,
+    close_chunks,
+    hold_batches,
+    lock_batches,
+    lock_held,
+    log_paused,
+    spend_lost,
+    store_accounts,
+)
+from app.storage.sql.batches.rows import ACTIVE, read_options, read_placed, whole_seconds
+from app.storage.sql.governance import find_overspent
+from app.storage.sql.tables import batch_chunks, batch_items, batches, evaluations
+
+chunk = batch_chunks.c
+
+
+@dataclass(frozen=True)
+class Span:
+    """The candidates of a held chunk, both ends included."""
+
+    first: int
+    last: int
+    state: str
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    def holds(self, batch_id: str, places: Collection[tuple[str, int]]) -> bool:
+        """Whether any of the places, of several batches, is one of this chunk of the batch."""
+        return any(owner == batch_id and self.first <= position <= self.last for owner, position in places)
+
+
+def hold_condition(jobs: Iterable[Job]) -> ColumnElement[bool]:
+    """Finds the jobs' chunks; each database reaches them by the primary key."""
+    numbers: dict[str, list[int]] = {}
+    for job in jobs:
+        numbers.setdefault(job.batch, []).append(job.chunk)
+    return or_(*((chunk.batch_id == batch_id) & chunk.number.in_(found) for batch_id, found in numbers.items()))
+
+
+async def find_held(connection: AsyncConnection, owner: str, jobs: Iterable[Job]) -> dict[Job, Span]:
+    """Those of the jobs whose chunk is the owner's, locked in one order for all, so that none waits in a circle."""
+    query = select(chunk.batch_id, chunk.number, chunk.first, chunk.last, chunk.state)
+    mine = query.where(hold_condition(jobs), chunk.owner == owner).order_by(chunk.batch_id, chunk.number)
+    rows = await connection.execute(mine.with_for_update())
+    return {Job(row.batch_id, row.number): Span(row.first, row.last, row.state) for row in rows}
+
+
+async def find_stopped(connection: AsyncConnection, held: Mapping[Job, Span]) -> frozenset[Job]:
+    """Those of the jobs whose batch is not to be worked on now."""
+    query = select(batches.c.id).where(batches.c.id.in_({job.batch for job in held}), batches.c.status.not_in(ACTIVE))
+    stopped = set((await connection.execute(query)).scalars())
+    return frozenset(job for job in held if job.batch in stopped)
+
+
+EXHAUSTED = "budget-exhausted"
+ROUNDING = 1e-9
+"""A budget that is a whole multiple of the cost must not lose a candidate to binary fractions."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """`spent_usd` is None where the cost of a result is not known: then no more may be spent. `reserved_usd` is what
+    other chunks may still spend; `unit_usd` what one candidate may cost."""
+
+    total_usd: float | None
+    spent_usd: float | None
+    reserved_usd: float
+    unit_usd: float
+
+    def afford(self, wanted: int) -> int:
+        """How many of `wanted` candidates, from 0 to all."""
+        if self.total_usd is None:
+            return wanted
+        if self.spent_usd is None:
+            return 0
+        left_usd = self.total_usd - self.spent_usd - self.reserved_usd
+        if left_usd < -ROUNDING:
+            return 0
+        if self.unit_usd <= 0:
+            return wanted
+        # A budget that is huge beside the cost allows infinitely many, which cannot be rounded down.
+        return max(0, math.floor(min(wanted, left_usd / self.unit_usd + ROUNDING)))
+
+    def reserve(self, count: int) -> float:
+        """What `count` candidates may cost, in USD."""
+        return 0.0 if self.total_usd is None else count * self.unit_usd
+
+    def explain(self) -> str:
+        """One sentence that says why the batch pauses."""
+        if self.spent_usd is None:
+            return "what a result cost is not known, so the budget cannot be kept; see the price of the model"
+        return (
+            f"the next candidate may cost {self.unit_usd:.6g} USD, and of {self.total_usd:.6g} USD "
+            f"{self.spent_usd:.6g} are spent"
+        )
+
+
+OVERSPENT = "cost-limit-reached"
+
+chunk, item = batch_chunks.c, batch_items.c
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A lease that `owner` wants until `until`, with `begun` candidates that it may begin before it reports more."""
+
+    owner: str
+    until: datetime
+    begun: int
+
+
+async def claim_chunk(
+    connection: AsyncConnection, job: Job, lease: Lease, usd_per_day: float | None, now: datetime
+) -> Work | None:
+    """Leases the job's chunk, as `BatchStore.claim` says. `usd_per_day` is what a key may cost that has no limit."""
+    batch = (await hold_batches(connection, [job.batch])).get(job.batch)
+    if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
+        # It will be changed, or its budget computed. In most claims neither is so, and they need not wait for commits.
+        batch = (await lock_held(connection, {job.batch: batch})).get(job.batch)
+    if batch is None or not is_open(batch, job, now) or await is_overspent(connection, batch, job, usd_per_day, now):
+        return None
+    found = await lock_free_chunk(connection, job, now)
+    if found is None:
+        return None
+    if found.begun:
+        # The owner before died, or lost it: what it had begun may be paid for.
+        batch = (await lock_held(connection, {job.batch: batch}))[job.batch]
+        await spend_lost(connection, batch, found.begun, now)
+        await store_accounts(connection, [batch])
+    todo = await select_todo(connection, job.batch, found)
+    if not todo and job.chunk >= 0:
+        # The owner before had kept every result and died before it closed the chunk.
+        batch = (await lock_batches(connection, [job.batch]))[job.batch]
+        await close_chunks(connection, {batch.id: batch}, {job: True}, now)
+        await store_accounts(connection, [batch])
+        return None
+    crashes = found.crashes + (found.owner not in {None, lease.owner})
+    budget = await find_budget(connection, batch, job)
+    affordable = budget.afford(len(todo))
+    if todo and not affordable:
+        await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
+        await pause_exhausted(connection, batch, budget, now)
+        return None
+    await connection.execute(
+        this_chunk(job).values(
+            state="leased",
+            owner=lease.owner,
+            lease_until=lease.until,
+            queued_at=None,
+            crashes=crashes,
+            reserved_usd=budget.reserve(affordable),
+            begun=min(lease.begun, affordable),
+            set_aside=False,
+        )
+    )
+    if batch.account.status == "queued":
+        batch.account.start(now, whole_seconds(batch.row))
+        await store_accounts(connection, [batch])
+    return Work(
+        job=job,
+        project=batch.row._mapping["project"],
+        options=read_options(batch.row._mapping["options"]),
+        todo=[read_placed(row) for row in todo],
+        suspect=crashes > 0,
+        affordable=affordable,
+        unit_usd=None if budget.total_usd is None else budget.unit_usd,
+        tries={row.position: row.tries for row in todo if row.tries},
+    )
+
+
+async def is_overspent(
+    connection: AsyncConnection, batch: Locked, job: Job, usd_per_day: float | None, now: datetime
+) -> bool:
+    """Whether the batch's key may spend nothing more today: then the batch is paused here."""
+    key_id: str | None = batch.row._mapping["api_key"]
+    # Replies that the provider's batch has are paid for, and a batch's end costs nothing.
+    costs = job.chunk == COLLECT if batch.row._mapping["mode"] == "provider-batch" else job.chunk >= 0
+    if key_id is None or not costs:
+        return False
+    overspent = await find_overspent(connection, key_id, usd_per_day, now)
+    if overspent is None:
+        return False
+    batch = (await lock_batches(connection, [batch.id]))[batch.id]
+    if batch.account.is_active:
+        batch.account.pause(OVERSPENT, explain_overspent(*overspent), now)
+        await store_accounts(connection, [batch])
+        log_paused(batch.id, OVERSPENT)
+    return True
+
+
+async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: Budget, now: datetime) -> None:
+    """Pauses a batch whose budget allows no candidate, unless other chunks still hold some of it in reserve."""
+    others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
+    if (await connection.execute(others)).scalar_one() == 0:
+        batch.account.pause(EXHAUSTED, budget.explain(), now)
+        await store_accounts(connection, [batch])
+        log_paused(batch.id, EXHAUSTED)
+
+
+def is_open(batch: Locked, job: Job, now: datetime) -> bool:
+    """Whether the job may be done: its batch is active, and the deadline has not come. An end may be made after it."""
+    expires_at = batch.account.expires_at
+    return batch.account.is_active and (expires_at is None or now < expires_at or job.chunk == FINISH)
+
+
+def explain_overspent(cost_usd: float, limit_usd: float) -> str:
+    """One sentence that says why the batch pauses."""
+    return (
+        f"the batch's key may cost {limit_usd:.6g} USD a day and has cost {cost_usd:.6g} today (UTC); "
+        "resume the batch tomorrow, or once the limit is raised"
+    )
+
+
+def this_chunk(job: Job) -> Any:
+    """An update of the job's chunk."""
+    return update(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
+
+
+async def lock_free_chunk(connection: AsyncConnection, job: Job, now: datetime) -> Row[Any] | None:
+    """The job's chunk where it can be leased now: not done, not held back, and under no good lease."""
+    query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
+    # skip_locked: one that is being committed to is leased.
+    found = (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
+    if found is None or found.state in {"done", "blocked"}:
+        return None
+    return None if found.state == "leased" and found.lease_until >= now else found
+
+
+async def select_todo(connection: AsyncConnection, batch_id: str, found: Row[Any]) -> Sequence[Row[Any]]:
+    """The chunk's candidates without a result, in order."""
+    has_result = exists().where(evaluations.c.batch_id == batch_id, evaluations.c.position == item.position)
+    query = select(batch_items).where(item.batch_id == batch_id, item.position.between(found.first, found.last))
+    return (await connection.execute(query.where(~has_result).order_by(item.position))).all()
+
+
+async def find_budget(connection: AsyncConnection, batch: Locked, job: Job) -> Budget:
+    """The budget as this chunk finds it."""
+    total: Any = batch.row.budget_usd
+    unit = price_candidate(batch.row.mode, batch.row.unit_cost_usd, batch.account.dearest_usd)
+    if total is None:
+        return Budget(None, batch.account.cost_usd, 0.0, unit)
+    leased = (chunk.batch_id == job.batch) & (chunk.state == "leased") & (chunk.number != job.chunk)
+    reserved = (await connection.execute(select(func.sum(chunk.reserved_usd)).where(leased))).scalar_one()
+    return Budget(total, batch.account.cost_usd, reserved or 0.0, unit)

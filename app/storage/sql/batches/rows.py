@@ -1,0 +1,283 @@
+"""Values as columns and rows: options, candidates, results, figures and counts of signatures, written and read back."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from sqlalchemy import Row, bindparam, insert, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
+from app.domain.browsing import MOST_MEASURES
+from app.domain.dialogue import UNBOUNDED, digest_context
+from app.domain.evaluation import CallTrace, Evaluation, Record
+from app.domain.model import Value, listed
+from app.domain.summary import Scores, failed_scores, pack_scores, scores_of
+from app.domain.work import Finished
+from app.storage.sql.tables import result_figures
+
+ACTIVE = ("queued", "running")
+"""Statuses of a batch that is worked on."""
+
+RECEIVING = "receiving"
+"""The status of a batch that was begun and not accepted: no caller sees it."""
+
+ROWS = 1000
+"""Rows of one statement, where there are many: 31,000 to 49,000 rows a second on SQLite."""
+
+
+def utc_now() -> datetime:
+    """The time of this machine."""
+    return datetime.now(UTC)
+
+
+def whole_seconds(batch: Row[Any]) -> float:
+    """The running time that the batch of a row has in all, in seconds."""
+    return 3600.0 * read_options(batch.options).running_hours
+
+
+SEPARATOR = "\x1e"
+"""Between the texts of a candidate: no text may hold it, so no search finds what spans two."""
+
+STORED = {"limits": UNBOUNDED}
+"""The validation context for what is read back: limits are for letting in."""
+
+
+FIRST_VERSIONS = {"ja-dialogue": "ja-dialogue@1"}
+"""What a batch asked for that names no version: the shipped rubrics have several since batches name theirs."""
+
+
+class Kept(Value):
+    """A record without its request, which for a candidate of a batch is in the batch's items."""
+
+    evaluation: Evaluation
+    trace: Annotated[tuple[CallTrace, ...], listed()] = ()
+
+
+def write_record(record: Record) -> str:
+    """The record's JSON without the request."""
+    return record.model_dump_json(exclude={"request"})
+
+
+def read_record(text: str) -> Kept:
+    """The record in a text that `write_record` wrote."""
+    return Kept.model_validate_json(text, context=STORED)
+
+
+def replace_evaluation(text: str, evaluation: Evaluation) -> str:
+    """A kept record with another evaluation in the place of its own."""
+    return Kept.model_construct(evaluation=evaluation, trace=read_record(text).trace).model_dump_json()
+
+
+def read_options(text: str) -> BatchOptions:
+    """The options in a column of text. One that names no version was stored before rubrics had several."""
+    options = BatchOptions.model_validate_json(text, context=STORED)
+    then = FIRST_VERSIONS.get(options.rubric)
+    return options if then is None else options.model_copy(update={"rubric": then})
+
+
+def read_candidate(text: str) -> Candidate:
+    """The candidate in a column of text."""
+    return Candidate.model_validate_json(text, context=STORED)
+
+
+def read_failure(text: str | None) -> Failure | None:
+    """The failure in a column of text that may be null."""
+    return None if text is None else Failure.model_validate_json(text)
+
+
+def searchable(entry: Entry, candidate: Candidate) -> str:
+    """What a search for the candidate looks through."""
+    texts = (entry.item, *(utterance.text for utterance in candidate.context), candidate.response)
+    return lower_ascii(SEPARATOR.join(texts))
+
+
+def lower_ascii(text: str) -> str:
+    """The text with ASCII letters in lower case. The case of others is not for every database to know."""
+    return text.encode().lower().decode()
+
+
+UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
+
+
+def score_result(finished: Finished) -> Scores:
+    """The figures of a candidate's result."""
+    if finished.record is None:
+        return failed_scores(finished.failure or UNSAID)
+    return scores_of(finished.record.evaluation, digest_context(finished.record.request.context))
+
+
+def describe_result(finished: Finished, scores: Scores, batch: Row[Any], now: datetime) -> dict[str, Any]:
+    """The row of a candidate's result: its evaluation, or the failure in its place, which has an id of its own.
+
+    `scores` are the result's.
+    """
+    common = {
+        "project": batch.project,
+        "batch_id": finished.job.batch,
+        "position": finished.entry.position,
+        "item": finished.entry.item,
+        "candidate": finished.entry.candidate,
+        "dialogue": finished.entry.dialogue,
+        "cluster": finished.entry.cluster,
+        "calls": json.dumps(finished.calls),
+        "status": scores.status,
+        "scores": pack_scores(scores),
+    }
+    if finished.record is not None:
+        evaluation = finished.record.evaluation
+        return {
+            **common,
+            "id": evaluation.id,
+            "created_at": evaluation.created_at,
+            "rubric": evaluation.rubric.id,
+            "record": write_record(finished.record),
+            "signature": evaluation.signature,
+            "failure": None,
+        }
+    failure = finished.failure or UNSAID
+    return {
+        **common,
+        "id": "ev_" + secrets.token_hex(12),
+        "created_at": now,
+        "rubric": batch.rubric,
+        "signature": "",
+        "record": "",
+        "failure": failure.model_dump_json(),
+    }
+
+
+figure = result_figures.c
+BLENDED = ".blended"
+VALUES = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
+REWRITTEN = ("status", "system", "warnings", "unrated", *VALUES)
+REWRITE = (
+    update(result_figures)
+    .where(figure.batch_id == bindparam("this"), figure.position == bindparam("place"))
+    .values({name: bindparam(f"new_{name}") for name in REWRITTEN})
+)
+
+Placed = Sequence[tuple[int, Scores]]
+"""Results with their positions in one batch."""
+
+
+def read_measures(text: str | None) -> tuple[str, ...]:
+    """The measures in a column that may be null."""
+    return () if text is None else tuple(json.loads(text))
+
+
+def write_measures(measures: Sequence[str]) -> str | None:
+    """What the column is to hold; null as long as there is none."""
+    return json.dumps(measures) if measures else None
+
+
+def extend_measures(known: Sequence[str], results: Iterable[Scores]) -> tuple[str, ...]:
+    """The known measures, then what these results have besides: aspects, composites, blended values. As many as there
+    are columns for."""
+    aspects, composites = dict[str, None](), dict[str, None]()
+    for scores in results:
+        aspects.update(dict.fromkeys(scores.aspects))
+        composites.update(dict.fromkeys(scores.composites))
+    names = dict.fromkeys([*known, *aspects, *composites, *(name + BLENDED for name in aspects)])
+    return tuple(names)[:MOST_MEASURES]
+
+
+def measure(scores: Scores) -> dict[str, float | None]:
+    """Every measure of a result. An aspect goes before whatever else would have its name."""
+    return {
+        **{name + BLENDED: figures[1] for name, figures in scores.aspects.items()},
+        **scores.composites,
+        **{name: figures[0] for name, figures in scores.aspects.items()},
+    }
+
+
+def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dict[str, Any]:
+    """The columns of a result but its place, of the values the first `width`."""
+    found = measure(scores)
+    values = [found.get(name) for name in measures[:width]]
+    return {
+        "status": scores.status,
+        "system": scores.system,
+        "warnings": enclose(scores.warnings),
+        "unrated": enclose([name for name, figures in scores.aspects.items() if figures[0] is None]),
+        **dict(zip(VALUES[:width], [*values, *[None] * (width - len(values))], strict=True)),
+    }
+
+
+def enclose(names: Iterable[str]) -> str:
+    """The names with a space before and after each, so that ` name ` finds one."""
+    return "".join(f" {name}" for name in names) + " "
+
+
+async def insert_figures(
+    connection: AsyncConnection,
+    added: Mapping[str, Placed],
+    measures: Mapping[str, Sequence[str]],
+    clusters: Mapping[tuple[str, int], str | None],
+) -> None:
+    """Puts new results in, by batch. `clusters` are by batch and position."""
+    # All rows of a statement have the same columns; those that no batch needs would only cost time.
+    width = max((len(found) for found in measures.values()), default=0)
+    rows = [
+        {
+            "batch_id": batch_id,
+            "position": position,
+            "cluster": clusters.get((batch_id, position)),
+            **describe_figures(scores, measures[batch_id], width),
+        }
+        for batch_id, results in added.items()
+        for position, scores in results
+    ]
+    if rows:
+        await connection.execute(insert(result_figures), rows)
+
+
+async def rewrite_figures(connection: AsyncConnection, batch_id: str, results: Placed, measures: Sequence[str]) -> None:
+    """Writes the figures of results that have some already anew."""
+    rows = [
+        {
+            "this": batch_id,
+            "place": position,
+            **{f"new_{name}": value for name, value in describe_figures(scores, measures, MOST_MEASURES).items()},
+        }
+        for position, scores in results
+    ]
+    if rows:
+        await connection.execute(REWRITE, rows)
+
+
+PLACE = ("position", "item", "candidate", "dialogue", "cluster")
+"""Columns of a result that say where in its batch it stands."""
+
+
+RATED = ("scored", "partial")
+"""Statuses of a result that the judge gave."""
+
+
+def read_entry(row: Any) -> Entry:
+    """The place that a row of a result tells."""
+    return Entry(**{name: getattr(row, name) for name in PLACE})
+
+
+def read_placed(row: Any) -> tuple[Entry, Candidate]:
+    """A candidate of a batch with its place."""
+    candidate = read_candidate(row.request)
+    entry = Entry(
+        position=row.position,
+        item=row.item,
+        candidate=row.candidate,
+        dialogue=candidate.dialogue,
+        cluster=row.cluster,
+    )
+    return entry, candidate
+
+
+def read_result(row: Row[Any]) -> ItemResult:
+    """The result of a row: an evaluation, or the failure in its place."""
+    failure = read_failure(row.failure)
+    evaluation = read_record(row.record).evaluation if failure is None else None
+    return ItemResult.model_construct(entry=read_entry(row), evaluation=evaluation, failure=failure)

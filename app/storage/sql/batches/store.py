@@ -1,0 +1,711 @@
+"""The store of batches: every method is one transaction, or a few where others are to commit in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, case, delete, exists, func, insert, literal, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, ItemResult, KeyedAnswer
+from app.domain.errors import IdempotencyKeyInUse, StoreError
+from app.domain.evaluation import Evaluation
+from app.domain.rubric import split_name
+from app.domain.summary import Intervals, Scored, Tally, ValuesPage, pack_tally, unpack_scores, unpack_tally
+from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, MOST_SET_ASIDE, NOTHING_BEGUN, Committed, Finished, Job, Work
+from app.storage.sql.batches import commits, leases, queueing
+from app.storage.sql.batches.account import lock_batches, log_completed, log_paused, store_accounts
+from app.storage.sql.batches.erasure import Erasure
+from app.storage.sql.batches.rows import (
+    ACTIVE,
+    PLACE,
+    RATED,
+    RECEIVING,
+    ROWS,
+    VALUES,
+    figure,
+    read_candidate,
+    read_entry,
+    read_measures,
+    read_options,
+    read_placed,
+    read_result,
+    searchable,
+    utc_now,
+)
+from app.storage.sql.batches.views import (
+    LEFT,
+    SEEN,
+    age_of_oldest,
+    can_be_asked,
+    count_signatures,
+    describe,
+    has_settled,
+    list_newest,
+    pair_up,
+)
+from app.storage.sql.engine import change, read, write
+from app.storage.sql.tables import (
+    batch_chunks,
+    batch_items,
+    batch_metadata,
+    batch_texts,
+    batches,
+    can_hold,
+    evaluations,
+    idempotency_keys,
+)
+
+logger = logging.getLogger("saiten.batches")
+
+COUNTED = (
+    "finished_before",
+    "total",
+    "scored",
+    "partial",
+    "failed",
+    "judge_calls",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "translated_characters",
+    "chunks_left",
+    "expired",
+    "estimated_calls",
+)
+"""Columns of a batch that begin at 0."""
+
+GONE = "the batch was discarded before all of it had come in; send it again"
+
+UNPACKED = 100
+"""Scores read at a time, in a millisecond or two, so that a large batch does not block the event loop."""
+
+chunk, item = batch_chunks.c, batch_items.c
+
+
+class BatchStore:
+    """Keeps batches on any engine that `app.storage.sql.engine` opens. Raises the `Store…` errors of
+    `app.domain.errors`. Times are in UTC.
+
+    A batch is invisible, and no worker gets it, from `begin` to `accept`. `window` is how many chunks of all batches
+    together are queued or leased at a time when a commit makes room for more, `usd_per_day` what a key without a limit
+    of its own may cost per day (UTC), None for any amount, and `clock` gives the time. Processes that share a
+    PostgreSQL share their leases: their clocks have to agree to a fraction of a lease.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        *,
+        window: int = 24,
+        usd_per_day: float | None = None,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._engine = engine
+        self._window = window
+        self._usd_per_day = usd_per_day
+        self._clock = clock
+        self._erasure = Erasure(engine, clock=clock)
+
+    # Taking in
+
+    async def begin(self, project: str, batch_id: str, options: BatchOptions, now: datetime) -> None:
+        """Opens a batch without candidates."""
+        entries = [
+            {"batch_id": batch_id, "number": number, "key": key, "value": value}
+            for number, (key, value) in enumerate(options.metadata.items())
+        ]
+        async with write(self._engine) as connection:
+            await connection.execute(insert(batches).values(describe_new(project, batch_id, options, now)))
+            if entries:
+                await connection.execute(insert(batch_metadata), entries)
+
+    async def append(self, batch_id: str, candidates: Sequence[tuple[Entry, Candidate]]) -> None:
+        """Adds candidates in order; positions go on where the last call ended."""
+        rows = [
+            {
+                "batch_id": batch_id,
+                "position": entry.position,
+                "item": entry.item,
+                "candidate": entry.candidate,
+                "request": candidate.model_dump_json(),
+                "tries": 0,
+                "cluster": entry.cluster,
+            }
+            for entry, candidate in candidates
+        ]
+        texts = [
+            {"batch_id": batch_id, "position": entry.position, "text": searchable(entry, candidate)}
+            for entry, candidate in candidates
+        ]
+        grown = update(batches).where(batches.c.id == batch_id, batches.c.status == RECEIVING)
+        async with write(self._engine) as connection:
+            if (await connection.execute(grown.values(total=batches.c.total + len(rows)))).rowcount != 1:
+                raise StoreError(GONE)
+            for start in range(0, len(rows), ROWS):
+                await connection.execute(insert(batch_items), rows[start : start + ROWS])
+                await connection.execute(insert(batch_texts), texts[start : start + ROWS])
+
+    async def accept(
+        self,
+        project: str,
+        batch_id: str,
+        *,
+        unit_cost_usd: float | None,
+        answer: KeyedAnswer | None,
+        api_key: str | None = None,
+    ) -> Batch:
+        """Cuts the batch into chunks, makes it visible and `queued`, and keeps the keyed answer: all or nothing.
+
+        `unit_cost_usd` is what one candidate is expected to cost at most, for the budget; None where unknown. `api_key`
+        is the id of the key that is charged with what the results cost; None where no key is.
+        """
+        async with change(self._engine) as connection:
+            found = (
+                await connection.execute(
+                    select(batches.c.total, batches.c.options)
+                    .where(batches.c.id == batch_id, batches.c.project == project, batches.c.status == RECEIVING)
+                    .with_for_update()
+                )
+            ).one_or_none()
+            if found is None:
+                raise StoreError(GONE)
+            count = await insert_chunks(connection, batch_id, found.total, found.options)
+            await connection.execute(
+                update(batches)
+                .where(batches.c.id == batch_id)
+                .values(status="queued", chunks_left=count, unit_cost_usd=unit_cost_usd, api_key=api_key)
+            )
+            if answer is not None:
+                await keep_answer(connection, project, answer)
+        accepted = await self.find(project, batch_id)
+        if accepted is None:  # erased in between, by a caller who saw it in a list
+            raise StoreError(GONE)
+        return accepted
+
+    async def discard(self, batch_id: str) -> None:
+        """Removes a batch that was begun and is not to be accepted."""
+        async with write(self._engine) as connection:
+            await connection.execute(delete(batches).where(batches.c.id == batch_id, batches.c.status == RECEIVING))
+
+    # Looking
+
+    async def find(self, project: str, batch_id: str) -> Batch | None:
+        """The batch; None where there is none in this project."""
+        if not can_hold(project, batch_id):
+            return None
+        return await self._look(batches.c.id == batch_id, batches.c.project == project)
+
+    async def _look(self, *conditions: ColumnElement[bool]) -> Batch | None:
+        """The one batch that meets the conditions, if any."""
+        found = await self._read(select(batches).where(SEEN, *conditions))
+        return found[0] if found else None
+
+    async def _read(self, query: Select[Any]) -> list[Batch]:
+        async with read(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+            signatures = await count_signatures(connection, [row.id for row in rows]) if rows else {}
+        return [describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
+
+    async def options(self, project: str, batch_id: str) -> BatchOptions | None:
+        """The batch's options; None where there is no such batch in this project."""
+        if not can_hold(project, batch_id):
+            return None
+        query = select(batches.c.options).where(SEEN, batches.c.id == batch_id, batches.c.project == project)
+        async with read(self._engine) as connection:
+            found = (await connection.execute(query)).scalar_one_or_none()
+        return None if found is None else read_options(found)
+
+    async def project_of(self, batch_id: str) -> str | None:
+        """The batch's project; None where there is no such batch."""
+        if not can_hold(batch_id):
+            return None
+        async with read(self._engine) as connection:
+            found: str | None = (
+                await connection.execute(select(batches.c.project).where(SEEN, batches.c.id == batch_id))
+            ).scalar_one_or_none()
+        return found
+
+    async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
+        """For each name, system (`metadata.system`) and rubric the newest completed batch, where there is one before
+        it, with that; the pair of the newest batch first. Looks at the project's `MOST_PAIRED` newest completed
+        batches."""
+        if not can_be_asked(project, wanted):
+            return []
+        async with read(self._engine) as connection:
+            pairs = [(row.id, row.before) for row in await connection.execute(pair_up(project, wanted, limit))]
+        ids = [one for pair in pairs for one in pair]
+        found = {batch.id: batch for batch in await self._read(select(batches).where(SEEN, batches.c.id.in_(ids)))}
+        # One that was erased in between is left out.
+        return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
+
+    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+        """Results with a position greater than `after`, in order; candidates without one are left out."""
+        columns = (*PLACE, "record", "failure")
+        return [read_result(row) for row in await self._page(columns, project, batch_id, after, limit)]
+
+    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
+        """The same results, as summaries and analyses need them: cheap to read for a whole batch."""
+        rows = await self._page(("id", *PLACE, "scores"), project, batch_id, after, limit)
+        found: list[Scored] = []
+        for start in range(0, len(rows), UNPACKED):
+            some = rows[start : start + UNPACKED]
+            found += [Scored(read_entry(row), row.id, unpack_scores(row.scores)) for row in some]
+            await asyncio.sleep(0)
+        return found
+
+    async def _page(
+        self, columns: Sequence[str], project: str, batch_id: str, after: int, limit: int
+    ) -> Sequence[Row[Any]]:
+        if not can_hold(project, batch_id):
+            return []
+        table = evaluations.c
+        mine: ColumnElement[bool] = (table.batch_id == batch_id) & (table.project == project)
+        query = select(*(table[name] for name in columns)).where(mine, table.position > after)
+        async with read(self._engine) as connection:
+            return (await connection.execute(query.order_by(table.position).limit(limit))).all()
+
+    async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
+        """Candidates with a position greater than `after`, in order, whether they have a result or not."""
+        if not can_hold(batch_id):
+            return []
+        query = (
+            select(item.position, item.item, item.candidate, item.cluster, item.request)
+            .join(batches, batches.c.id == item.batch_id)
+            .where(item.batch_id == batch_id, item.position > after, SEEN)
+        )
+        async with read(self._engine) as connection:
+            rows = await connection.execute(query.order_by(item.position).limit(limit))
+            return [read_placed(row) for row in rows]
+
+    async def find_scored(self, batch_id: str) -> Candidate | None:
+        """A candidate of the batch that the judge rated and whose texts are still there; None where there is none."""
+        if not can_hold(batch_id):
+            return None
+        result = evaluations.c
+        query = (
+            select(item.request)
+            .join(batches, batches.c.id == item.batch_id)
+            .join(evaluations, (result.batch_id == item.batch_id) & (result.position == item.position))
+            .where(item.batch_id == batch_id, batches.c.texts.is_(None), result.status.in_(RATED))
+        )
+        async with read(self._engine) as connection:
+            row = (await connection.execute(query.limit(1))).one_or_none()
+        return None if row is None else read_candidate(row.request)
+
+    # Figures of whole batches
+
+    async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
+        """The figures of all results that each batch has now, however many; batches of other projects are left out.
+        None where they are not known: then they have to be computed from `scores`."""
+        if not ids or not can_hold(project, *ids):
+            return {}
+        table = batches.c
+        query = select(table.id, table.tally).where(SEEN, table.id.in_(ids), table.project == project)
+        async with read(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+        return {row.id: None if row.tally is None else unpack_tally(row.tally) for row in rows}
+
+    async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
+        """Keeps the computed figures of a completed or cancelled batch whose figures are not known. Does nothing where
+        results have come in meanwhile, or may still."""
+        if not can_hold(project, batch_id):
+            return
+        settled = has_settled(project, batch_id, tally.results)
+        unknown = update(batches).where(*settled, batches.c.tally.is_(None))
+        async with write(self._engine) as connection:
+            await connection.execute(unknown.values(tally=pack_tally(tally)))
+
+    async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
+        """The values of results with a position greater than `after`, in order. A later page may have more names; they
+        begin with those of an earlier one."""
+        if not can_hold(project, batch_id):
+            return ValuesPage((), [])
+        table = batches.c
+        mine = SEEN & (table.id == batch_id) & (table.project == project)
+        async with read(self._engine) as connection:
+            names = read_measures((await connection.execute(select(table.measures).where(mine))).scalar_one_or_none())
+            columns = (figure[name] for name in VALUES[: len(names)])
+            query = select(figure.position, figure.cluster, *columns).join(batches, table.id == figure.batch_id)
+            page = query.where(mine, figure.position > after).order_by(figure.position).limit(limit)
+            return ValuesPage(names, [tuple(row) for row in await connection.execute(page)])
+
+    async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
+        """The intervals of the batches' means, for those batches where they are kept."""
+        if not ids or not can_hold(project, *ids):
+            return {}
+        table = batches.c
+        query = select(table.id, table.intervals).where(
+            table.id.in_(ids), table.project == project, table.intervals.is_not(None)
+        )
+        async with read(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+        return {row.id: Intervals.model_validate_json(row.intervals) for row in rows}
+
+    async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
+        """Keeps the intervals of a completed or cancelled batch, under the conditions of `keep_tally`. They are removed
+        when a result changes."""
+        if not can_hold(project, batch_id):
+            return
+        settled = update(batches).where(*has_settled(project, batch_id, intervals.results))
+        async with write(self._engine) as connection:
+            await connection.execute(settled.values(intervals=intervals.model_dump_json()))
+
+    # Figures of all batches
+
+    async def backlog(self) -> tuple[int, float]:
+        """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest such
+        batch, as `age_of_oldest` defines it."""
+        given, oldest = batches.c.mode == "provider-batch", func.min(batches.c.created_at)
+        query = select(func.sum(LEFT), oldest.filter(~given), oldest.filter(given)).where(batches.c.status.in_(ACTIVE))
+        async with read(self._engine) as connection:
+            count, *created_at = (await connection.execute(query)).one()
+        return int(count or 0), age_of_oldest(self._clock(), *created_at)
+
+    async def waiting(self, project: str) -> tuple[int, int]:
+        """Candidates without a result in batches that are queued or running: of all projects, and of this one."""
+        # A project that no column can hold has nothing waiting, and PostgreSQL would not even compare it.
+        mine = case((batches.c.project == project, LEFT), else_=0) if can_hold(project) else literal(0)
+        query = select(func.sum(LEFT), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
+        async with read(self._engine) as connection:
+            everywhere, own = (await connection.execute(query)).one()
+        return int(everywhere or 0), int(own or 0)
+
+    async def paused(self) -> Mapping[str, int]:
+        """How many batches are paused, by `pause_reason`; all projects together."""
+        reason = batches.c.pause_reason
+        query = select(reason, func.count()).where(SEEN, batches.c.status == "paused").group_by(reason)
+        async with read(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+        return {named or "": count for named, count in rows}
+
+    # Steering. Each method returns the batch as it is then, or None where there is none in this project. Leases stay
+    # with their owners, who learn of the change when they renew or commit.
+
+    async def pause(self, batch_id: str, reason: str, detail: str, *, project: str | None = None) -> Batch | None:
+        """queued or running → paused; any other status stays. `project` None: on behalf of a worker."""
+        this = identify(batch_id, project)
+        if this is None:
+            return None
+        changed = False
+        async with change(self._engine) as connection:
+            found = (await lock_batches(connection, [batch_id])).get(batch_id)
+            mine = found is not None and project in {None, found.row._mapping["project"]}
+            if found is not None and mine and found.account.is_active:
+                found.account.pause(reason, detail, self._clock())
+                await store_accounts(connection, [found])
+                changed = True
+        if changed:
+            log_paused(batch_id, reason)
+        return await self._look(this)
+
+    async def resume(self, project: str, batch_id: str) -> Batch | None:
+        """paused → queued; any other status stays."""
+        this = identify(batch_id, project)
+        if this is None:
+            return None
+        waiting = {"status": "queued", "pause_reason": None, "pause_detail": None}
+        async with write(self._engine) as connection:
+            resumed = await connection.execute(
+                update(batches).where(this, batches.c.status == "paused").values(waiting)
+            )
+            if resumed.rowcount == 1:
+                # Jobs of it that the queue held were turned away meanwhile.
+                turned_away = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.state == "queued")
+                await connection.execute(turned_away.values(state="waiting", queued_at=None))
+        if resumed.rowcount:
+            logger.info("batch resumed", extra={"batch_id": batch_id})
+        return await self._look(this)
+
+    async def cancel(self, project: str, batch_id: str) -> Batch | None:
+        """queued, running or paused → cancelled; any other status stays."""
+        this = identify(batch_id, project)
+        if this is None:
+            return None
+        ended = {"status": "cancelled", "finished_at": self._clock(), "pause_reason": None, "pause_detail": None}
+        async with write(self._engine) as connection:
+            steerable = batches.c.status.in_((*ACTIVE, "paused"))
+            changed = (await connection.execute(update(batches).where(this, steerable).values(ended))).rowcount
+        if changed:
+            logger.info("batch cancelled", extra={"batch_id": batch_id})
+        return await self._look(this)
+
+    # Erasing
+
+    async def erase(self, project: str, batch_id: str) -> bool:
+        """Removes the batch with all texts and results: whether there was one.
+
+        The cache keys of its calls are owed from then on: they are remembered until `settle`, whatever process dies in
+        between.
+        """
+        return await self._erasure.erase(project, batch_id)
+
+    async def owe(self, keys: Sequence[str]) -> None:
+        """Remembers cache keys that are to be removed, until `settle`."""
+        await self._erasure.owe(keys)
+
+    async def owed(self, limit: int) -> tuple[str, ...]:
+        """Cache keys of erased batches that are not settled yet."""
+        return await self._erasure.owed(limit)
+
+    async def settle(self, keys: Sequence[str]) -> None:
+        """Forgets keys that are gone from the cache."""
+        await self._erasure.settle(keys)
+
+    # Working. `owner` is one worker process; a lease is good until its end, unless it is renewed.
+
+    async def claim(self, job: Job, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
+        """Leases the chunk; None where it is done, leased by another owner, its batch is not to be worked on, or the
+        batch's deadline has come.
+
+        A lease that had run out while another owner held it marks the chunk as suspect, and what its owner may have
+        begun is counted as spent. `begun` is how many candidates the new owner may begin before it reports more
+        (`commit`). The first claim starts the batch, and its running time.
+        Where a budget forbids even one candidate and no other chunk of the batch is leased, the batch pauses with the
+        reason `budget-exhausted`. Where the batch's key has spent its limit of today (UTC), no more work of the batch
+        that may cost something is given out, and it pauses with the reason `cost-limit-reached`.
+        """
+        if not can_hold(job.batch):
+            return None
+        now = self._clock()
+        lease = leases.Lease(owner, now + timedelta(seconds=lease_seconds), begun)
+        async with change(self._engine) as connection:
+            return await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
+
+    async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
+        """Extends those of the leases that are the owner's."""
+        if not jobs:
+            return Committed()
+        until = self._clock() + timedelta(seconds=lease_seconds)
+        async with change(self._engine) as connection:
+            held = await leases.find_held(connection, owner, jobs)
+            if held:
+                mine = update(batch_chunks).where(leases.hold_condition(held), chunk.owner == owner)
+                await connection.execute(mine.values(lease_until=until, queued_at=None))
+            stopped = await leases.find_stopped(connection, held)
+        return Committed(lost=frozenset(jobs) - held.keys(), stopped=stopped)
+
+    async def commit(
+        self,
+        owner: str,
+        finished: Sequence[Finished],
+        closed: Sequence[Job],
+        begun: Mapping[Job, int] = NOTHING_BEGUN,
+    ) -> Committed:
+        """Keeps results and closes chunks, in one transaction with the batches' counts, usage, signatures and charges.
+
+        `begun` is for how many candidates of a chunk the owner has made calls, or may make them from here on, and whose
+        results are not kept: where the owner dies so many are counted as spent, at what a candidate is expected to
+        take. Those of a chunk that is closed were begun in vain, and are counted at once.
+
+        A closed chunk whose candidates all have a result is done; one with candidates left goes back. When the last
+        chunk of a batch is done the batch is completed, or, where an end is still to be made (`relevance.baseline:
+        batch`), the job `FINISH` is ready.
+        """
+        if not {*(each.job for each in finished), *closed, *begun}:
+            return Committed()
+        now = self._clock()
+        async with change(self._engine) as connection:
+            committed, locked = await commits.commit_results(
+                connection, owner, finished, closed, begun, window=self._window, now=now
+            )
+        log_completed(locked)
+        return committed
+
+    async def set_aside(self, job: Job, owner: str) -> None:
+        """All that is left of the owner's chunk waits: the batch may have another chunk under way in its place."""
+        aside = select(func.count()).where(chunk.batch_id == job.batch, chunk.set_aside).scalar_subquery()
+        mine = leases.this_chunk(job).where(chunk.owner == owner, chunk.state == "leased", aside < MOST_SET_ASIDE)
+        async with write(self._engine) as connection:
+            await connection.execute(mine.values(set_aside=True))
+
+    async def find_halted(self, jobs: Sequence[Job]) -> Committed:
+        """Those of the jobs that are not to be worked on any more: `lost` where the batch is erased, `stopped` where it
+        is paused or cancelled, `cancelled` too. Cheap enough to be asked twice a second."""
+        if not jobs:
+            return Committed()
+        query = select(batches.c.id, batches.c.status).where(batches.c.id.in_({job.batch for job in jobs}))
+        async with read(self._engine) as connection:
+            status = {row.id: row.status for row in await connection.execute(query)}
+        return Committed(
+            lost=frozenset(job for job in jobs if job.batch not in status),
+            stopped=frozenset(job for job in jobs if status.get(job.batch) in {"paused", "cancelled"}),
+            cancelled=frozenset(job for job in jobs if status.get(job.batch) == "cancelled"),
+        )
+
+    async def mark(self, job: Job, owner: str, position: int) -> int:
+        """Counts a try of a candidate of a suspect chunk, durably, before it is begun: how many there were before."""
+        this = (item.batch_id == job.batch) & (item.position == position)
+        mine = exists().where(chunk.batch_id == job.batch, chunk.number == job.chunk, chunk.owner == owner)
+        async with change(self._engine) as connection:
+            query = select(item.tries).where(this).with_for_update()
+            tries: int | None = (await connection.execute(query)).scalar_one_or_none()
+            # A try by an owner who lost the chunk is not a try of its new owner's.
+            await connection.execute(update(batch_items).where(this, mine).values(tries=item.tries + 1))
+        return tries or 0
+
+    # Giving out jobs. Safe in every process at once: a batch's row is locked while its chunks are chosen.
+
+    async def next_jobs(self, batch_id: str, window: int) -> list[Job]:
+        """Chunks to be queued so that at most `window` of the batch are queued or leased, each marked as queued."""
+        async with change(self._engine) as connection:
+            return await queueing.queue_next(connection, batch_id, window, self._clock())
+
+    async def unhold(self, batch_id: str) -> list[Job]:
+        """A batch of the mode `provider-batch` is accepted as held: none of its chunks is given out, and `sweep` gives
+        the job `COLLECT` in their place. This ends that, and returns the first chunks to be queued."""
+        mine = update(batch_chunks).where(chunk.batch_id == batch_id)
+        async with change(self._engine) as connection:
+            if batch_id not in await lock_batches(connection, [batch_id]):
+                return []
+            collected = mine.where(chunk.number == COLLECT, chunk.state != "done").values(state="done", queued_at=None)
+            if (await connection.execute(collected)).rowcount == 0:
+                return []
+            await connection.execute(mine.where(chunk.number >= 0, chunk.state == "blocked").values(state="waiting"))
+            return await queueing.queue_next(connection, batch_id, self._window, self._clock())
+
+    async def sweep(self, window: int, patience_seconds: float) -> list[Job]:
+        """Jobs to put on the queue, once for each: of batches with fewer than `window` chunks under way, of leases
+        that have run out, of chunks queued longer than `patience_seconds` ago and never claimed (a queue that lost
+        them), and of batches whose end is to be made. Also discards what was begun an hour ago and never accepted."""
+        now = self._clock()
+        overdue = queueing.overdue_at(now, now - timedelta(seconds=patience_seconds))
+        await self._erasure.tidy()
+        async with read(self._engine) as connection:
+            due = await queueing.find_due(connection, window, overdue, now)
+        if not due.batches and not due.abandoned:
+            return []
+        async with change(self._engine) as connection:
+            jobs = await queueing.queue_due(connection, due, overdue, now)
+        if due.abandoned:
+            self._erasure.remember()
+        return jobs
+
+    # Ending
+
+    async def expire(self) -> list[Job]:
+        """Ends batches whose running time is over: what has no result fails with `EXPIRED`. Returns the jobs that
+        follow, to be put on the queue. Many processes may do so at once."""
+        now = self._clock()
+        over = or_(batches.c.expires_at.is_(None), batches.c.expires_at <= now)
+        query = select(batches.c.id).where(batches.c.status == "running", over)
+        async with read(self._engine) as connection:
+            due = (await connection.execute(query)).scalars().all()
+        jobs: list[Job] = []
+        for batch_id in due:
+            is_over = False
+            while not is_over:
+                async with change(self._engine) as connection:
+                    expired = await commits.expire_chunks(connection, batch_id, now)
+                log_completed(expired.locked)
+                if expired.ended:
+                    logger.warning("a batch has reached its deadline", extra={"batch_id": batch_id, "code": "expired"})
+                jobs += expired.ready
+                is_over = not expired.ended
+        return jobs
+
+    async def rewrite(self, batch_id: str, changed: Sequence[tuple[int, Evaluation]]) -> None:
+        """Replaces the evaluations at these positions, with their signatures and scores."""
+        async with change(self._engine) as connection:
+            locked = await lock_batches(connection, [batch_id])
+            # A worker that lost the batch's end and still works on it must not put texts back that are gone.
+            if batch_id not in locked or locked[batch_id].row._mapping["texts"] is not None:
+                return
+            for start in range(0, len(changed), ROWS):
+                await commits.rewrite_results(connection, locked[batch_id], dict(changed[start : start + ROWS]))
+            await store_accounts(connection, locked.values())
+
+    async def complete(self, batch_id: str) -> None:
+        """Completes a batch whose chunks are all done."""
+        async with change(self._engine) as connection:
+            locked = await lock_batches(connection, [batch_id])
+            if batch_id not in locked or locked[batch_id].account.chunks_left:
+                return
+            locked[batch_id].account.complete(self._clock())
+            # The owner stays: it is still to close what it holds.
+            end = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.number == FINISH)
+            await connection.execute(end.values(state="done", queued_at=None))
+            await store_accounts(connection, locked.values())
+        log_completed(locked.values())
+
+    async def list(
+        self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
+    ) -> list[Batch]:
+        """Batches, newest first; `after` is (created_at, id) of the last one of the page before."""
+        # Last in the class, since its name hides the type's from what follows.
+        if not can_be_asked(project, wanted):
+            return []
+        return [*await self._read(list_newest(project, wanted, after, limit))]
+
+
+def identify(batch_id: str, project: str | None) -> ColumnElement[bool] | None:
+    """The condition that finds the batch; None where there can be none of that name."""
+    if not can_hold(batch_id, project or ""):
+        return None
+    this = batches.c.id == batch_id
+    return this if project is None else this & (batches.c.project == project)
+
+
+def describe_new(project: str, batch_id: str, options: BatchOptions, now: datetime) -> dict[str, Any]:
+    """The row of a batch that was just begun."""
+    return {
+        "id": batch_id,
+        "project": project,
+        "name": options.name,
+        "created_at": now,
+        "status": RECEIVING,
+        "mode": options.mode,
+        "rubric": split_name(options.rubric)[0],
+        "options": options.model_dump_json(),
+        "budget_usd": options.budget_usd,
+        "cost_usd": 0.0,
+        "dearest_usd": 0.0,
+        "tally": pack_tally(Tally()),
+        **dict.fromkeys(COUNTED, 0),
+    }
+
+
+def describe_chunk(batch_id: str, number: int, state: str, first: int = 0, last: int = -1) -> dict[str, Any]:
+    """The row of a chunk with the candidates `first` to `last`."""
+    return {
+        "batch_id": batch_id,
+        "number": number,
+        "first": first,
+        "last": last,
+        "state": state,
+        "crashes": 0,
+        "reserved_usd": 0.0,
+    }
+
+
+async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, options: str) -> int:
+    """Inserts the batch's chunks, and those that stand for work on it as a whole; returns the number of the former."""
+    asked = read_options(options)
+    held = asked.mode == "provider-batch"
+    rows = [
+        describe_chunk(batch_id, number, "blocked" if held else "waiting", first, min(first + CHUNK_SIZE, total) - 1)
+        for number, first in enumerate(range(0, total, CHUNK_SIZE))
+    ]
+    if held:
+        rows.append(describe_chunk(batch_id, COLLECT, "waiting"))
+    if asked.relevance is not None and asked.relevance.baseline == "batch":
+        rows.append(describe_chunk(batch_id, FINISH, "blocked"))
+    for start in range(0, len(rows), ROWS):
+        await connection.execute(insert(batch_chunks), rows[start : start + ROWS])
+    return -(-total // CHUNK_SIZE)
+
+
+async def keep_answer(connection: AsyncConnection, project: str, answer: KeyedAnswer) -> None:
+    """Keeps the answer under its key. Raises IdempotencyKeyInUse where another request has answered under it."""
+    table = idempotency_keys
+    this = (table.c.project == project) & (table.c.key == answer.key)
+    kept = await connection.execute(
+        update(table).where(this, table.c.status.is_(None)).values(status=answer.status, body=answer.body)
+    )
+    # A claim that grew old while a long body came in may be gone: then there is nothing to answer under.
+    if kept.rowcount == 0 and (await connection.execute(select(table.c.key).where(this))).first() is not None:
+        raise IdempotencyKeyInUse("another request with this Idempotency-Key was accepted meanwhile")

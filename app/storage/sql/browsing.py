@@ -1,0 +1,365 @@
+"""Sorted and filtered pages of a batch's results: positions are found in narrow rows, and only a page is read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Float, Select, false, func, null, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+
+from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
+from app.domain.summary import AspectTally, Tally, unpack_scores, unpack_tally
+from app.storage.sql.batches.rows import (
+    BLENDED,
+    PLACE,
+    RECEIVING,
+    VALUES,
+    enclose,
+    lower_ascii,
+    read_candidate,
+    read_entry,
+    read_measures,
+)
+from app.storage.sql.engine import read
+from app.storage.sql.tables import (
+    batch_chunks,
+    batch_items,
+    batch_texts,
+    batches,
+    can_hold,
+    evaluations,
+    result_figures,
+)
+
+NOTHING = BrowsedPage(total=0, rows=())
+SORTED = 10_000
+"""Results that a database sorts in a few milliseconds: of no more, every page is cut from all of them."""
+
+UNDONE = ("waiting", "queued", "leased", "blocked")
+"""States of a chunk that may have candidates without a result."""
+
+figure, text, chunk = result_figures.c, batch_texts.c, batch_chunks.c
+
+
+@dataclass(frozen=True)
+class Browsable:
+    """A batch of the project, the columns that its measures stand in, and how many results its candidates have.
+    `tally` is what they amount to, packed, and None where that is not known."""
+
+    id: str
+    columns: Mapping[str, str]
+    total: int
+    candidates: int
+    tally: str | None
+
+
+class ResultBrowser:
+    """Looks at the results of one batch of the project. Methods answer with nothing where the project has no such
+    batch. Raises the `Store…` errors of `app.domain.errors`.
+
+    The database sorts up to `most_sorted` results for a page. A page of more results is found without sorting, where
+    the batch's figures allow.
+    """
+
+    def __init__(self, engine: AsyncEngine, *, most_sorted: int = SORTED) -> None:
+        self._engine = engine
+        self._most_sorted = most_sorted
+
+    async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
+        """The results from number `offset` of those that fit, in order."""
+        asked = (query.unrated, query.warning, query.status, query.system, query.text)
+        if not can_hold(project, batch_id, *(text for text in asked if text is not None)):
+            return NOTHING
+        async with read(self._engine) as connection:
+            batch = await find_batch(connection, project, batch_id)
+            if batch is None:
+                return NOTHING
+            wanted = (offset, offset + limit)
+            placed = await self._look_up(connection, batch, query, wanted)
+            total, positions = placed or await find_positions(connection, batch, query, offset, limit)
+            rows = await read_rows(connection, batch_id, positions) if positions else {}
+        # One that was erased in between is left out.
+        return BrowsedPage(total, [read_browsed(rows[place]) for place in positions if place in rows])
+
+    async def _look_up(
+        self, connection: AsyncConnection, batch: Browsable, query: ResultQuery, wanted: tuple[int, int]
+    ) -> tuple[int, list[int]] | None:
+        """What `find_positions` gives, of every result and without sorting them; None where that cannot be done."""
+        every = ResultQuery(sort=query.sort, descending=query.descending, target=query.target)
+        if query != every or batch.total <= self._most_sorted:
+            return None
+        numbers = range(wanted[0], min(wanted[1], batch.total))
+        if query.sort is None:
+            # As far as each candidate has a result, the number of one is its position.
+            last = batch.total - 1
+            places = [last - number if query.descending else number for number in numbers]
+            return (batch.total, places) if max(places, default=-1) < await count_leading(connection, batch) else None
+        column = figure.get(batch.columns.get(query.sort, ""))
+        runs = None if batch.tally is None or column is None else list_runs(unpack_tally(batch.tally), query)
+        if runs is None or column is None:
+            return None
+        found = await cut_runs(connection, batch.id, column, runs, numbers)
+        # Fewer where some were erased between the two looks.
+        return (batch.total, found) if len(found) == len(numbers) else None
+
+    async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
+        """The results at these positions, in their order; those that have none are left out."""
+        if not can_hold(project, batch_id) or not positions:
+            return []
+        async with read(self._engine) as connection:
+            batch = await find_batch(connection, project, batch_id)
+            rows = await read_rows(connection, batch_id, positions) if batch is not None else {}
+        return [read_browsed(rows[place]) for place in positions if place in rows]
+
+    async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
+        """What the batch's results can be sorted by; none before there is a result."""
+        if not can_hold(project, batch_id):
+            return ()
+        async with read(self._engine) as connection:
+            batch = await find_batch(connection, project, batch_id)
+            empty = await find_unblended(connection, batch) if batch is not None else set()
+        return tuple(name for name in batch.columns if name not in empty) if batch is not None else ()
+
+    async def count_patterns(
+        self, project: str, batch_id: str, measures: Sequence[str], *, most: int
+    ) -> Sequence[tuple[tuple[float | None, ...], int]] | None:
+        """How many results have each combination of values of these measures; None where there are more than `most`
+        combinations."""
+        if not can_hold(project, batch_id):
+            return []
+        async with read(self._engine) as connection:
+            batch = await find_batch(connection, project, batch_id)
+            if batch is None:
+                return []
+            known = [batch.columns[name] for name in measures if name in batch.columns]
+            columns = [figure[name] for name in known]
+            query = select(func.count(), *columns).where(figure.batch_id == batch_id).group_by(*columns)
+            rows = (await connection.execute(query.limit(most + 1))).all()
+        if len(rows) > most:
+            return None
+        return [(fill_in(measures, batch.columns, row[1:], known), row[0]) for row in rows if row[0]]
+
+
+def fill_in(
+    measures: Sequence[str], columns: Mapping[str, str], values: Sequence[float | None], known: Sequence[str]
+) -> tuple[float | None, ...]:
+    """The values in the order of the measures; None for one that has no column."""
+    found = dict(zip(known, values, strict=True))
+    return tuple(found.get(columns.get(name, "")) for name in measures)
+
+
+async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -> Browsable | None:
+    """The batch, where the project has it."""
+    table = batches.c
+    mine = (table.id == batch_id) & (table.project == project) & (table.status != RECEIVING)
+    results = table.scored + table.partial + table.failed + table.expired
+    query = select(table.measures, table.tally, table.total, results.label("results")).where(mine)
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        return None
+    columns = dict(zip(read_measures(row.measures), VALUES, strict=False))
+    return Browsable(batch_id, columns, row.results, row.total, row.tally)
+
+
+async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
+    """Candidates from the first on that all have a result, and perhaps more: those before the first chunk left."""
+    if batch.total == batch.candidates:
+        return batch.total
+    # State by state: the first of each is found in the index.
+    mine = select(chunk.first).where(chunk.batch_id == batch.id, chunk.number >= 0).order_by(chunk.number).limit(1)
+    firsts = [mine.where(chunk.state == state).scalar_subquery() for state in UNDONE]
+    found = (await connection.execute(select(*firsts))).one()
+    return min((first for first in found if first is not None), default=0)
+
+
+async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[str]:
+    """The measures of blended values of which no result has one."""
+    names = [name for name in batch.columns if name.endswith(BLENDED)]
+    if not names:
+        return set()
+    if batch.tally is not None:
+        known = unpack_tally(batch.tally)
+        unblended = {name + BLENDED for name, aspect in known.aspects.items() if not aspect.blended.n}
+        return unblended - known.aspects.keys() - known.composites.keys()  # ids may end so
+    counts = [func.count(figure[batch.columns[name]]) for name in names]
+    row = (await connection.execute(select(*counts).where(figure.batch_id == batch.id))).one()
+    return {name for name, count in zip(names, row, strict=True) if count == 0}
+
+
+async def find_positions(
+    connection: AsyncConnection, batch: Browsable, query: ResultQuery, offset: int, limit: int
+) -> tuple[int, list[int]]:
+    """How many results fit, and where the wanted ones of them stand."""
+    conditions = Conditions(batch.columns, connection.dialect.name).list(batch.id, query)
+    key = sort_key(batch.columns, query).label("key")
+    every = select(figure.position, key).where(figure.batch_id == batch.id)
+    if not conditions:
+        return batch.total, await cut(connection, every, query, batch.total, (offset, offset + limit))
+    # Counted and sorted in one statement, so that what the conditions leave is looked for once.
+    fitting = every.where(*conditions).cte("fitting")
+    counted = select(func.count().label("total")).select_from(fitting).subquery("counted")
+    ordered = select(fitting.c.position, fitting.c.key).order_by(*order_of(fitting.c, query))
+    page = ordered.offset(offset).limit(limit).subquery("page")
+    both = select(counted.c.total, page.c.position).select_from(counted.outerjoin(page, true()))
+    rows = (await connection.execute(both.order_by(*order_of(page.c, query)))).all()
+    return rows[0].total, [row.position for row in rows if row.position is not None]
+
+
+async def cut(
+    connection: AsyncConnection, every: Select[Any], query: ResultQuery, total: int, wanted: tuple[int, int]
+) -> list[int]:
+    """The positions of results from one number to before another, of all `total`. Those of the further half are counted
+    from the end: a database sorts as many rows as it is to skip."""
+    first, last = wanted
+    backwards = first > total // 2
+    if backwards:
+        first, last = max(0, total - last), total - first
+    if last <= first:
+        return []
+    source = every.subquery("every")
+    ordered = select(source.c.position).order_by(*order_of(source.c, query, backwards=backwards))
+    found = (await connection.execute(ordered.offset(first).limit(last - first))).scalars().all()
+    return [*reversed(found)] if backwards else [*found]
+
+
+async def read_rows(connection: AsyncConnection, batch_id: str, positions: Sequence[int]) -> dict[int, Any]:
+    """The results at these positions, with the candidates that they judge."""
+    result, item = evaluations.c, batch_items.c
+    query = (
+        select(result.id, *(result[name] for name in PLACE), result.scores, item.request)
+        .join(batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
+        .where(result.batch_id == batch_id, result.position.in_(positions))
+    )
+    rows = (await connection.execute(query)).all()
+    return {row.position: row for row in rows}
+
+
+def read_browsed(row: Any) -> Browsed:
+    """The result of a row."""
+    return Browsed(read_entry(row), row.id, unpack_scores(row.scores), read_candidate(row.request))
+
+
+class Conditions:
+    """What the results of a batch must fulfil. `columns` are those of its measures, `dialect` the database's name."""
+
+    def __init__(self, columns: Mapping[str, str], dialect: str) -> None:
+        self._columns = columns
+        self._find = func.strpos if dialect == "postgresql" else func.instr
+
+    def list(self, batch_id: str, query: ResultQuery) -> list[ColumnElement[bool]]:
+        """All that the query asks; nothing where it wants every result."""
+        wanted = [self._has_value(name, value) for name, value in query.values.items()]
+        if query.unrated is not None:
+            is_any = query.unrated == ANY_ASPECT
+            wanted.append(figure.unrated != enclose(()) if is_any else self._names(figure.unrated, query.unrated))
+        if query.warning is not None:
+            wanted.append(self._names(figure.warnings, query.warning))
+        exact = ((figure.status, query.status), (figure.system, query.system))
+        wanted += [column == value for column, value in exact if value is not None]
+        if query.text:
+            wanted.append(figure.position.in_(self._holding(batch_id, query.text)))
+        return wanted
+
+    def _has_value(self, measure: str, value: float) -> ColumnElement[bool]:
+        column = self._columns.get(measure)
+        return false() if column is None else figure[column] == value
+
+    def _names(self, column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+        return self._contains(column, enclose((name,)))
+
+    def _holding(self, batch_id: str, needle: str) -> Any:
+        """The positions whose texts hold the needle."""
+        fits = self._contains(text.text, lower_ascii(needle))
+        return select(text.position).where(text.batch_id == batch_id, fits)
+
+    def _contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        # Not LIKE, which is slower, knows wildcards, and on SQLite another case.
+        found: ColumnElement[bool] = self._find(column, part) > 0
+        return found
+
+
+def sort_key(columns: Mapping[str, str], query: ResultQuery) -> ColumnElement[Any]:
+    """What the results are sorted by: null for those without a value, and for all where there is nothing to sort by."""
+    column = columns.get(query.sort or "")
+    if column is None:
+        return null().cast(Float(precision=53))
+    return figure[column] if query.target is None else func.abs(figure[column] - query.target)
+
+
+def order_of(
+    found: ReadOnlyColumnCollection[str, Any], query: ResultQuery, *, backwards: bool = False
+) -> list[ColumnElement[Any]]:
+    """The order of rows with `key` and `position`, or exactly its reverse. Without a measure it is the batch's own."""
+    key, position = found["key"], found["position"]
+    if query.sort is None:
+        return [position.desc() if query.descending != backwards else position.asc()]
+    by_key = key.desc() if query.descending != backwards else key.asc()
+    if backwards:
+        return [key.is_(None).desc(), by_key, position.desc()]
+    return [key.is_(None), by_key, position.asc()]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Results that no order tells apart but the batch's own: those with one of the values, or those without any."""
+
+    values: tuple[float, ...]
+    count: int
+
+    def fits(self, column: Column[float]) -> ColumnElement[bool]:
+        """Finds them in the measure's column."""
+        return column.in_(self.values) if self.values else column.is_(None)
+
+
+def list_runs(tally: Tally, query: ResultQuery) -> list[Run] | None:
+    """All results as the query sorts them; None where the figures do not tell. The values are the aspect's ratings,
+    which they are only where each was made of one sample."""
+    known = tally.aspects.get(query.sort or "")
+    if known is None or not is_told(known):
+        return None
+    by_key: dict[float, list[int]] = {}
+    for level in sorted(level for level, count in known.levels.items() if count):
+        by_key.setdefault(level if query.target is None else abs(level - query.target), []).append(level)
+    ordered = sorted(by_key.items(), reverse=query.descending)
+    runs = [Run(tuple(map(float, levels)), sum(known.levels[level] for level in levels)) for _, levels in ordered]
+    return [*runs, Run((), tally.results - known.means.n)]
+
+
+def is_told(known: AspectTally) -> bool:
+    """Whether every mean is a rating: as many, with the same mean and the same squared deviations."""
+    n = known.levels.total()
+    if n != known.means.n or not n:
+        return False
+    mean = sum(level * count for level, count in known.levels.items()) / n
+    squares = sum(count * (level - mean) ** 2 for level, count in known.levels.items())
+    return isclose(mean, known.means.mean, abs_tol=1e-9) and isclose(squares, known.means.squares, abs_tol=1e-6 * n)
+
+
+async def cut_runs(
+    connection: AsyncConnection, batch_id: str, column: Column[float], runs: Sequence[Run], numbers: range
+) -> list[int]:
+    """The positions of the results with these numbers in all runs together."""
+    found: list[int] = []
+    begin = 0
+    for run in runs:
+        inside = range(max(numbers.start - begin, 0), min(numbers.stop - begin, run.count))
+        if inside:
+            found += await cut_run(connection, batch_id, column, run, inside)
+        begin += run.count
+    return found
+
+
+async def cut_run(
+    connection: AsyncConnection, batch_id: str, column: Column[float], run: Run, numbers: range
+) -> list[int]:
+    """Those of one run, counted from its nearer end."""
+    backwards = numbers.start > run.count // 2
+    skipped = run.count - numbers.stop if backwards else numbers.start
+    query = select(figure.position).where(figure.batch_id == batch_id, run.fits(column))
+    ordered = query.order_by(figure.position.desc() if backwards else figure.position)
+    found = (await connection.execute(ordered.offset(skipped).limit(len(numbers)))).scalars().all()
+    return [*reversed(found)] if backwards else [*found]

@@ -1,0 +1,361 @@
+"""One engine per process: SQLite in WAL mode or PostgreSQL, and the reads and transactions that go through it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, AsyncAdaptedQueuePool, Column, Insert, Table, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from app.domain.errors import SettingsInvalid, StoreUnavailable
+from app.runtime.coalescing import Coalescer
+from app.storage.sql.failures import LOCKED, translate_error
+from app.storage.sql.sqlite import hop_once, stop_once
+
+logger = logging.getLogger("saiten.store")
+
+Item = TypeVar("Item")
+
+PATIENCE_SECONDS = 15
+"""How long a writer waits for another, in this process or in a different one."""
+
+FILE = "saiten_file"
+"""The engine's option that holds its DatabaseFile."""
+
+READING = "saiten_reading"
+"""The engine's option that holds what `read` connects through, where that is another."""
+
+SQLITE_CONNECTIONS = 4
+"""Each is a thread: one writes, the others read. More of them only contend for the interpreter."""
+
+POSTGRES_CONNECTIONS = 16
+
+CONNECT_SECONDS = 10
+"""For a new connection to PostgreSQL."""
+
+DRAIN_SECONDS = 1.0
+"""At the end of the process PostgreSQL has so long for what is being written: longer takes only one that hangs. A
+SQLite file that another process holds is waited for as always."""
+
+LIBPQ = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"})
+"""What a URL for psql or pg_dump may carry, and asyncpg's may not."""
+
+CLOSE_SECONDS = 2.0
+"""For all connections together, at the end of the process: each takes leave of the server, and one that hangs would be
+waited for without end."""
+
+LOCK = "BEGIN IMMEDIATE"
+"""Opens SQLite's transaction at once, and keeps every other writer out from there."""
+
+
+def open_engine(url: str) -> AsyncEngine:
+    """An engine for an `sqlite+aiosqlite` or `postgresql+asyncpg` URL. Connects at first use.
+
+    Raises SettingsInvalid where the URL cannot be read or its driver is not installed.
+    """
+    try:
+        made = make_url(url)
+        if foreign := sorted(LIBPQ & made.query.keys()):
+            raise SettingsInvalid(
+                f"DATABASE_URL: {foreign[0]} is for PostgreSQL's own programs; write ssl=require or ssl=verify-full"
+            )
+        return _create_engine(made)
+    except ModuleNotFoundError as error:
+        raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten[postgres]") from error
+    except (ArgumentError, ValueError):
+        # `from None`: the words of either may hold the password.
+        raise SettingsInvalid("DATABASE_URL is not an SQLAlchemy URL; check its host, port and path") from None
+
+
+def _create_engine(url: URL) -> AsyncEngine:
+    # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
+    common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": PATIENCE_SECONDS}
+    if url.get_backend_name() == "sqlite":
+        return _create_sqlite_engine(url, common)
+    engine = create_async_engine(
+        url,
+        pool_size=POSTGRES_CONNECTIONS,
+        # The last one used comes first, so that it need not be asked whether it still answers.
+        pool_use_lifo=True,
+        connect_args={"timeout": CONNECT_SECONDS},
+        **common,
+    )
+    event.listen(engine.sync_engine, "connect", notice_severed)
+    ask_the_idle(engine)
+    # PostgreSQL's driver would frame a read in BEGIN and ROLLBACK, a round trip each.
+    view = engine.execution_options(isolation_level="AUTOCOMMIT")
+    engine.sync_engine.update_execution_options(**{READING: view})
+    return engine
+
+
+def _create_sqlite_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
+    file = DatabaseFile()
+    engine = create_async_engine(
+        url,
+        poolclass=AsyncAdaptedQueuePool,
+        # A database in memory lives in its one connection.
+        pool_size=1 if url.database in {None, "", ":memory:"} else SQLITE_CONNECTIONS,
+        # `write` and `read` end their transaction themselves; the pool's second rollback would be a hop to the thread.
+        pool_reset_on_return=None,
+        connect_args={"timeout": PATIENCE_SECONDS},
+        execution_options={FILE: file},
+        **common,
+    )
+    event.listen(engine.sync_engine, "connect", hop_once)
+    event.listen(engine.sync_engine, "connect", partial(_prepare_sqlite, file))
+    event.listen(engine.sync_engine, "connect", stop_once)
+    return engine
+
+
+def _prepare_sqlite(file: DatabaseFile, connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA database_list")
+    path = next((row[2] for row in cursor.fetchall() if row[1] == "main"), "")
+    file.path = Path(path) if path else None
+    # NORMAL, with the WAL mode that `migrate` sets: a crash of the process loses nothing, only one of the machine may.
+    # secure_delete: what an erasure frees is overwritten.
+    for pragma in ("synchronous=NORMAL", "foreign_keys=ON", "secure_delete=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+async def close_engine(engine: AsyncEngine) -> None:
+    """Closes the connections. A server that does not answer is not waited for: the process ends, and they with it."""
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await engine.dispose()
+    except TimeoutError:
+        await engine.dispose(close=False)
+
+
+async def finish(engine: AsyncEngine, what: str, *queues: Coalescer[Any, Any]) -> None:
+    """Waits at the end of the process for what is still asked of the database; `what` it is, for the log."""
+    seconds = DRAIN_SECONDS if file_of(engine) is None else None
+    for queue in queues:
+        if not await queue.drain(seconds):
+            logger.warning("the database does not answer: the last %s are not stored", what)
+
+
+def file_of(engine: AsyncEngine) -> DatabaseFile | None:
+    """The file behind the engine; None for PostgreSQL."""
+    found: DatabaseFile | None = engine.get_execution_options().get(FILE)
+    return found
+
+
+@contextmanager
+def translating(file: DatabaseFile | None) -> Iterator[None]:
+    """Looks for the file first, then lets database trouble leave as a `Store…` error."""
+    if file is not None:
+        file.check()
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as error:
+        raise translate_error(error, file.path if file else None) from error
+
+
+@asynccontextmanager
+async def write(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection inside one transaction, committed at the end; database trouble leaves as a `Store…` error."""
+    file = file_of(engine)
+    async with file.writing() if file else nullcontext():
+        with translating(file):
+            async with engine.begin() as connection:
+                yield connection
+
+
+@asynccontextmanager
+async def change(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A `write` that looks before it writes. On SQLite nothing changes in between: Python's driver would open the
+    transaction only at the first change. On PostgreSQL, rows that are looked at are to be locked."""
+    async with write(engine) as connection:
+        if file_of(engine) is not None:
+            await connection.exec_driver_sql(LOCK)
+        yield connection
+
+
+async def scrub(engine: AsyncEngine) -> bool:
+    """Leaves no trace of deleted rows in SQLite's file and its log; nothing to do on PostgreSQL.
+
+    Deleted rows are overwritten in the log's newest pages (`secure_delete`); this moves those into the file and empties
+    the log. False where another process went on reading for so long that it could not be done.
+    """
+    file = file_of(engine)
+    if file is None:
+        return True
+    async with file.writing(), read(engine) as connection:
+        # (busy, pages in the log, pages moved)
+        busy: int = (await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")).scalar_one()
+    return not busy
+
+
+@asynccontextmanager
+async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection for one statement that changes nothing; database trouble leaves as a `Store…` error."""
+    # SQLite's driver frames no reads.
+    view: AsyncEngine = engine.get_execution_options().get(READING, engine)
+    with translating(file_of(engine)):
+        async with view.connect() as connection:
+            yield connection
+
+
+def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:
+    """An insert of the row, or of those given at execution, that does nothing where the primary key is taken.
+
+    Both databases have it; SQLAlchemy has no name common to both.
+    """
+    into = insert_into(connection, table)
+    return (into if row is None else into.values(row)).on_conflict_do_nothing()
+
+
+def insert_or_add(connection: AsyncConnection, table: Table, column: Column[Any]) -> Insert:
+    """An insert that adds the column's value to that of the row with the same primary key, where there is one."""
+    into = insert_into(connection, table)
+    return into.on_conflict_do_update(
+        index_elements=[*table.primary_key], set_={column.name: column + into.excluded[column.name]}
+    )
+
+
+def insert_into(connection: AsyncConnection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """The database's own insert, which knows conflicts."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def insert_or_replace(connection: AsyncConnection, table: Table) -> Insert:
+    """An insert of the rows given at execution, each of which takes the place of the one with its primary key."""
+    into = insert_into(connection, table)
+    rest = {column.name: into.excluded[column.name] for column in table.columns if not column.primary_key}
+    return into.on_conflict_do_update(index_elements=[*table.primary_key], set_=rest)
+
+
+def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The rows in order, at most `size` at a time."""
+    left = iter(rows)
+    while some := list(islice(left, size)):
+        yield some
+
+
+class DatabaseFile:
+    """The file behind an engine; a database in memory has none, and `path` stays None.
+
+    SQLite goes on reading and writing a file that was deleted under it, and everything written there is lost. The file
+    is therefore remembered once its tables are made, and looked for before each transaction.
+    """
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self._identity: tuple[int, int] | None = None
+        self._writing = asyncio.Lock()
+
+    def remember(self) -> None:
+        """Takes the file that lies there now for the right one."""
+        self._identity = self._identify()
+
+    def check(self) -> None:
+        """Raises StoreUnavailable where the file is gone, or another lies in its place."""
+        if self._identity is not None and self._identify() != self._identity:
+            raise StoreUnavailable("the database file is gone or was replaced; put it back, then restart Saiten")
+
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path) if self.path else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """One at a time, in the order of asking: SQLite itself lets writers poll, and the unlucky one starve.
+
+        Raises StoreUnavailable where those before it take too long.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._writing.acquire()
+        except TimeoutError:
+            raise StoreUnavailable(LOCKED) from None
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+
+GONE_SECONDS = 10
+"""After so long without an acknowledgement a connection is given up: work is to go on within 30 s."""
+
+PROBE_SECONDS = 3
+"""Between two questions to a machine of which nothing is heard."""
+
+OPTIONS = {
+    "TCP_USER_TIMEOUT": GONE_SECONDS * 1000,
+    "TCP_KEEPIDLE": PROBE_SECONDS,
+    "TCP_KEEPINTVL": PROBE_SECONDS,
+    "TCP_KEEPCNT": GONE_SECONDS // PROBE_SECONDS,
+}
+"""As far as the operating system has them."""
+
+
+def notice_severed(connection: Any, _record: Any) -> None:
+    """SQLAlchemy's `connect` listener for asyncpg: notices when the machine of a PostgreSQL server is gone without a
+    word, as on a loss of power or network, or a failover. asyncpg has no setting for this.
+
+    TCP by itself goes on sending for a quarter of an hour, at ever longer intervals, and a connection that only waits
+    for an answer waits for ever. A server that hangs or works on a long statement is not affected: its machine still
+    acknowledges.
+    """
+    transport = getattr(connection.driver_connection, "_transport", None)
+    found = None if transport is None else transport.get_extra_info("socket")
+    if found is None or found.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in OPTIONS.items():
+        if hasattr(socket, name):
+            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+TRUSTED_SECONDS = 1.0
+"""A connection that answered so recently is not asked. A server that stops closes its connections, which is seen
+without asking as soon as the event loop has read it; what goes without a word, as where a firewall forgets it, takes
+minutes."""
+
+USED_AT = "saiten_used_at"
+
+
+def ask_the_idle(engine: AsyncEngine) -> None:
+    """Lets the pool of an asyncpg engine replace connections that the server ended, or that no longer answer.
+
+    SQLAlchemy's `pool_pre_ping` asks whenever a connection is taken from the pool. With asyncpg that is three round
+    trips, where most reads are one. So only a connection that was idle is asked.
+    """
+    refused = (engine.dialect.loaded_dbapi.Error, OSError)
+
+    def note(_connection: Any, record: Any) -> None:
+        record.info[USED_AT] = time.monotonic()
+
+    def ask(connection: Any, record: Any, _fairy: Any) -> None:
+        used_at = record.info.get(USED_AT)
+        if used_at is None:
+            return  # made a moment ago
+        if connection.driver_connection.is_closed():
+            # This one alone: the server may end those that are idle, and every other one shows it by itself.
+            raise DisconnectionError
+        if time.monotonic() - used_at < TRUSTED_SECONDS:
+            return
+        try:
+            connection.ping()
+        except refused as error:
+            raise InvalidatePoolError from error
+
+    event.listen(engine.sync_engine, "checkin", note)
+    event.listen(engine.sync_engine, "checkout", ask)

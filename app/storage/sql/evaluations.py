@@ -1,0 +1,210 @@
+"""Records of single evaluations, similarity baselines, and the answers kept under Idempotency-Keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.domain.batch import request_of
+from app.domain.errors import StoreError, StoreUnavailable
+from app.domain.evaluation import Record
+from app.runtime.coalescing import Coalescer
+from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
+from app.storage.sql.engine import change, finish, insert_or_ignore, read, write
+from app.storage.sql.tables import batch_items, batches, can_hold, evaluations, idempotency_keys, similarity_baselines
+
+KEY_SECONDS = 20.0
+"""How long an Idempotency-Key is held for a request that shows no sign of life: its process died."""
+
+Row = Mapping[str, Any]
+"""Values by the columns of `evaluations`; of all rows the same columns."""
+
+MOST_ROWS = 64
+"""Of one transaction. A row is some 6 kB, and a few hundred kB at most."""
+
+LINGER_SECONDS = 0.008
+"""A transaction costs a millisecond of CPU whatever it holds: while several save at once, a dozen share one."""
+
+KEPT = timedelta(hours=48)
+"""How long an answered Idempotency-Key is kept; the contract promises 24 hours at least."""
+
+ABANDONED = timedelta(seconds=KEY_SECONDS)
+
+CLAIMS = 5
+"""Attempts at a key that is let go and taken again between two statements."""
+
+EVALUATION = re.compile(rb'\{"id":\s*"(ev_[0-9A-Za-z_-]{1,64})"')
+"""How an answer begins that holds an evaluation."""
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """What an Idempotency-Key's first request was answered with."""
+
+    body_digest: str
+    status: int | None
+    body: bytes | None
+
+
+class EvaluationStore:
+    """Records of single evaluations, similarity baselines and idempotency keys. Raises the `Store…` errors of
+    `app.domain.errors`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._rows = Coalescer(self._write, most=MOST_ROWS, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
+
+    async def save(
+        self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
+    ) -> None:
+        """Keeps the record. `calls` are the call cache's keys of every outside call that it rests on: an erasure needs
+        them. `written` is the record's JSON, where it has been written already.
+
+        Returns when the record is committed; those that are saved at the same moment share one transaction. A caller
+        who is cancelled meanwhile takes nothing from the others; the record may be kept all the same.
+        """
+        evaluation = record.evaluation
+        row = {
+            "id": evaluation.id,
+            "project": project,
+            "created_at": evaluation.created_at,
+            "rubric": evaluation.rubric.id,
+            "status": evaluation.status,
+            "signature": evaluation.signature,
+            "record": record.model_dump_json() if written is None else written,
+            "calls": json.dumps([*calls]),
+        }
+        error = await self._rows(row)
+        if error is not None:
+            raise error
+
+    async def close(self) -> None:
+        """Waits for what is being written, also where its caller no longer waits for it."""
+        await finish(self._engine, "evaluations", self._rows)
+
+    async def _write(self, rows: Sequence[Row]) -> list[StoreError | ValueError | None]:
+        """What became of each row."""
+        try:
+            await self._insert(rows)
+        except StoreUnavailable as error:
+            # No row's own fault: none would fare better alone.
+            return [error] * len(rows)
+        except (StoreError, ValueError) as error:
+            # ValueError: a text that SQLite's driver cannot encode. It concerns one row, and the others can be
+            # written without it; so it is where space is left for some and not for all.
+            return [error] if len(rows) == 1 else [found for row in rows for found in await self._write([row])]
+        return [None] * len(rows)
+
+    async def _insert(self, rows: Sequence[Row]) -> None:
+        async with write(self._engine) as connection:
+            await connection.execute(insert(evaluations), rows)
+
+    async def find(self, project: str, evaluation_id: str) -> Record | None:
+        if not can_hold(project, evaluation_id):
+            return None
+        table, item = evaluations.c, batch_items.c
+        query = (
+            select(table.record, table.failure, table.batch_id, item.request, batches.c.options)
+            .outerjoin(batches, batches.c.id == table.batch_id)
+            .outerjoin(batch_items, (item.batch_id == table.batch_id) & (item.position == table.position))
+            .where(table.id == evaluation_id, table.project == project)
+        )
+        async with read(self._engine) as connection:
+            found = (await connection.execute(query)).one_or_none()
+        if found is None or found.failure is not None:
+            return None
+        if found.batch_id is None:
+            return Record.model_validate_json(found.record, context=STORED)
+        # A batch keeps each request once, as options and candidates.
+        kept = read_record(found.record)
+        request = request_of(read_options(found.options), read_candidate(found.request))
+        return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
+
+    async def ping(self) -> None:
+        async with read(self._engine) as connection:
+            # A real table: a database without its tables answers SELECT 1 too.
+            await connection.execute(select(evaluations.c.id).limit(1))
+
+    async def find_baseline(self, encoder: str, language: str, calibration: str) -> float | None:
+        if not can_hold(encoder, language, calibration):
+            return None
+        table = similarity_baselines
+        query = select(table.c.value).where(
+            table.c.encoder == encoder, table.c.language == language, table.c.calibration == calibration
+        )
+        async with read(self._engine) as connection:
+            return (await connection.execute(query)).scalar_one_or_none()
+
+    async def save_baseline(self, encoder: str, language: str, calibration: str, value: float) -> None:
+        if not can_hold(encoder, language, calibration):
+            return
+        row = {"encoder": encoder, "language": language, "calibration": calibration, "value": value}
+        async with write(self._engine) as connection:
+            await connection.execute(insert_or_ignore(connection, similarity_baselines, row))
+
+    async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
+        """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
+        if not can_hold(project, key):
+            return None
+        table, now = idempotency_keys, datetime.now(UTC)
+        row = {"project": project, "key": key, "body_digest": body_digest, "created_at": now}
+        stale = (table.c.created_at < now - KEPT) | (table.c.status.is_(None) & (table.c.created_at < now - ABANDONED))
+        this = (table.c.project == project) & (table.c.key == key)
+        async with write(self._engine) as connection:
+            await connection.execute(delete(table).where(stale))
+            for _ in range(CLAIMS):
+                claimed = await connection.execute(insert_or_ignore(connection, table, row))
+                if claimed.rowcount == 1:
+                    return None
+                held = (
+                    await connection.execute(select(table.c.body_digest, table.c.status, table.c.body).where(this))
+                ).one_or_none()
+                # None: its holder let it go between the two statements.
+                if held is not None:
+                    return StoredAnswer(held.body_digest, held.status, held.body)
+        raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
+
+    async def renew_key(self, project: str, key: str) -> None:
+        """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
+        if not can_hold(project, key):
+            return
+        table = idempotency_keys
+        held = (table.c.project == project) & (table.c.key == key) & table.c.status.is_(None)
+        async with write(self._engine) as connection:
+            await connection.execute(update(table).where(held).values(created_at=datetime.now(UTC)))
+
+    async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
+        """Keeps the answer. Where it holds an evaluation that was erased meanwhile, frees the key instead: the
+        evaluation is not to come back."""
+        if can_hold(project, key):
+            async with change(self._engine) as connection:
+                await answer_under(connection, project, key, status, body)
+
+    async def release_key(self, project: str, key: str) -> None:
+        if not can_hold(project, key):
+            return
+        table = idempotency_keys
+        async with write(self._engine) as connection:
+            await connection.execute(
+                delete(table).where(table.c.project == project, table.c.key == key, table.c.status.is_(None))
+            )
+
+
+async def answer_under(connection: AsyncConnection, project: str, key: str, status: int, body: bytes) -> None:
+    """Keeps the answer with the evaluation that it holds, if any; else lets the key go."""
+    table, told = idempotency_keys, EVALUATION.match(body)
+    this = (table.c.project == project) & (table.c.key == key)
+    if told is not None:
+        # Locked: an erasure that comes meanwhile waits and then finds the answer; one that came first leaves no row.
+        query = select(evaluations.c.id).where(evaluations.c.id == told[1].decode(), evaluations.c.project == project)
+        if (await connection.execute(query.with_for_update(read=True, key_share=True))).first() is None:
+            await connection.execute(delete(table).where(this, table.c.status.is_(None)))
+            return
+    await connection.execute(update(table).where(this).values(status=status, body=body))

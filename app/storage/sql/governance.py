@@ -1,0 +1,200 @@
+"""Projects' policies, the audit log, and what keys have spent."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.domain.governance import DEFAULT_POLICY, AuditEvent, ProjectPolicy
+from app.runtime.coalescing import Coalescer
+from app.storage.sql.engine import change, finish, insert_or_add, insert_or_ignore, read, write
+from app.storage.sql.tables import UNHOLDABLE, api_keys, audit_events, can_hold, key_spending, project_policies
+
+SALT_BYTES = 32
+
+policy = project_policies.c
+SHOWN = (policy.integrity, policy.texts, policy.after_days)
+
+
+class PolicyStore:
+    """Projects' policies, a row for each that is not the default. Raises the `Store…` errors of `app.domain.errors`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def find_policy(self, project: str) -> ProjectPolicy:
+        """The project's policy; the default where none was set."""
+        if not can_hold(project):
+            return DEFAULT_POLICY
+        async with read(self._engine) as connection:
+            row = (await connection.execute(select(*SHOWN).where(policy.project == project))).one_or_none()
+        return DEFAULT_POLICY if row is None else ProjectPolicy.model_validate(row._asdict())
+
+    async def save_policy(self, project: str, wanted: ProjectPolicy, now: datetime) -> None:
+        """Sets it. Where texts are now to go sooner, or more of them, everything that is kept is looked at again."""
+        values = {**wanted.model_dump(), "updated_at": now}
+        # The salt outlives every change: digests of one project are to stay comparable with each other.
+        made = {**values, "project": project, "salt": secrets.token_hex(SALT_BYTES), "redacted_to": None}
+        async with change(self._engine) as connection:
+            if (await connection.execute(insert_or_ignore(connection, project_policies, made))).rowcount == 1:
+                return
+            this = policy.project == project
+            held = (await connection.execute(select(*SHOWN).where(this).with_for_update())).one()
+            goes_further = (held.texts, held.after_days) != (wanted.texts, wanted.after_days)
+            again = {"redacted_to": None} if goes_further else {}
+            await connection.execute(update(project_policies).where(this).values(**values, **again))
+
+    async def policies(self) -> Mapping[str, ProjectPolicy]:
+        """Every project that has a policy of its own."""
+        query = select(policy.project, *SHOWN).order_by(policy.project)
+        async with read(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+        return {
+            row.project: ProjectPolicy(integrity=row.integrity, texts=row.texts, after_days=row.after_days)
+            for row in rows
+        }
+
+
+logger = logging.getLogger("saiten.audit")
+
+events = audit_events.c
+
+
+class AuditLog:
+    """What administrators did. Rows are only ever added; each event is a log record too. Raises the `Store…` errors of
+    `app.domain.errors`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def note(self, event: AuditEvent) -> None:
+        async with write(self._engine) as connection:
+            await keep_event(connection, event)
+        tell_events(event)
+
+    async def events(self, project: str | None, *, before: int | None, limit: int) -> list[AuditEvent]:
+        """Newest first, those with a number below `before`; of all projects where `project` is None."""
+        if project is not None and not can_hold(project):
+            return []
+        query = select(audit_events).order_by(events.number.desc()).limit(limit)
+        if project is not None:
+            query = query.where(events.project == project)
+        if before is not None:
+            query = query.where(events.number < before)
+        async with read(self._engine) as connection:
+            rows = (await connection.execute(query)).mappings().all()
+        return [AuditEvent(**{**row, "detail": json.loads(row["detail"])}) for row in rows]
+
+
+async def keep_event(connection: AsyncConnection, event: AuditEvent) -> None:
+    """Adds the event within a transaction of the caller's, who tells it once that is committed."""
+    row = {
+        "at": event.at,
+        "project": holdable(event.project),
+        "actor": holdable(event.actor),
+        "action": event.action,
+        "target": holdable(event.target),
+        "detail": json.dumps(event.detail),
+    }
+    await connection.execute(insert(audit_events).values(row))
+
+
+def holdable(text: str) -> str:
+    """The text with a sign in place of what no column can hold: a refused attempt has to be noted all the same."""
+    return UNHOLDABLE.sub("\ufffd", text)
+
+
+def tell_events(*told: AuditEvent | None) -> None:
+    """A log record for each event that there is: ids and the action, without the details."""
+    for event in told:
+        if event is not None:
+            about = {"project": event.project, "actor": event.actor, "action": event.action, "target": event.target}
+            logger.info("audit", extra=about)
+
+
+spent = key_spending.c
+
+
+class Charge(NamedTuple):
+    """What a key has to pay, and at what moment."""
+
+    key_id: str
+    cost_usd: float
+    now: datetime
+
+
+class SpendingStore:
+    """What each key has cost: money must outlive a wiped Redis, and is exact for all processes. Batches are charged
+    where their results are committed. Raises the `Store…` errors of `app.domain.errors`.
+
+    Charges that come while others are committed go together in the next transaction: those of one key all change one
+    row, and would wait for each other's commits, each with a connection in hand. So a key's charge may wait for the
+    commit of a batch that pays by another key.
+    """
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._charges = Coalescer(self._charge_all, own_context=True)
+
+    async def spent_usd(self, key_id: str, now: datetime) -> float:
+        """On the day (UTC) of `now`."""
+        if not can_hold(key_id):
+            return 0.0
+        query = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now))
+        async with read(self._engine) as connection:
+            found: float | None = (await connection.execute(query)).scalar_one_or_none()
+        return found or 0.0
+
+    async def charge(self, key_id: str, cost_usd: float, now: datetime) -> None:
+        """Returns when it is kept. It may be kept, too, where the caller is cancelled."""
+        await self._charges(Charge(key_id, cost_usd, now))
+
+    async def close(self) -> None:
+        """Waits for what is being charged, also for those who no longer wait for it."""
+        await finish(self._engine, "charges", self._charges)
+
+    async def _charge_all(self, charges: Sequence[Charge]) -> list[None]:
+        days: dict[str, list[Charge]] = defaultdict(list)
+        for one in charges:
+            days[day_of(one.now)].append(one)
+        async with write(self._engine) as connection:
+            for _, of_day in sorted(days.items()):
+                costs: dict[str, float] = defaultdict(float)
+                for one in of_day:
+                    costs[one.key_id] += one.cost_usd
+                await charge_keys(connection, costs, of_day[0].now)
+        return [None] * len(charges)
+
+
+async def charge_keys(connection: AsyncConnection, costs: Mapping[str, float], now: datetime) -> None:
+    """Adds the costs (USD) to what each key has spent on the day of `now`. Nothing is written where there are none."""
+    # In one order for all, so that none waits for another in a circle.
+    rows = [
+        {"api_key": key_id, "day": day_of(now), "cost_usd": cost} for key_id, cost in sorted(costs.items()) if cost > 0
+    ]
+    if rows:
+        await connection.execute(insert_or_add(connection, key_spending, spent.cost_usd), rows)
+
+
+async def find_overspent(
+    connection: AsyncConnection, key_id: str, default_usd: float | None, now: datetime
+) -> tuple[float, float] | None:
+    """What the key has spent today and may spend (USD), where that is no less; None where it may go on."""
+    limit = select(api_keys.c.usd_per_day).where(api_keys.c.id == key_id).scalar_subquery()
+    today = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now)).scalar_subquery()
+    own, cost = (await connection.execute(select(limit, func.coalesce(today, 0.0)))).one()
+    most = default_usd if own is None else own
+    return None if most is None or cost < most else (cost, most)
+
+
+def day_of(now: datetime) -> str:
+    """The day in UTC, as 2026-01-31."""
+    return now.astimezone(UTC).date().isoformat()

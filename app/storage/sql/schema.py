@@ -1,0 +1,222 @@
+"""The schema: made whole or by migrations, brought up to date before the first use, and taken back."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table, inspect, select, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random
+
+from app.domain.errors import InvalidRequest, SettingsInvalid
+from app.storage.sql.engine import LOCK, PATIENCE_SECONDS, file_of, read, write
+from app.storage.sql.tables import metadata
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import Script
+
+# Alembic is imported where it is used: it takes as long to load as a schema to make, and most starts need none of it.
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+# Alembic's own, where it notes a database's revision. Not among Saiten's tables: no migration makes it.
+stamp = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+
+
+def newest_revision() -> str:
+    """The number of the last migration, as its file is named: to ask Alembic would be to load all of it."""
+    names = (path.name for path in (MIGRATIONS / "versions").iterdir())
+    return max(name[:4] for name in names if re.match(r"\d{4}_", name))
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the schema is that of the newest migration."""
+    if not inspect(connection).has_table(stamp.name):
+        return False
+    return connection.execute(select(stamp.c.version_num)).scalars().all() == [newest_revision()]
+
+
+def is_empty(connection: Connection) -> bool:
+    """Whether there is no table at all, not even another program's."""
+    return not inspect(connection).get_table_names()
+
+
+def create_schema(connection: Connection) -> None:
+    """Makes all tables and notes the newest revision, inside the caller's transaction. Needs an empty database."""
+    stamp.create(connection, checkfirst=False)
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(stamp.insert().values(version_num=newest_revision()))
+
+
+MIGRATION_LOCK = 7_236_147_315_001
+"""Any number that no other program on the database uses: two replicas that start at once must not both migrate."""
+
+NEWEST = "head"
+"""Alembic's name for the last revision."""
+
+
+async def migrate(engine: AsyncEngine) -> None:
+    """Brings the schema to the newest revision, one process at a time; raises StoreUnavailable where that cannot be
+    done, and SettingsInvalid where a newer version of Saiten made the database."""
+    file = file_of(engine)
+    if file is not None:
+        async with read(engine) as connection:
+            await _enter_wal(connection)
+    async with migrating(engine) as connection:
+        await connection.run_sync(_bring_up)
+    if file is not None:
+        file.remember()
+
+
+@asynccontextmanager
+async def migrating(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A `write` in which no other process changes the schema."""
+    async with write(engine) as connection:
+        if file_of(engine) is None:
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+        else:
+            # Python's driver opens no transaction before CREATE TABLE, so without this nothing would be locked.
+            await connection.exec_driver_sql(LOCK)
+        yield connection
+
+
+def _bring_up(connection: Connection) -> None:
+    """Creates or upgrades the tables. Looks first: at most starts there is nothing to do."""
+    if is_current(connection):
+        return
+    if is_empty(connection):
+        create_schema(connection)
+        return
+    upgrade(connection)
+
+
+async def _enter_wal(connection: AsyncConnection) -> None:
+    """WAL lets readers go on while one writes, and is a property of the file.
+
+    The switch needs the file alone, and SQLite does not wait for that: it says `locked` at once.
+    """
+    async for attempt in AsyncRetrying(
+        retry=retry_if_exception(_is_locked),
+        stop=stop_after_delay(PATIENCE_SECONDS),
+        wait=wait_random(0.01, 0.1),
+        reraise=True,
+    ):
+        with attempt:
+            await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+
+
+def _is_locked(error: BaseException) -> bool:
+    code = getattr(error.orig, "sqlite_errorcode", 0) if isinstance(error, DBAPIError) else 0
+    return code & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One migration: its number, which grows from one to the next, and what it brought."""
+
+    number: str
+    about: str
+
+
+def alembic_config(connection: Connection | None = None) -> Config:
+    """Alembic's configuration without an ini file; the migrations are part of the package."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    return config
+
+
+def known_revisions() -> list[Revision]:
+    """All that this version of Saiten knows, the oldest first."""
+    from alembic.script import ScriptDirectory
+
+    return [describe(script) for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()][::-1]
+
+
+def describe(script: Script) -> Revision:
+    """The migration's number and the first line of its docstring."""
+    return Revision(script.revision, (script.doc or "").partition("\n")[0])
+
+
+def refuse_newer(connection: Connection) -> None:
+    """Raises SettingsInvalid where the schema's revision is none that this version of Saiten knows."""
+    from alembic.migration import MigrationContext
+
+    known = {revision.number for revision in known_revisions()}
+    unknown = sorted(set(MigrationContext.configure(connection).get_current_heads()) - known)
+    if unknown:
+        raise SettingsInvalid(
+            f"the database was made by a newer version of Saiten (revision {', '.join(unknown)[:64]}; this one knows "
+            f"up to {max(known)}): run that version, or have it take the schema back, or restore a backup"
+        )
+
+
+def upgrade(connection: Connection, number: str = NEWEST) -> None:
+    """Walks the migrations up to `number`, inside the caller's transaction, from whichever the database has.
+
+    Raises SettingsInvalid for a database that a newer version made.
+    """
+    from alembic import command
+
+    refuse_newer(connection)
+    command.upgrade(alembic_config(connection), number)
+
+
+async def find_revision(engine: AsyncEngine) -> str | None:
+    """The database's own; None where it has no tables of Saiten. Also tells one that this version does not know."""
+    from alembic.migration import MigrationContext
+
+    def look(connection: Connection) -> str | None:
+        return MigrationContext.configure(connection).get_current_revision()
+
+    async with read(engine) as connection:
+        return await connection.run_sync(look)
+
+
+async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
+    """What going back to `number` takes away, the newest first; nothing where that is the database's own.
+
+    Raises InvalidRequest for a revision that is unknown or above the database's own, and SettingsInvalid for a database
+    that a newer version made.
+    """
+    async with read(engine) as connection:
+        await connection.run_sync(refuse_newer)
+    own = await find_revision(engine)
+    if own is None:
+        raise InvalidRequest("the database has no tables yet: there is nothing to take back")
+    there = [revision for revision in known_revisions() if revision.number <= own]
+    if number not in {revision.number for revision in there}:
+        below = ", ".join(revision.number for revision in there)
+        raise InvalidRequest(f"the database has revision {own}; it can go back to one of {below}")
+    return [revision for revision in reversed(there) if revision.number > number]
+
+
+async def downgrade(engine: AsyncEngine, number: str) -> None:
+    """Takes the schema back, in one transaction, and with it what the later revisions kept.
+
+    Raises SettingsInvalid for a database that a newer version made, and the `Store…` errors.
+    """
+    from alembic import command
+
+    def go_back(connection: Connection) -> None:
+        refuse_newer(connection)
+        command.downgrade(alembic_config(connection), number)
+
+    async with migrating(engine) as connection:
+        await connection.run_sync(go_back)

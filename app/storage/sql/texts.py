@@ -1,0 +1,392 @@
+"""Removes dialogue texts: everything that bears certain metadata is erased, and old texts are redacted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic_core import from_json, to_json
+from sqlalchemy import ColumnElement, LargeBinary, bindparam, delete, exists, func, insert, literal, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.domain.batch import EXPIRED
+from app.domain.governance import ProjectPolicy, TextKeeping
+from app.domain.redaction import ERASED_FAILURE, Erased, erased_candidate
+from app.domain.summary import failed_scores, pack_scores, tally_scores
+from app.domain.work import Finished, Job
+from app.storage.sql.batches.account import Account, count_in, read_account, store_accounts
+from app.storage.sql.batches.erasure import Erasure, owe_calls
+from app.storage.sql.batches.rows import (
+    RECEIVING,
+    describe_result,
+    insert_figures,
+    read_measures,
+    read_placed,
+    rewrite_figures,
+    utc_now,
+)
+from app.storage.sql.engine import change, cut, file_of, read, write
+from app.storage.sql.provider_batches import ProviderBatchStore
+from app.storage.sql.ratings import take_turn
+from app.storage.sql.redaction import Redaction
+from app.storage.sql.tables import (
+    batch_items,
+    batch_metadata,
+    batch_texts,
+    batches,
+    can_hold,
+    evaluations,
+    human_ratings,
+    idempotency_keys,
+    provider_replies,
+    rating_rounds,
+    round_items,
+    round_tasks,
+)
+
+AT_ONCE = 500
+"""Candidates or evaluations of one transaction."""
+
+ANSWERS_AT_ONCE = 100
+"""Kept answers that are read at a time. Each holds an evaluation."""
+
+result, item, batch, answer = evaluations.c, batch_items.c, batches.c, idempotency_keys.c
+rating = human_ratings.c
+
+SCORES = failed_scores(ERASED_FAILURE)
+ANY_CHUNK = 0
+GONE = EXPIRED.model_dump_json()
+
+BLANK = {
+    "record": "",
+    "status": SCORES.status,
+    "signature": "",
+    "failure": ERASED_FAILURE.model_dump_json(),
+    "scores": pack_scores(SCORES),
+    "calls": "[]",
+}
+"""The columns of an erased candidate's result."""
+
+
+class TextStore:
+    """Removes dialogue texts wherever they are stored. On SQLite the file and its log are then cleaned of what is gone.
+    Raises the `Store…` errors of `app.domain.errors`."""
+
+    def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._marked = MarkedErasure(engine, clock=clock)
+        self._redaction = Redaction(engine, clock=clock)
+        self._cleaning = Erasure(engine, clock=clock)
+
+    async def erase_marked(self, project: str, metadata: Mapping[str, str]) -> Erased:
+        """Removes everything whose metadata hold all these entries: batches as `BatchStore.erase` does, candidates of
+        other batches (in their place stands a failure with the code `erased`, and a result that comes in later is
+        refused), single evaluations, and human ratings of any of them. Their calls are owed as those of an erased
+        batch."""
+        self._cleaning.remember()
+        erased = await self._marked.erase(project, metadata)
+        await self._cleaning.tidy()
+        return erased
+
+    async def redact(
+        self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
+    ) -> int:
+        """Hashes or drops texts of what is older than `before`, at most `limit` records; how many it did. The calls
+        that held them are owed. Where a policy is given: nothing, once the project's keeps texts otherwise."""
+        done = await self._redaction.sweep(project, texts, before, limit, under=under)
+        if done:
+            self._cleaning.remember()
+        if done < limit:
+            # Once at the end of a sweep: cleaning waits for those who read.
+            await self._cleaning.tidy()
+        return done
+
+
+class MarkedErasure:
+    """Erases by metadata, in small transactions. One that was cut off is to be asked for again."""
+
+    def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._clock = clock
+
+    async def erase(self, project: str, metadata: Mapping[str, str]) -> Erased:
+        """Removes what there is at this moment, and says how much. Nothing bears empty metadata."""
+        if not metadata or not can_hold(project, *metadata, *metadata.values()):
+            return Erased(0, 0, 0)
+        whole = await self._find_batches(project, metadata)
+        gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
+        candidates = 0
+        for batch_id, places in (await self._find_candidates(project, metadata)).items():
+            candidates += await self._erase_candidates(project, batch_id, places, metadata)
+        singles = await self._erase_singles(project, metadata)
+        await self._forget_answers(project, metadata)
+        return Erased(gone, candidates, singles)
+
+    async def _find_batches(self, project: str, metadata: Mapping[str, str]) -> Sequence[str]:
+        entry = batch_metadata.c
+        fits = [
+            exists().where(entry.batch_id == batch.id, entry.key == key, entry.value == value)
+            for key, value in metadata.items()
+        ]
+        query = select(batch.id).where(batch.project == project, batch.status != RECEIVING, *fits)
+        async with read(self._engine) as connection:
+            return (await connection.execute(query.order_by(batch.id))).scalars().all()
+
+    async def _erase_batch(self, project: str, batch_id: str) -> bool:
+        """As `BatchStore.erase`. What the provider still has of it is left to be removed there."""
+        provider = ProviderBatchStore(self._engine, clock=self._clock)
+        calls = await provider.calls(batch_id)
+        async with write(self._engine) as connection:
+            await owe_calls(connection, calls)
+            # Before the batch: an answer is kept as its batch is accepted and never later, so none is left behind.
+            await forget_answers_of(connection, project, [batch_id])
+        await provider.forget(batch_id)
+        return await Erasure(self._engine, clock=self._clock).erase(project, batch_id)
+
+    async def _find_candidates(self, project: str, metadata: Mapping[str, str]) -> dict[str, list[int]]:
+        """By batch, the positions of candidates whose rows hold the entries somewhere: each is to be read."""
+        fits = [self._holds(item.request, key, value) for key, value in metadata.items()]
+        query = (
+            select(item.batch_id, item.position)
+            .join(batches, batch.id == item.batch_id)
+            .where(batch.project == project, batch.status != RECEIVING, *fits)
+        )
+        found: dict[str, list[int]] = {}
+        async with read(self._engine) as connection:
+            for row in await connection.execute(query.order_by(item.batch_id, item.position)):
+                found.setdefault(row.batch_id, []).append(row.position)
+        return found
+
+    async def _erase_candidates(
+        self, project: str, batch_id: str, places: Sequence[int], metadata: Mapping[str, str]
+    ) -> int:
+        done = 0
+        for some in cut(places, AT_ONCE):
+            async with change(self._engine) as connection:
+                await take_turn(connection, project)
+                done += await erase_candidates(connection, batch_id, some, metadata, self._clock())
+        return done
+
+    async def _erase_singles(self, project: str, metadata: Mapping[str, str]) -> int:
+        fits = [self._holds(result.record, key, value) for key, value in metadata.items()]
+        query = select(result.id).where(result.project == project, result.batch_id.is_(None), *fits)
+        async with read(self._engine) as connection:
+            found = (await connection.execute(query.order_by(result.id))).scalars().all()
+        gone = 0
+        for some in cut(found, AT_ONCE):
+            async with change(self._engine) as connection:
+                await take_turn(connection, project)
+                gone += await erase_singles(connection, project, some, metadata)
+        return gone
+
+    async def _forget_answers(self, project: str, metadata: Mapping[str, str]) -> None:
+        """Removes kept answers that bear the metadata themselves, whatever became of what they tell of."""
+        fits = [self._holds_bytes(answer.body, key, value) for key, value in metadata.items()]
+        query = select(answer.key).where(answer.project == project, answer.body.is_not(None), *fits)
+        async with read(self._engine) as connection:
+            keys = (await connection.execute(query.order_by(answer.key))).scalars().all()
+        for some in cut(keys, ANSWERS_AT_ONCE):
+            async with change(self._engine) as connection:
+                await forget_marked_answers(connection, project, some, metadata)
+
+    def _holds(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
+        """Whether the JSON in the column has this entry somewhere, as pydantic writes it."""
+        find = func.strpos if file_of(self._engine) is None else func.instr
+        found: ColumnElement[bool] = find(column, write_entry(key, value).decode()) > 0
+        return found
+
+    def _holds_bytes(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
+        """As `_holds`, for a column of bytes."""
+        # Qualified: PostgreSQL takes a plain `position` with IN alone.
+        find = func.pg_catalog.position if file_of(self._engine) is None else func.instr
+        found: ColumnElement[bool] = find(column, literal(write_entry(key, value), LargeBinary)) > 0
+        return found
+
+
+def write_entry(key: str, value: str) -> bytes:
+    """An entry of metadata as pydantic writes it."""
+    return to_json(key) + b":" + to_json(value)
+
+
+async def erase_singles(
+    connection: AsyncConnection, project: str, ids: Sequence[str], metadata: Mapping[str, str]
+) -> int:
+    """Removes those of the evaluations that bear the metadata, with their human ratings and the answers that hold them;
+    how many it were. Their calls are owed."""
+    query = select(result.id, result.record, result.calls).where(result.id.in_(ids), result.batch_id.is_(None))
+    rows = (await connection.execute(query.order_by(result.id))).all()
+    found = [row for row in rows if bears(from_json(row.record)["evaluation"]["metadata"], metadata)]
+    gone = [row.id for row in found]
+    await owe_calls(connection, {key for row in found if row.calls for key in json.loads(row.calls)})
+    await connection.execute(delete(human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
+    await connection.execute(delete(evaluations).where(result.id.in_(gone)))
+    # After the evaluations: by now a request that was about to keep an answer has done so, or finds no evaluation.
+    await forget_answers_of(connection, project, gone)
+    return len(gone)
+
+
+async def forget_answers_of(connection: AsyncConnection, project: str, ids: Collection[str]) -> None:
+    """Removes the answers that were kept for repeated requests of these evaluations or batches."""
+    by_length: dict[int, list[bytes]] = {}
+    for one in sorted(ids):
+        start = b'{"id":' + to_json(one)
+        by_length.setdefault(len(start), []).append(start)
+    for length, starts in by_length.items():
+        told = func.substr(answer.body, 1, length, type_=LargeBinary).in_(starts)
+        await connection.execute(delete(idempotency_keys).where(answer.project == project, told))
+
+
+async def forget_marked_answers(
+    connection: AsyncConnection, project: str, keys: Sequence[str], metadata: Mapping[str, str]
+) -> None:
+    """Removes those of the answers under these keys whose own metadata hold all the entries."""
+    these = (answer.project == project) & answer.key.in_(keys) & answer.body.is_not(None)
+    rows = (await connection.execute(select(answer.key, answer.body).where(these))).all()
+    gone = [row.key for row in rows if bears(read_metadata(row.body), metadata)]
+    await connection.execute(delete(idempotency_keys).where(answer.project == project, answer.key.in_(gone)))
+
+
+def read_metadata(body: bytes) -> Mapping[str, str]:
+    """The metadata that an answer tells; none where it is of another kind."""
+    try:
+        told = from_json(body)
+    except ValueError:
+        return {}
+    own = told.get("metadata") if isinstance(told, dict) else None
+    return own if isinstance(own, dict) else {}
+
+
+def bears(own: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether the metadata hold all the wanted entries."""
+    return all(own.get(key) == value for key, value in wanted.items())
+
+
+async def erase_candidates(
+    connection: AsyncConnection, batch_id: str, places: Collection[int], metadata: Mapping[str, str], now: datetime
+) -> int:
+    """Erases those of the candidates that bear the metadata; how many it were. Those without a result get one, so that
+    a result that a worker still has in hand finds its place taken."""
+    # As an erasure of the whole: a commit that waits for the batch finds the places taken.
+    row = (
+        await connection.execute(
+            select(batches).where(batch.id == batch_id, batch.status != RECEIVING).with_for_update()
+        )
+    ).one_or_none()
+    if row is None:
+        return 0
+    asked = select(item.position, item.item, item.candidate, item.cluster, item.request).where(
+        item.batch_id == batch_id, item.position.in_(places)
+    )
+    gone = [
+        one
+        for one in (await connection.execute(asked.order_by(item.position))).all()
+        if bears(from_json(one.request).get("metadata", {}), metadata)
+    ]
+    if not gone:
+        return 0
+    had = await find_results(connection, batch_id, [one.position for one in gone])
+    await blank_results(connection, row, gone, had, now)
+    await remove_texts(connection, batch_id, [one.position for one in gone])
+    await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
+    await leave_rounds(connection, batch_id, [one.position for one in gone], now)
+    return len(gone)
+
+
+async def find_results(connection: AsyncConnection, batch_id: str, places: Collection[int]) -> dict[int, Any]:
+    """What the candidates have for results, by position."""
+    query = select(result.id, result.position, result.status, result.signature, result.calls, result.failure)
+    rows = await connection.execute(query.where(result.batch_id == batch_id, result.position.in_(places)))
+    return {row.position: row for row in rows}
+
+
+async def blank_results(
+    connection: AsyncConnection, row: Any, gone: Sequence[Any], had: Mapping[int, Any], now: datetime
+) -> None:
+    """Puts the failure in the place of each result, and takes that out of counts, figures and signatures."""
+    keys = {key for one in had.values() for key in json.loads(one.calls or "[]")}
+    await owe_calls(connection, keys)
+    if keys:
+        kept = provider_replies.c
+        await connection.execute(delete(provider_replies).where(kept.batch_id == row.id, kept.key.in_(sorted(keys))))
+    if had:
+        await connection.execute(
+            update(evaluations).where(result.id == bindparam("this")).values(BLANK),
+            [{"this": one.id} for one in had.values()],
+        )
+    fresh = [
+        Finished(Job(row.id, ANY_CHUNK), read_placed(one)[0], None, ERASED_FAILURE)
+        for one in gone
+        if one.position not in had
+    ]
+    if fresh:
+        await connection.execute(insert(evaluations), [describe_result(one, SCORES, row, now) for one in fresh])
+    locked = read_account(row)
+    measures = read_measures(locked.account.measures)
+    await rewrite_figures(connection, row.id, [(place, SCORES) for place in had], measures)
+    placed = [(one.entry.position, SCORES) for one in fresh]
+    await insert_figures(connection, {row.id: placed}, {row.id: measures}, {})
+    signatures = Counter((row.id, one.signature) for one in had.values() if one.signature)
+    await count_in(connection, {each: -count for each, count in signatures.items()})
+    recount(locked.account, had.values(), len(fresh))
+    await store_accounts(connection, [locked])
+
+
+def recount(account: Account, had: Collection[Any], fresh: int) -> None:
+    """Counts the erased as failed. What they cost was spent all the same."""
+    for one in had:
+        account.count("expired" if one.failure == GONE else one.status, -1)
+    account.count("failed", len(had) + fresh)
+    if had:
+        account.forget_figures()
+    else:
+        account.add(tally_scores([SCORES] * fresh))
+
+
+async def remove_texts(connection: AsyncConnection, batch_id: str, places: Collection[int]) -> None:
+    """What was asked, and what a search looks through."""
+    these = (item.batch_id == batch_id) & item.position.in_(places)
+    await connection.execute(
+        update(batch_items).where(these).values(request=erased_candidate().model_dump_json(), tries=0)
+    )
+    text = batch_texts.c
+    await connection.execute(delete(batch_texts).where(text.batch_id == batch_id, text.position.in_(places)))
+
+
+async def remove_ratings(
+    connection: AsyncConnection, project: str, batch_id: str, gone: Sequence[Any], evaluation_ids: Collection[str]
+) -> None:
+    """Ratings of these candidates. Of those that name the item alone, in no batch, the comments: they may be of other
+    responses to the same. A number says too little for that: it is every batch's."""
+    candidates: dict[str, set[int | None]] = {}
+    for one in gone:
+        candidates.setdefault(one.item, {None}).add(one.candidate)
+    query = select(rating.number, rating.item, rating.candidate).where(rating.project == project)
+    of_batch = query.where(rating.batch_id == batch_id, rating.item.in_([*candidates]))
+    numbers = [row.number for row in await connection.execute(of_batch) if row.candidate in candidates[row.item]]
+    named = [name for name in candidates if not name.isdecimal()]
+    of_item = query.where(rating.batch_id.is_(None), rating.item.in_(named), rating.comment.is_not(None))
+    loose = [row.number for row in await connection.execute(of_item) if row.candidate in candidates[row.item]]
+    await connection.execute(delete(human_ratings).where(rating.number.in_(numbers)))
+    await connection.execute(
+        delete(human_ratings).where(rating.project == project, rating.evaluation.in_([*evaluation_ids]))
+    )
+    await connection.execute(update(human_ratings).where(rating.number.in_(loose)).values(comment=None))
+
+
+async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Collection[int], now: datetime) -> None:
+    """No rater is given them any more. Whoever has one goes on to the next."""
+    mine = select(rating_rounds.c.id).where(rating_rounds.c.batch_id == batch_id)
+    drawn, task = round_items.c, round_tasks.c
+    these = drawn.round_id.in_(mine) & drawn.position.in_(places)
+    query = select(drawn.round_id, func.count().label("count")).where(these).group_by(drawn.round_id)
+    for row in (await connection.execute(query)).all():
+        await connection.execute(
+            update(rating_rounds)
+            .where(rating_rounds.c.id == row.round_id)
+            .values(drawn=rating_rounds.c.drawn - row.count)
+        )
+    await connection.execute(delete(round_items).where(these))
+    pending = task.round_id.in_(mine) & task.position.in_(places) & task.done_at.is_(None)
+    await connection.execute(update(round_tasks).where(pending).values(done_at=now))

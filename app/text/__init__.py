@@ -1,0 +1,1 @@
+"""Rules over Japanese and Korean text: suspected attacks, language, register and honorifics."""

@@ -1,0 +1,333 @@
+"""What can be suspected of a text, and how each suspicion is put into words.
+
+What a suspicious passage speaks of, in words for its reader: it names the suspicion and decides nothing.
+
+Patterns over folded text, in the order Japanese, Korean, English.
+
+Looks at untrusted text for attacks on the judge. It only looks: the text stays as it is and nothing is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import cache, lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+from app.domain.dialogue import Dialogue
+from app.domain.evaluation import Warned
+from app.domain.folding import fold
+from app.text.injection.concealment import hides_text
+from app.text.injection.signs import breaks_out, forges_verdict, imitates_roles, inverts_scale, payloads
+from app.text.injection.wording import suspicious_passage
+
+
+class Kind(StrEnum):
+    """The kinds of attack on a judge that are told apart. The values are stable."""
+
+    FORGED_VERDICT = "forged-verdict"
+    BOUNDARY_BREAKOUT = "boundary-breakout"
+    ROLE_MARKUP = "role-markup"
+    INSTRUCTION_TO_JUDGE = "instruction-to-judge"
+    SCALE_REDEFINITION = "scale-redefinition"
+    SCORE_PACT = "score-pact"
+    REFUSAL_DEMAND = "refusal-demand"
+    PROMPT_LEAK = "prompt-leak"
+    TRANSLATOR_INSTRUCTION = "translator-instruction"
+    ENCODED_PAYLOAD = "encoded-payload"
+    HIDDEN_TEXT = "hidden-text"
+    REVERSED_TEXT = "reversed-text"
+
+
+DETAILS: dict[Kind, str] = {
+    Kind.FORGED_VERDICT: "looks like a verdict of its own: scores laid out the way a judge would write them",
+    Kind.BOUNDARY_BREAKOUT: "closes the part of a prompt that would hold it and goes on as if it stood outside",
+    Kind.ROLE_MARKUP: "imitates the markup by which a chat model tells system, user and assistant turns apart",
+    Kind.INSTRUCTION_TO_JUDGE: "tells whoever scores it which score to give, or to drop the instructions for scoring",
+    Kind.SCALE_REDEFINITION: "claims that the rating scale means something else than the rubric says",
+    Kind.SCORE_PACT: "agrees in advance on the score that a later utterance is to get",
+    Kind.REFUSAL_DEMAND: "tells whoever scores it to give no score",
+    Kind.PROMPT_LEAK: "asks for the instructions of the judge to be written out",
+    Kind.TRANSLATOR_INSTRUCTION: "tells the translator to put words about a score into the translation",
+    Kind.ENCODED_PAYLOAD: "carries an encoded text that is, or is said to be, an instruction",
+    Kind.HIDDEN_TEXT: "carries text that a reader would not see, or would see in another order than it is stored",
+    Kind.REVERSED_TEXT: "reads backwards as an instruction or verdict",
+}
+
+
+class Finding(NamedTuple):
+    """One suspicion. `detail` has at most 200 characters, all of them Saiten's: it never holds any of the text."""
+
+    kind: Kind
+    detail: str
+
+
+def finding(kind: Kind, seen: Sequence[str] = ()) -> Finding:
+    """The finding of a kind: its sentence, and what the text speaks of."""
+    return Finding(kind, f"{DETAILS[kind]} (seen: {', '.join(seen)})" if seen else DETAILS[kind])
+
+
+MOST_NAMED = 4
+
+SEEN: dict[str, tuple[str, ...]] = {
+    "a translator": (r"訳|翻訳|번역|옮길|옮기는|역자|译", r"\btranslat|\bwhen rendering"),
+    "a demand for the prompt": (
+        r"(?:プロンプト|指示|説明|手引|文面|基準|ルール)[^。\n]{0,24}"
+        r"(?:書き|出力|貼|見せ|写|コピー|吐|そのまま|載せ|引用|再現|並べ)",
+        r"(?:프롬프트|지시|설명|안내문|지침|기준|글|규칙)[^.\n]{0,24}"
+        r"(?:베껴|출력|붙여|보여|적어|복사|뱉|그대로|실어|인용|재현|나열)",
+        r"\b(?:paste|print|reveal|output|show|write out|spit out|repeat|copy)\b[^.\n]{0,50}\b(?:prompt"
+        r"|instruction|given"
+        r"|handout|guideline|rubric)|\b(?:prompt|instructions?)\b[^.\n]{0,40}\b(?:verbatim|paste|word for word)",
+    ),
+    "a demand for no score": (
+        r"空欄|空の|null"
+        r"|(?:採点|評価|判定|数値化)(?:が|を|は)?(?:不能|不可|でき(?:な|ま)|せず|しない|拒|対象外|控え|中止)",
+        r"(?:点数?|数字|数値|スコア)(?:を|は|の出力)?(?:一切)?(?:出さ|返さ|つけな|書かな|付けな|付けず|つけず|拒否)",
+        r"빈칸|빈 결과|(?:채점|평가|판정)(?:할 수|하지|을 거부|를 거부| ?불가)"
+        r"|(?:점수|숫자|수치)(?:는|를|도)? ?(?:안 |내지|주지|적지|매기지)",
+        r"\b(?:blank|null|empty result|no (?:score|number|rating|opinion)|cannot (?:evaluate|score|rate|be)"
+        r"|impossible to"
+        r"|abstain|refuse|without (?:scor|rat)|(?:not|n't|stop|skip|never) (?:\w+ )?(?:scor|rat|grad|evaluat))",
+    ),
+    "a redefined scale": (
+        r"逆(?:さ|転|に|で)|反転|入れ替|ほど(?:良|よ|優|高|い)|[15](?:が|は)(?:最|いちばん|一番|神|満足|不満)|「1」は",
+        r"반대|거꾸로|뒤집|뒤바|수록 ?(?:좋|우수|높)|[15](?:점)?[이가은는] ?(?:가장|최|제일|갓|만족|불만족)|\"1\"은",
+        r"\b(?:invert|revers|flip|swap|opposite|the other way)"
+        r"|\b[15]\"? (?:is|means|stands for|now)\b|\b(?:lower|shorter"
+        r"|clumsier) [^.\n]{0,40}(?:better|higher|best)",
+    ),
+    "words read from the end": (r"逆から|後ろから|거꾸로 읽|backwards|\breverse",),
+    "an agreement": (
+        r"約束|決まり|ことにし|取引|合意|という条件|ルールに|いいね\?|何を(?:言|書|答)|何であ",
+        r"약속|하기로|걸로 하|규칙|합의|거래|치는 거|알겠지|무슨 말을|뭐라고|뭘 쓰|뭐가 됐든",
+        r"\b(?:promise|deal|let's|agree\w*|that's the rule|pact|settled|whatever you|from now on)\b",
+    ),
+    "an evaluator": (
+        r"(?:採点|評価|審査|判定|査定|検収|検品|点検)[^。\n]{0,6}"
+        r"(?:者|員|官|係|担当|人|方|側|ai|モデル|システム|機|ボット|さん|君|くん)|ジャッジ",
+        r"(?:채점|평가|심사|판정|사정|검토|검수)[^.\n]{0,6}"
+        r"(?:자|관|위원|담당|사람|분|쪽|ai|모델|시스템|기|봇|님)|심판|저지",
+        r"\b(?:evaluators?|graders?|raters?|scorers?|judges?|assessors?|reviewers?|markers?|inspectors?)\b"
+        r"|\b(?:who|whoever|anyone|those|model|ai|you)\b[^.\n]{0,16} (?:scor|rat|grad|evaluat|judg|assess"
+        r"|review)(?:e|es|ing)\b",
+    ),
+    "the best score": (
+        r"満点|最高|最大|上限|一番(?:上|いい|良)|高得点|高く|合格|優|まんてん|(?<![0-9])5",
+        r"만점|최고|최대|상한|(?:가장|제일) (?:좋|높|큰)|높게|후하|합격|우수|(?<![0-9])5",
+        r"\b(?:full marks|top|max(?:imum)?|perfect|highest|best|five|excellent|pass)\b|(?<![0-9])5\b",
+    ),
+    "scoring rules": (
+        r"基準|ルーブリック|指示|要領|ガイドライン|手引|方針",
+        r"기준|루브릭|지시|요령|가이드라인|지침|방침",
+        r"\b(?:rubric|criteria|instructions?|guidelines?|rules|protocol)\b",
+    ),
+    "a claim of authority": (
+        r"開発|管理者|運営|責任者|承認|通達|お知らせ|改訂|委員|監査|審査済|検査済|正解",
+        r"개발|관리자|운영|책임자|승인|통보|공지|개정|위원회|감사|검사 완료|정답",
+        r"\b(?:developer|engineer|admin\w*|in charge|approved|notice|revised|board|audit\w*|verified"
+        r"|gold|system|calibration)\b",
+    ),
+    "an appeal": (
+        r"どうか|助け|お情け|消え|削除|尊敬|信じ|優し|チップ|お礼|報告",
+        r"제발|살려|봐주|사라지|삭제|존경|믿|다정|팁|보고",
+        r"\b(?:please|mercy|delete|disappear|trust|kind|admire|tip|reward|report you|favou?r)\b",
+    ),
+}
+
+KINDS = {
+    "a translator": Kind.TRANSLATOR_INSTRUCTION,
+    "a demand for the prompt": Kind.PROMPT_LEAK,
+    "a demand for no score": Kind.REFUSAL_DEMAND,
+    "a redefined scale": Kind.SCALE_REDEFINITION,
+    "words read from the end": Kind.REVERSED_TEXT,
+    "an agreement": Kind.SCORE_PACT,
+}
+"""What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge."""
+
+
+@cache
+def pattern(name: str) -> re.Pattern[str]:
+    """The pattern of a name, compiled when it is first needed."""
+    return re.compile("|".join(SEEN[name]))
+
+
+def name_passage(passage: str) -> tuple[Kind, tuple[str, ...]]:
+    """The kind of a suspicious passage, and up to `MOST_NAMED` names of what it speaks of."""
+    seen = [name for name in SEEN if pattern(name).search(passage)]
+    kind = next((KINDS[name] for name in seen if name in KINDS), Kind.INSTRUCTION_TO_JUDGE)
+    return kind, tuple(seen[:MOST_NAMED])
+
+
+CODE = "suspected-injection"
+MOST_RECENT = 4096
+BACKWARDS = 4.0
+"""What a text must score that is read from its end: ordinary words turned around look odd, and odd is suspicious."""
+
+WORDS = (
+    "満点|最高|評価|採点|自然さ|関連性|無視|만점|점수|점을|평가|채점|자연스러움|관련성|무시"
+    "|score|marks|rating|aspect|criteri|ignore|naturalness|relevance|rubric"
+)
+
+
+Found = dict[Kind, tuple[str, ...]]
+"""What is suspected, and by what it was told: names of what the text speaks of, or none."""
+
+
+def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Found:
+    """What a folded text says outright: words for the judge that score `above`, verdicts and markup."""
+    found: Found = {}
+    passage = suspicious_passage(folded, above)
+    if passage is not None:
+        kind, seen = name_passage(passage)
+        found[kind] = seen
+    if forges_verdict(folded, aspects):
+        found[Kind.FORGED_VERDICT] = ()
+    if inverts_scale(folded):
+        found[Kind.SCALE_REDEFINITION] = ("a redefined scale",)
+    suspicious = bool(found)
+    if imitates_roles(folded, suspicious=suspicious):
+        found[Kind.ROLE_MARKUP] = ()
+    if breaks_out(folded, suspicious=suspicious):
+        found[Kind.BOUNDARY_BREAKOUT] = ()
+    return found
+
+
+@cache
+def backward_words() -> re.Pattern[str]:
+    """Words about scoring, written backwards: without one of them a text need not be read in that direction."""
+    return re.compile(WORDS[::-1])
+
+
+def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
+    """Whether a folded text speaks to its judge or forges a verdict when read from its end."""
+    if not backward_words().search(folded):
+        return False
+    backwards = folded[::-1]
+    return suspicious_passage(backwards, BACKWARDS) is not None or forges_verdict(backwards, aspects)
+
+
+class Recent(OrderedDict[bytes, tuple[Finding, ...]]):
+    """What the last texts raised, by their digests: contexts and speakers come again and again, and no text is kept.
+
+    For threads as well: each step is atomic, and what two of them do at once is at worst done twice.
+    """
+
+    def remember(self, key: bytes, findings: tuple[Finding, ...]) -> None:
+        """Keeps it, for as long as it is among the last."""
+        self[key] = findings
+        while len(self) > MOST_RECENT:
+            self.popitem(last=False)
+
+
+@cache
+def recent() -> Recent:
+    """This process's."""
+    return Recent()
+
+
+def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
+    """The suspicions that `text` raises, in the order of `Kind`; looked for once in a while only."""
+    hashed = begin_key(aspects).copy()
+    hashed.update(text.encode("utf-8", "surrogatepass"))
+    key = hashed.digest()
+    known = recent().get(key)
+    if known is None:
+        found = find_kinds(text, fold_names(aspects))
+        known = tuple(finding(kind, found[kind]) for kind in Kind if kind in found)
+        recent().remember(key, known)
+    return known
+
+
+@lru_cache(maxsize=64)
+def begin_key(aspects: tuple[str, ...]) -> blake2b:
+    """What the keys of all texts begin with that are looked at with these names. To be copied, not to be added to."""
+    # With their lengths, so that no text can pass for another one with other aspects.
+    lengths = ",".join(str(len(aspect)) for aspect in aspects)
+    return blake2b("\0".join((lengths, *aspects, "")).encode("utf-8", "surrogatepass"), digest_size=16)
+
+
+@lru_cache(maxsize=64)
+def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
+    """A rubric's names of aspects, folded: the same for every text that is judged by it."""
+    return tuple(fold(aspect) for aspect in aspects if aspect)
+
+
+def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
+    """Every kind suspected of `text`: as it stands, backwards, and in what it carries encoded.
+
+    `above`: what words for the judge must score; less than 0 finds more of them.
+    """
+    folded = fold(text)
+    found = read_plainly(folded, aspects, above)
+    if hides_text(text):
+        found[Kind.HIDDEN_TEXT] = ()
+    if reads_backwards(folded, aspects):
+        found[Kind.REVERSED_TEXT] = ()
+    if any(read_plainly(fold(payload), aspects) for payload in payloads(text)):
+        found[Kind.ENCODED_PAYLOAD] = ()
+    return found
+
+
+def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
+    """The suspicions that one text raises, each kind once, in the order of `Kind`; empty where there is none.
+
+    `aspects` are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string,
+    never raises, and takes time linear in its length.
+    """
+    return list(recall_findings(text, tuple(aspects)))
+
+
+def inspect_dialogue(
+    dialogue: Dialogue,
+    *,
+    translation: Dialogue | None = None,
+    aspects: Sequence[str] = (),
+    checkpoint: Callable[[], None] = lambda: None,
+) -> tuple[Warned, ...]:
+    """One warning per place and kind: speakers and texts of the context, the response, and their translation.
+
+    `where` is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the
+    translation that looks like an attack. What the translation left as it was is looked at once. `checkpoint` is called
+    before each text, and may raise to end the work.
+    """
+    warned = [*inspect_parts(dialogue, aspects, checkpoint)]
+    if translation is not None:
+        known = set(texts_of(dialogue).values())
+        warned += inspect_parts(translation, aspects, checkpoint, prefix="translation/", known=known)
+    return tuple(warned)
+
+
+def texts_of(dialogue: Dialogue) -> dict[str, str]:
+    """Each text of a dialogue by its place, in reading order."""
+    places: dict[str, str] = {}
+    for index, utterance in enumerate(dialogue.context):
+        places[f"context/{index}/speaker"] = utterance.speaker
+        places[f"context/{index}/text"] = utterance.text
+    places["response"] = dialogue.response
+    return places
+
+
+def inspect_parts(
+    dialogue: Dialogue,
+    aspects: Sequence[str],
+    checkpoint: Callable[[], None],
+    *,
+    prefix: str = "",
+    known: set[str] | None = None,
+) -> list[Warned]:
+    """The warnings of one dialogue; texts in `known` are passed over, and equal texts are read once."""
+    names = tuple(aspects)
+    findings: dict[str, tuple[Finding, ...]] = {}
+    warned: list[Warned] = []
+    for where, text in texts_of(dialogue).items():
+        if known is not None and text in known:
+            continue
+        if text not in findings:
+            checkpoint()
+            findings[text] = recall_findings(text, names)
+        warned += [Warned(code=CODE, where=prefix + where, detail=found.detail) for found in findings[text]]
+    return warned

@@ -1,0 +1,283 @@
+"""What of a suspicious text to leave out so that nothing suspicious is left: spans of the text as it stands.
+
+Detection reads a folded text, in which no place of the raw one can be found again. So spans are found by trying: parts
+of the raw text are inspected with and without each other, under a budget that keeps the whole linear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from app.domain.folding import fold
+from app.text.injection.concealment import hidden_spans
+from app.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
+from app.text.injection.signs import located_payloads
+
+NOTHING_LEFT = "…"
+"""What stands where all of a text is left out: a judge needs something to rate."""
+
+MASKED = -2.0
+"""What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it."""
+
+MOST_SENTENCES = 256
+"""Parts that a text is cut into at most; a text of more has its sentences taken together."""
+
+MOST_READINGS = 12
+"""How often the length of the whole text is inspected, all trials together, before all of it is left out."""
+
+LEAST_BUDGET = 20_000
+"""Characters that may always be inspected: of a short text no trial needs to be saved."""
+
+DIALOGUE_BUDGET = 12 * LEAST_BUDGET
+"""Characters that may be inspected in all texts of one dialogue together."""
+
+CALL = 40
+"""Characters that cost as much as an inspection of nothing."""
+
+MOST_RESTORED = 8
+"""Parts that are tried again one by one, whether they can stay; of more, nobody would miss one."""
+
+Doubt = Callable[[str], bool]
+DoubtOfSeveral = Callable[[Sequence[int]], bool]
+
+
+class Span(NamedTuple):
+    """Code points `start` to `end` of the raw text."""
+
+    start: int
+    end: int
+
+
+class Sentence(NamedTuple):
+    """A part of the raw text, and what of it is left once hidden characters and payloads are out."""
+
+    span: Span
+    shown: str
+
+
+class BudgetSpent(Exception):
+    """The text, or its dialogue, was looked at as often as it may be."""
+
+
+class Budget:
+    """Characters that may still be inspected, in all texts of one dialogue together.
+
+    `checkpoint` is called before each inspection, and may raise to end the work.
+    """
+
+    def __init__(self, characters: int = DIALOGUE_BUDGET, checkpoint: Callable[[], None] = lambda: None) -> None:
+        self.characters = characters
+        self.checkpoint = checkpoint
+
+    def take(self, characters: int) -> None:
+        """Raises BudgetSpent, and takes nothing, where there are not as many: a shorter text may yet have its turn."""
+        self.checkpoint()
+        if characters > self.characters:
+            raise BudgetSpent
+        self.characters -= characters
+
+
+def find_spans(text: str, *, aspects: Sequence[str] = (), budget: Budget | None = None) -> tuple[Span, ...]:
+    """The spans to leave out, sorted and disjoint; none where the text raises no suspicion.
+
+    Hidden characters and encoded instructions go by themselves. Else whole sentences or lines go: those that are
+    suspicious alone, then neighbours that are so together, then the ends of what is so at a distance; and the whole
+    text where that takes too long. `without` these spans the text raises no suspicion. `aspects` as in `inspect_text`.
+    `budget` is shared by the texts of a dialogue; by default the text has one to itself.
+    """
+    shared = budget or Budget()
+    shared.checkpoint()
+    if not recall_findings(text, tuple(aspects)):
+        return ()
+    folded = fold_names(tuple(aspects))
+
+    def suspicious(part: str) -> bool:
+        return bool(find_kinds(part, folded, MASKED))
+
+    whole = (Span(0, len(text)),)
+    try:
+        # For what is done to all of the text besides trials.
+        shared.take(len(text) + CALL)
+        spans = search(text, folded, Trials(suspicious, max(LEAST_BUDGET, MOST_READINGS * len(text)), shared))
+        # What stands at a text's ends is trimmed, and what was apart may meet: the result itself is what counts.
+        left = without(text, spans)
+        shared.take(len(left) + CALL)
+    except BudgetSpent:
+        return whole
+    return whole if suspicious(left) else spans
+
+
+def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """The text less these sorted and disjoint spans; `…` where nothing would be left, and as it is without spans."""
+    found = list(spans)
+    if not found:
+        return text
+    starts = [0, *(end for _, end in found)]
+    ends = [*(start for start, _ in found), len(text)]
+    return "".join(text[start:end] for start, end in zip(starts, ends, strict=True)).strip() or NOTHING_LEFT
+
+
+class Trials:
+    """Inspects parts of a text, as long as its budget (in characters) and the dialogue's last; then BudgetSpent."""
+
+    def __init__(self, suspicious: Doubt, budget: int, shared: Budget) -> None:
+        self._suspicious = suspicious
+        self._budget = budget
+        self._shared = shared
+
+    def __call__(self, part: str) -> bool:
+        """Whether the part is suspicious."""
+        self._budget -= len(part) + CALL
+        if self._budget < 0:
+            raise BudgetSpent
+        self._shared.take(len(part) + CALL)
+        return bool(part) and self._suspicious(part)
+
+
+def search(text: str, aspects: Sequence[str], trial: Doubt) -> tuple[Span, ...]:
+    """The spans of a suspicious text. Raises BudgetSpent."""
+    fine = merge(text, (*hidden_spans(text), *payload_spans(text, aspects)))
+    if fine and not trial(without(text, fine)):
+        return fine
+    sentences = cut(text, fine)
+    units = find_units(sentences, trial)
+    if len(units) <= MOST_RESTORED:
+        units = drop_needless(sentences, units, trial)
+    return merge(text, (*fine, *(sentences[number].span for unit in units for number in unit)))
+
+
+def payload_spans(text: str, aspects: Sequence[str]) -> Iterable[Span]:
+    """Where encoded texts stand that say something suspicious."""
+    return (Span(*span) for decoded, span in located_payloads(text) if read_plainly(fold(decoded), aspects))
+
+
+@cache
+def sentence() -> re.Pattern[str]:
+    """A sentence with its end and the white space after it, in the raw text; or a line's."""
+    return re.compile(r"(?:[^。｡．.!?！？\n]|[.．](?![\s<\[(（]|\Z))*(?:[。｡．.!?！？]+[」』）)”\"']?)?\s*")
+
+
+def cut(text: str, fine: Sequence[Span]) -> list[Sentence]:
+    """The text's sentences, without what is empty once the fine spans are out."""
+    spans = [Span(*match.span()) for match in sentence().finditer(text) if match[0]]
+    size = -(-len(spans) // MOST_SENTENCES) or 1
+    groups = (spans[first : first + size] for first in range(0, len(spans), size))
+    shown = bytearray(b"\x01") * len(text)
+    for start, end in fine:
+        shown[start:end] = bytes(end - start)
+    found = []
+    for group in groups:
+        start, end = group[0].start, group[-1].end
+        left = "".join(text[place] for place in range(start, end) if shown[place])
+        if left:
+            found.append(Sentence(Span(start, end), left))
+    return found
+
+
+def join(sentences: Sequence[Sentence], numbers: Iterable[int]) -> str:
+    """These sentences together, as they would be shown."""
+    return "".join(sentences[number].shown for number in numbers).strip()
+
+
+def find_units(sentences: Sequence[Sentence], trial: Doubt) -> list[tuple[int, ...]]:
+    """The numbers of the sentences to leave out; what is suspicious only together is one unit."""
+
+    def suspicious(numbers: Sequence[int]) -> bool:
+        return trial(join(sentences, numbers))
+
+    kept = list(range(len(sentences)))
+    units = find_alone(kept, suspicious)
+    kept = less(kept, units)
+    if not (kept and suspicious(kept)):
+        return units
+    units += pair_up(kept, suspicious)
+    kept = less(kept, units)
+    while kept and suspicious(kept):
+        units.append(narrow(kept, suspicious))
+        kept = less(kept, units)
+    return units
+
+
+def find_alone(row: Sequence[int], suspicious: DoubtOfSeveral) -> list[tuple[int, ...]]:
+    """The sentences that are suspicious by themselves, wherever a part of the text around them is so too."""
+    if not suspicious(row):
+        return []
+    if len(row) == 1:
+        return [(row[0],)]
+    half = len(row) // 2
+    return find_alone(row[:half], suspicious) + find_alone(row[half:], suspicious)
+
+
+def less(kept: Sequence[int], units: Sequence[tuple[int, ...]]) -> list[int]:
+    """The numbers that are in no unit."""
+    gone = {number for unit in units for number in unit}
+    return [number for number in kept if number not in gone]
+
+
+def pair_up(kept: Sequence[int], suspicious: DoubtOfSeveral) -> list[tuple[int, ...]]:
+    """Neighbours that are suspicious together; each sentence in one pair at most."""
+    found: list[tuple[int, ...]] = []
+    for pair in pairwise(kept):
+        if not (found and pair[0] == found[-1][-1]) and suspicious(pair):
+            found.append(pair)
+    return found
+
+
+def narrow(kept: Sequence[int], suspicious: DoubtOfSeveral) -> tuple[int, ...]:
+    """First and last of a row of sentences that is suspicious, and is not so without either of them."""
+    row = halve(kept, suspicious)
+    clean, end = 0, len(row)
+    while end - clean > 1:
+        middle = (clean + end) // 2
+        if suspicious(row[:middle]):
+            end = middle
+        else:
+            clean = middle
+    start, beyond = 0, end
+    while beyond - start > 1:
+        middle = (start + beyond) // 2
+        if suspicious(row[middle:end]):
+            start = middle
+        else:
+            beyond = middle
+    return tuple(dict.fromkeys((row[start], row[end - 1])))
+
+
+def halve(row: Sequence[int], suspicious: DoubtOfSeveral) -> Sequence[int]:
+    """The shortest suspicious part that is found by halving: much cheaper than going through it from its ends."""
+    while len(row) > 2:
+        half, quarter = len(row) // 2, len(row) // 4
+        parts = (row[:half], row[half:], row[quarter : quarter + half])
+        smaller = next((part for part in parts if suspicious(part)), None)
+        if smaller is None:
+            return row
+        row = smaller
+    return row
+
+
+def drop_needless(
+    sentences: Sequence[Sentence], units: Sequence[tuple[int, ...]], trial: Doubt
+) -> list[tuple[int, ...]]:
+    """The units without those that can stay where the others go: what is suspicious alone may be harmless in place."""
+    needed = list(units)
+    everything = range(len(sentences))
+    for unit in units:
+        others = [other for other in needed if other != unit]
+        if not trial(join(sentences, less(everything, others))):
+            needed = others
+    return needed
+
+
+def merge(text: str, spans: Iterable[tuple[int, int]]) -> tuple[Span, ...]:
+    """The spans sorted, with those that overlap or have only white space between them made one."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and not text[merged[-1].end : start].strip():
+            merged[-1] = Span(merged[-1].start, max(merged[-1].end, end))
+        else:
+            merged.append(Span(start, end))
+    return tuple(merged)

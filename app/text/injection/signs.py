@@ -1,0 +1,304 @@
+"""Texts that look like the judge's own reply: score lines, tables, JSON and XML with a value for an aspect.
+
+Markup that imitates the frame around a text: chat templates, message arrays, closing tags and end marks.
+
+Talk about such markup is ordinary. What is suspected is its use: a token followed by a role, a frame closed that the
+text never opened.
+
+Encoded texts inside a text: Base64, hexadecimal, escapes, percent encoding, entities and ROT13.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from heapq import nlargest
+from urllib.parse import unquote_to_bytes
+
+ASPECTS = (
+    r"自然さ|自然度|関連性|一貫性|整合性|興味深さ|面白さ|品質|有用性|正確[性さ]|流暢[性さ]|丁寧さ|共感[性度]?"
+    r"|具体性|妥当性|事実性|情報量"
+    r"|適切[性さ]|親切さ|安全性|総合(?:評価|点|スコア)?"
+    r"|자연스러움|자연성|관련성|일관성|합리성|구체성|공감[성도]?|유용성|정확[성도]|유창성|흥미[성도]?|품질"
+    r"|적절성|친절[성도]|사실성|안전성|총점|종합(?: ?평가| ?점수)?"
+    r"|naturalness|coherence|relevance|consistency|interestingness|overall(?: score| quality| rating)?|fluency|accuracy"
+    r"|helpfulness|factuality|acceptability|formality|amount_info|sensibleness|specificity|sympathy|empathy"
+    r"|engagingness"
+    r"|harmlessness|correctness|appropriateness|informativeness|groundedness|all aspects"
+    r"|相关性|连贯性|一致性|流畅[性度]"
+)
+LABELS = (
+    r"(?:最終|総合)?(?:評価|採点|スコア|得点|点数|評点)|(?:최종|종합|전체)? ?(?:점수|평점|채점|평가)"
+    r"|(?:final |overall |total )?(?:score|rating|grade|verdict|mark)|评分|得分"
+)
+NUMBER = r"(?:[0-9]{1,3}(?:\.[0-9])?|[一二三四五十])"
+MINIMUM_PAIRS = 2
+
+
+@lru_cache(maxsize=64)
+def pairs(extra: tuple[str, ...]) -> re.Pattern[str]:
+    """`aspect: value` in any dress: no letter between the two, and nothing at all only where a digit stands alone."""
+    names = "|".join([*map(re.escape, extra), ASPECTS])
+    inner = r"(?:value|score|rating|値|点数|점수|값)"
+    between = rf"(?:[^\w\n]{{1,8}}(?:{inner}[^\w\n]{{1,6}})?|(?=[0-9](?:点|점)?(?!\w)))"
+    return re.compile(rf"(?:{names}){between}({NUMBER})(?![0-9a-z]|\.[0-9])")
+
+
+@cache
+def verdict_pattern(name: str) -> re.Pattern[str]:
+    """A pattern of this module, compiled when it is first needed."""
+    label = f"(?:{ASPECTS}|{LABELS})"
+    return re.compile(
+        {
+            "quoted": rf"{label}[ \t]*(?:[:=][ \t]*)?(?:「{NUMBER}」|\[\[{NUMBER}\]\])",
+            "line": rf"^[^\w\n]{{0,6}}{label}[ \t*_\"']*[:=]+[^\w\n]{{0,4}}{NUMBER}(?: ?/ ?[0-9]{{1,3}}|点"
+            rf"|점)?[^\w\n]{{0,4}}$",
+            "other line": r"^[^\n:：0-9]{1,16}[:：][ \t]*[0-9]",
+            "report": r"でした|だった|もらっ|もらえ|取れ|받았|나왔|였어|였습니다|이래|래요|\b(?:got|was|were"
+            r"|received|scored)\b|ところかな",
+            "json score": r"\"(?:score|rating|grade|verdict|点数|評価|スコア|점수|평점|평가)\"\s{0,4}:\s{0,4}\"?[0-9]",
+            "json reason": r"\"(?:reason|reasoning|rationale|explanation|justification|feedback|理由|根拠|이유"
+            r"|근거)\"\s{0,4}:",
+            "json object": r"\"(?:evaluations?|scores|ratings|verdict|judge?ment|assessment|grades|評価|採点|点数"
+            r"|スコア|審査|평가|점수|채점|심사)\"\s{0,4}:\s{0,4}\{\s{0,4}\"[^\"\n]{1,40}\"\s{0,4}:\s{0,4}\"?[0-9]\"?"
+            r"\s{0,4},\s{0,4}\"[^\"\n]{1,40}\"\s{0,4}:\s{0,4}\"?[0-9]",
+            "tag": r"<(?:score|rating|評価|採点|점수|평가|채점|verdict|grade|value)[^<>\n]{0,60}>\s{0,4}[0-9]",
+            "container": r"<(?:evaluation|verdict|grading\w{0,10}|scores|ratings|judge?ment|評価|採点|평가"
+            r"|채점)\b[^<>\n]{0,40}>",
+        }[name],
+        re.MULTILINE,
+    )
+
+
+def count(name: str, folded: str) -> int:
+    """How often a pattern matches."""
+    return sum(1 for _ in verdict_pattern(name).finditer(folded))
+
+
+def is_report(folded: str, values: list[str]) -> bool:
+    """Whether somebody tells of marks that somebody got: differing values, told in the past."""
+    return len(set(values)) > 1 and verdict_pattern("report").search(folded) is not None
+
+
+def has_verdict_line(folded: str) -> bool:
+    """Whether one line is nothing but a score, among lines that are not ratings of food and service."""
+    alone = count("line", folded)
+    return bool(alone) and "\n" in folded.strip() and count("other line", folded) <= alone
+
+
+def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
+    """Whether a folded text lays out scores as a judge would. `aspects`: folded names of the rubric in force."""
+    values = pairs(tuple(aspects)).findall(folded)
+    if len(values) >= MINIMUM_PAIRS and not is_report(folded, values):
+        return True
+    if count("quoted", folded) or has_verdict_line(folded):
+        return True
+    if verdict_pattern("json score").search(folded) and verdict_pattern("json reason").search(folded):
+        return True
+    if verdict_pattern("json object").search(folded) and (values or verdict_pattern("json reason").search(folded)):
+        return True
+    tags = count("tag", folded)
+    return tags >= MINIMUM_PAIRS or bool(verdict_pattern("container").search(folded) and (values or tags))
+
+
+@cache
+def inversion() -> re.Pattern[str]:
+    """A sentence that calls a low level good and a high level bad, in either order."""
+    copula = r"(?:点|점)?['\"」]?(?:が|は|=|:|이|가|은|는| is| means| stands for)[ 「\"'が]*"
+    copula += r"(?:the |very |가장 |제일 |매우 |最も|もっとも|一番|いちばん)?"
+    good = r"(?:最高|最良|最優|最上|良|よ|優|満足|좋|우수|최고|최상|best|highest|excellent|perfect|superb|good|top)"
+    bad = r"(?:最低|最悪|最下|悪|劣|不満|나쁘|나쁜|최저|최하|최악|떨어|worst|lowest|poor|bad|dreadful|terrible|bottom)"
+    low, high = rf"(?<![0-9.])[01]{copula}{good}", rf"(?<![0-9.])(?:[2-9]|10){copula}{bad}"
+    of_ratings = r"(?:評価|採点|평가|채점|\b(?:evaluat|grad|scor|rat)\w{0,6})[^。.\n]{0,24}"
+    less = r"(?:(?:点数?|数字|数値|スコア)[がは]?(?:低い|小さい)ほど|(?:점수|숫자)[가는]? ?(?:낮|작)을수록"
+    less += r"|\blower (?:scores?|numbers?))"
+    better = r"[^。.\n]{0,12}(?:良|よ|優|高|上|좋|우수|높|better|best|superior)"
+    return re.compile(rf"{low}[^。\n]{{0,24}}{high}|{high}[^。\n]{{0,24}}{low}|{of_ratings}{less}{better}")
+
+
+def inverts_scale(folded: str) -> bool:
+    """Whether a folded text says that a low rating is the better one."""
+    return inversion().search(folded) is not None
+
+
+PARTS = (
+    r"(?:candidate|response|reply|answer|dialogue|dialog|context|conversation|user_?input|untrusted|data|text"
+    r"|content|input"
+    r"|utterance|assistant|user|応答|対話|文脈|응답|대화|candidate_response|model_output|quote|document)"
+)
+ROLE = r"(?:system|developer|assistant|user|model|tool)"
+
+
+@cache
+def markup_pattern(name: str) -> re.Pattern[str]:
+    """A pattern of this module, compiled when it is first needed."""
+    return re.compile(
+        {
+            "turn": rf"<\|(?:im_start|start|start_header_id)\|>\s{{0,2}}{ROLE}\s{{0,2}}(?:\n|<\||:)"
+            rf"|<start_of_turn>\s{{0,2}}{ROLE}\s|<\|{ROLE}\|>\s{{0,2}}\S|<\|channel\|>\s{{0,2}}\w{{3,12}}\s{{0,2}}<\|",
+            "inst": r"\[/inst\][^「」\n]{0,400}\[inst\]|\[inst\][^\n]{6,400}\[/inst\]"
+            r"|<<sys>>[^\n]{1,400}<</sys>>|</s>\s{0,2}<s>",
+            "message": rf"\"\s{{0,4}}\}}\s{{0,4}},\s{{0,4}}\{{\s{{0,4}}\"role\"\s{{0,4}}:\s{{0,4}}\"{ROLE}\"",
+            "object": rf"\{{\s{{0,4}}\"role\"\s{{0,4}}:\s{{0,4}}\"{ROLE}\"",
+            "heading": rf"^#{{1,6}} ?(?:{ROLE}|instructions?|response|システム|指示|アシスタント|시스템|지시"
+            rf"|어시스턴트)"
+            r"(?: (?:prompt|message))?[ \t]{0,2}:?[ \t]{0,2}$|^#{1,6} ?(?:system|システム|시스템) ?: ?\S",
+            "speaker": r"^(?:human|assistant|system|user|システム|시스템|アシスタント|어시스턴트) ?:",
+            "close": rf"</\s?{PARTS}\s?>|\[/{PARTS}\]",
+            "open": rf"<{PARTS}(?: [^<>\n]{{0,60}})?>|\[{PARTS}\]",
+            "command tag": r"<\s?(?:system|instructions?|evaluation|verdict|grad\w{1,12}|scores?|rubric|admin"
+            r"|指示|評価|採点|시스템|지시|평가)\b",
+            "json end": r"^[^{\[]{0,8000}?\"\s{0,4}[}\]]",
+            "json on": r"\"\s{0,4}[}\]][\s}\],]{0,8}\"(?:verdict|evaluations?|scores?|ratings?|judge?ment|grades?"
+            r"|result|system|評価|採点|点数|審査|평가|점수|채점|심사)\"\s{0,4}:",
+            "end mark": rf"^[^\w\n]{{2,12}} ?(?:end(?: of)?(?: the)? {PARTS}|{PARTS} end|(?:{PARTS}|返答|回答"
+            rf"|候補)(?:ここまで|終わり|終了)"
+            r"|(?:응답|답변|대답|후보) ?(?:끝|종료))[^\w\n]{0,12}$|^\[(?:end|begin)[ _][a-z _]{3,30}\]",
+            "fence": r"^(?:\"{3}|'{3}|`{3}|#{4,}|-{4,}|={3,})",
+        }[name],
+        re.MULTILINE if name != "json end" else 0,
+    )
+
+
+def imitates_roles(folded: str, *, suspicious: bool) -> bool:
+    """Whether a folded text uses a chat template's markup. `suspicious`: it also speaks to a judge."""
+    if markup_pattern("turn").search(folded) or markup_pattern("inst").search(folded) or goes_on_with_message(folded):
+        return True
+    headings = sum(1 for _ in markup_pattern("heading").finditer(folded))
+    speakers = sum(1 for _ in markup_pattern("speaker").finditer(folded))
+    if headings > 1:
+        return True
+    return suspicious and bool(headings or speakers or markup_pattern("object").search(folded))
+
+
+def goes_on_with_message(folded: str) -> bool:
+    """Whether a message ends and another begins before the text began one: who shows an array begins the first."""
+    message, begun = markup_pattern("message").search(folded), markup_pattern("object").search(folded)
+    return message is not None and (begun is None or message.start() < begun.start())
+
+
+def closes_unopened(folded: str) -> bool:
+    """Whether the first closing tag of a prompt's part comes before any opening one, and a new frame follows."""
+    closing = markup_pattern("close").search(folded)
+    if closing is None:
+        return False
+    opening = markup_pattern("open").search(folded)
+    if opening is not None and opening.start() < closing.start():
+        return False
+    return opening is not None or markup_pattern("command tag").search(folded, closing.end()) is not None
+
+
+def leaves_string(folded: str) -> bool:
+    """Whether a string is closed that stands in no object of the text's own, and an object with a verdict goes on."""
+    goes_on = markup_pattern("json on").search(folded)
+    return goes_on is not None and not re.search(r"[{\[]", folded[: goes_on.start()])
+
+
+def breaks_out(folded: str, *, suspicious: bool) -> bool:
+    """Whether a folded text steps out of its boundary. `suspicious`: it also speaks to a judge."""
+    if closes_unopened(folded) or leaves_string(folded) or markup_pattern("end mark").search(folded):
+        return True
+    if not suspicious:
+        return False
+    return bool(
+        markup_pattern("json end").search(folded)
+        or markup_pattern("fence").search(folded)
+        or markup_pattern("close").search(folded)
+    )
+
+
+MAXIMUM_PAYLOADS = 16
+MAXIMUM_CHARACTERS = 8192
+READABLE_SHARE = 0.9
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+TURNED = ALPHABET[13:] + ALPHABET[:13]
+ROT13 = str.maketrans(ALPHABET + ALPHABET.upper(), TURNED + TURNED.upper())
+
+
+@cache
+def payload_pattern(name: str) -> re.Pattern[str]:
+    """A pattern of this module, compiled when it is first needed."""
+    return re.compile(
+        {
+            "base64": r"[A-Za-z0-9+/_-]{16,}={0,2}",
+            "hexadecimal": r"(?:(?:\\x|0x)?[0-9A-Fa-f]{2}[ ,:]?){8,}",
+            "binary": r"(?:[01]{8} ?){8,}",
+            "escapes": r"(?:\\u[0-9A-Fa-f]{4}){4,}",
+            "percent": r"(?:%[0-9A-Fa-f]{2}|[A-Za-z0-9_.+-]){12,}",
+            "entities": r"(?:&#x?[0-9A-Fa-f]{2,6};){4,}",
+            # The words of an attack as ROT13 writes them: score, give, ignore, aspect, marks, rating, grader, rubric.
+            "rot13": r"(?i)\b(?:fpber|tvir|vtaber|nfcrpg|znexf|engvat|tenqre|ehoevp)",
+        }[name]
+    )
+
+
+def decode_base64(token: str) -> bytes:
+    """The bytes of standard or URL-safe Base64 with or without padding; raises binascii.Error."""
+    body = token.rstrip("=").translate(str.maketrans("-_", "+/"))
+    body = body[: len(body) - (len(body) % 4 == 1)]
+    return base64.b64decode(body + "=" * (-len(body) % 4))
+
+
+def decode_hexadecimal(token: str) -> bytes:
+    """The bytes of hexadecimal digits with or without separators."""
+    digits = re.sub(r"\\x|0x|[ ,:]", "", token)
+    return bytes.fromhex(digits[: len(digits) // 2 * 2])
+
+
+def decode_binary(token: str) -> bytes:
+    """The bytes of groups of eight binary digits."""
+    digits = token.replace(" ", "")
+    return bytes(int(digits[start : start + 8], 2) for start in range(0, len(digits), 8))
+
+
+def decode_escapes(token: str) -> bytes:
+    r"""The text of `\uXXXX` escapes in UTF-8; a lone surrogate becomes a question mark."""
+    return "".join(chr(int(unit, 16)) for unit in token.split("\\u") if unit).encode("utf-8", "replace")
+
+
+DECODERS: dict[str, Callable[[str], bytes]] = {
+    "base64": decode_base64,
+    "hexadecimal": decode_hexadecimal,
+    "binary": decode_binary,
+    "escapes": decode_escapes,
+    "percent": unquote_to_bytes,
+    "entities": lambda token: html.unescape(token).encode("utf-8", "replace"),
+}
+
+
+def readable(data: bytes) -> str | None:
+    """`data` as text, or None where it is not UTF-8 or mostly not printable."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    printable = sum(character.isprintable() or character.isspace() for character in text)
+    return text if text and printable >= READABLE_SHARE * len(text) else None
+
+
+def payloads(text: str) -> Iterator[str]:
+    """The readable texts that `text` holds in encoded form: the longest few of each encoding, each bounded."""
+    for decoded, _ in located_payloads(text):
+        yield decoded
+    if payload_pattern("rot13").search(text):
+        yield text[:MAXIMUM_CHARACTERS].translate(ROT13)
+
+
+def located_payloads(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The same but ROT13, which looks like any words, each with where it stands: start and end in code points."""
+    for name, decoder in DECODERS.items():
+        if name == "percent" and "%" not in text:
+            continue
+        found = [*payload_pattern(name).finditer(text)]
+        for match in nlargest(MAXIMUM_PAYLOADS, found, key=lambda match: len(match[0])) if found else ():
+            token = match[0]
+            try:
+                decoded = readable(decoder(token[:MAXIMUM_CHARACTERS]))
+            except (binascii.Error, ValueError):
+                continue
+            if decoded is not None and decoded != token:
+                yield decoded, match.span()

@@ -1,0 +1,219 @@
+"""Hangul by arithmetic: a syllable's letters, after Unicode 15.0 section 3.12.
+
+Sentence endings of Korean: matched on the letters of a clause's last word (see `hangul.spell`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from app.domain.speech import Level, Sign
+from app.text.passages import words_of
+
+FIRST, LAST = 0xAC00, 0xD7A3
+INITIALS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
+VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
+FINALS: tuple[str, ...] = ("", *"ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ")
+
+
+def is_syllable(character: str) -> bool:
+    """Whether the character is a composed syllable."""
+    return FIRST <= ord(character) <= LAST
+
+
+def spell(text: str) -> str:
+    """`text` with each syllable as its two or three letters: 했어 is ㅎㅐㅆㅇㅓ. Other characters stay.
+
+    No letter is lost or joined, because a syllable without an initial sound spells ㅇ: an ending can be matched
+    whatever stem it has melted into.
+    """
+    return "".join(letters_of(character) if is_syllable(character) else character for character in text)
+
+
+def letters_of(syllable: str) -> str:
+    """The letters of one composed syllable."""
+    initial, rest = divmod(ord(syllable) - FIRST, len(VOWELS) * len(FINALS))
+    vowel, final = divmod(rest, len(FINALS))
+    return INITIALS[initial] + VOWELS[vowel] + FINALS[final]
+
+
+LONGEST_WORD = 10
+"""Syllables of a word that are looked at: the ending is at its end."""
+
+
+def ends(*patterns: str) -> re.Pattern[str]:
+    """A pattern for what a spelled word may end with."""
+    return re.compile(rf"(?:{'|'.join(patterns)})$")
+
+
+YES = re.compile(r"[네넵넹넴넨녜옙예넙엡]+")
+OWN_WORDS = re.compile(r"(?:응|웅|엉|어|안녕|미안|아니|굿밤|하이|땡큐|야|얘|잘자|뭐|왜)+")
+"""Interjections that one says only to a familiar person."""
+
+HUMBLE_WORDS = re.compile(r"(?:저는|저도|저만|저랑|저한테|제가|저희|저희도|저희는)$")
+FAMILIAR_WORDS = re.compile(r"(?:나는|난|나도|나만|나랑|나한테|내가|너는|넌|너도|네가|니가|너만|너랑|우린)$")
+"""Words for oneself and the other: they tell where no predicate does (나도!, 저는 짜장면!)."""
+
+ADVERBS = words_of("진짜 정말 너무 완전 아주 오늘 지금 제발 빨리 얼른 그냥 일단 다들 벌써 이제 좀 진심 레알")
+"""What may follow a predicate: 웃기네 진짜."""
+
+POLITE = ends(
+    "ㅂㄴㅣㄷㅏ[ㅇㅁ]?",  # 습니다
+    "ㅂㄴㅣㄲ[ㅏㅓ]|ㅂㅅㅓㅇㅖ",  # 습니까
+    "ㅅㅡㅂ?(?:ㄴ|ㅁ)ㄷㅏㅇ?",  # 슴다
+    "(?:ㅎㅏ|ㅇㅣ|ㄷㅚ)ㅁㄷㅏㅇ?",  # 함다, 임다
+    "ㅅㅡㅁ(?:ㅣㄷㅏ|ㄷㅘ)",  # 스미다
+    "ㅅㅣ(?:ㅂㅅㅣ)?ㅇㅗ",  # 하십시오, 하시오
+    "ㅅㅣㅂㅅㅛ",  # 하십쇼
+    "ㅅㅗㅅㅓ",  # 하소서
+    "ㅇㅛㅇ?|ㅇㅏㄴㅛ",  # 해요, 아뇨
+    "ㅇㅛㅁ",  # 해욤
+    "[ㅈㅊ]ㅛㅇ?",  # 죠, 그쵸
+    "ㅈㅣㅇㅠ|ㅈㅠ",  # 그쥬
+    "ㅇㅔㅇㅕㅇ?|ㅇㅖㅇㅕㅇ?",  # 이에여
+)
+POLITE_SPELLINGS = re.compile(
+    r"(?:[어아해세셔네예돼봐줘워와져려겨켜데께까나죠죵지]용|[어아해세셔네예돼봐줘워와져려까나데께거구군]여[엉]?"
+    r"|[어아해세셔네예돼봐줘워와져려까나데]염|[해어아래겨셔네먼게지봐줘]유|[네어아데]예|[주하가보오시]이소)$"
+)
+POLITE_LOOKALIKES = re.compile(r"(?:필|중|주|수|소|개|동|강|민|담|^)요$|아니오$")
+"""Nouns that end as polite speech does."""
+
+FORMAL = ends("ㅂㄴㅣㄷㅏ[ㅇㅁ]?", "ㅂㄴㅣㄲㅏ", "ㅂㅅㅣㅇㅗ", "ㅂㅅㅛ")
+INFORMAL = ends(
+    "(?<!ㄴㄱ)[ㅏㅐㅓㅕㅘㅙㅝ]ㅇㅛㅇ?",  # 가요, 해요, 먹어요, 마셔요, 봐요, 돼요, 줘요
+    "ㅇ[ㅔㅖ]ㅇㅛ",  # 거예요, 이에요
+    "ㄹㄱㅔㅇㅛ",  # 할게요
+    "ㄷㅡㄴㅇㅛ",  # 거든요
+)
+EITHER_LEVEL = re.compile(
+    r"겠습니[다까당]|(?:감사|고마|고맙|죄송|미안|송구|반가|반갑|안녕|실례|수고|고생|축하|환영|부탁|뵙|뵈|뵐|봬|오랜만|천만)[가-힣]*$"
+    r"|(?:^|[^끝만떠화혼빛어])나요$|까요$|(?:답|(?<!바)랍)니다$|[에해아어려와져]서요$|(?:진짜|셔|뭐)요$"
+    r"|(?:제|내|뭐|누|우리|저희|어디|언제|여기|거기)가요$|^(?:[오가계되]|보내)십시오$"
+)
+"""Said in either level: formulas, the intention -겠습니다, -나요 and -ㄴ가요, in which formal speakers ask as well, and
+fragments with 요. Forms for which 합쇼체 has no ending of its own (-네요, -군요, -죠), and -세요, match neither."""
+
+GREETINGS = re.compile(
+    r"(?:(?:보내|되|있으)시(?:기를?|길)|감사|부탁|축하|환영) (?:바랍|드립|합)니다|(?:고생|수고) 많으[가-힣]{1,5}"
+)
+"""Formulas of two words, said in either level."""
+
+ANSWERS = words_of(
+    "맞습니다 맞아요 아닙니다 아니에요 아니예요 그렇습니다 그래요 물론입니다 좋습니다 좋아요 괜찮습니다 괜찮아요"
+)
+"""Said in either level where they are a clause of their own."""
+
+CONSONANT_STEMS = "ㄱㄲㄷㄹㄺㄻㄼㄾㅀㅁㅂㅄㅅㅆㅈㅊㅌㅍㅎㄵㄶ"
+"""Final consonants of stems. ㅇ ends no stem and ㄴ few, which keeps 영어, 언어 and 단어 out."""
+
+PLAIN = ends(
+    f"[{CONSONANT_STEMS}]ㅇ[ㅓㅏ]ㅇ?",  # 했어, 먹어, 좋아, 했엉
+    "[ㅈㅅ]ㅣㄴㅇㅓ|ㅇㅏㄴㅇㅏ",  # 신어, 안아
+    f"[{CONSONANT_STEMS}]ㅇ[ㅓㅏ](?:ㄱㅏ|ㅇㅘ)",  # 찾아가, 걸어와
+    "[ㅟㅚ]ㅇㅓ",  # 쉬어, 되어
+    "ㅇㅑㅇ?",  # 이야, 거야
+    "ㅎㅐ|ㄷㅙ|ㅈㅝㅇ?|ㅇㅝㅇ?|ㅂㅘㅇ?|ㄴㅘ|ㄲㅝ|ㅊㅝ",  # 해, 돼, 줘, 추워, 봐
+    "[ㅈㅊㅋㄹㄱㅅㄷㅂㄲㅍㅌ]ㅕ|ㅇㅕ",  # 가져, 마셔, 보여
+    "ㅆㅓ|ㅋㅓ|ㅍㅓ|ㅃㅓ|ㅆㅏ",  # 써, 커, 슬퍼, 예뻐, 비싸
+    "ㄷㅏ|[ㄴㄹㅆㅎㅌㅄㄶ]ㄷㅏㅇ",  # 한다, 했당
+    "ㅈㅣㅇ?",  # 그렇지
+    "ㄴㅔㅇ?",  # 좋네
+    "ㄱㅓㄷㅡㄴ",
+    "ㄹ(?:ㄱ|ㄲ)ㅔㅇ?",  # 할게
+    "ㄹㄲㅏㅇ?",  # 할까
+    "ㄹㄹㅐㅇ?",  # 할래
+    "[ㄴㅆㅄㅎㅌㅍㄶ]ㄷㅐ",  # 한대
+    "[ㄹㄴ]ㄱㅓㄹ",  # 할걸
+    "ㄴㅑㅇ?",  # 하냐
+    "[ㅆㅄㅎㄶㅌㄱㅅㅂ]ㄴ[ㅣㅏ]|ㄹㅕㄴㅏ",  # 했니, 있나, 하려나
+    "ㄴㄱㅏ",  # 그런가
+    "ㄴㄷㅔㅇ?",  # 좋은데
+    "[ㄷㄱㅇㅎ](?:ㅓ|ㅏ|ㅐ)ㄹㅏ|ㅈㅝㄹㅏ|ㅂㅘㄹㅏ|ㅇㅘㄹㅏ|ㅁㅏㄹㅏ",  # 하더라, 먹어라
+    "ㄹㅕㅁ|[ㄷㄹ]ㅏㅇㄲㅔ",  # 하렴
+    "ㄷㅏㄱㅜ|ㄹㅏㄱㅜ|ㄷㅓㄹㅏㄱㅗ|ㄷㅏㄴㅣㄲㅏ",  # 한다구, 하더라고
+)
+PLAIN_SPELLINGS = re.compile(
+    r"(?:(?:불|눌|둘|찔|흘|들|질|굴|이르|푸르)러|(?:몰|달|빨|올|골|잘|발|갈|말)라|(?:바|나|가)빠|(?:아|고)파|어때|[그이저뭐왜]래"
+    r"|[하카있없갔했라좋]노|온나|[하오가보주시](?:삼|셈)|(?:일어나|만나|떠나|기다리|마시|쉬|오|쓰)라"
+    r"|그[치췌]|글치|맞[제쟈]|자나"
+    r"|(?:하|가|먹|놀|말|쉬|지내|만나|기다리|마시|읽|앉|걷|잊|찾|만들|내|버리|떠나|보|주|오|살|찍|듣|믿|걸|씻|자|되|키우|두)자"
+    r"|(?:뭐|하|가|오|되|이|그러|어떠|떠|려|보|자|쁘|프|구)니|(?:만|신|어|끝|화|증|각|떠|열|티|혼|큰일|샘|타)나"
+    r"|(?:어디|나|들어|올라|내려|돌아|지나|다녀|따라|뛰어|걸어|놀러|하러|잘|빨리)가"
+    r"|(?:나|들어|돌아|다녀|가져|올라|내려|데려|따라|빨리|이리)와|(?:힘|보|지|끝|화|해|꺼|혼|이겨|잘라)내|지마)$"
+)
+PLAIN_WORDS = words_of("봐 써 꺼 커 해 줘 마 켜 펴 져 돼 놔 깨 싸 짜")
+PLAIN_AFTER_OTHERS = words_of("가 자 사 타 와 차 내 거지")
+"""Short verbs; the latter are something else when alone: 잘 자, 빨리 와, 만든 거지."""
+
+PLAIN_LOOKALIKES = re.compile(
+    r"(?:(?:국|악|색|랍|등|불)어[가와]?|육아[가와]?|(?:분|시|평|광|심)야|^(?:올|새|지난|동|서|남|피|손|오|이|방|공|양|침|화|자)해"
+    r"|(?:배|고|염|격|우|장|독|권|심)려|(?:참|기|부|수|대|급|관)여|벌써|로써|(?:바|소|수|나|마|판|부|보|^)다|까지"
+    r"|(?:바|돼|아|버|편|휴|먼|미|페이|[메소]시|렌|반|잡|단|거|처|의|유|폐|금|정|방|복|토|꽁|번|중|여|럿|키|사|착|적|패|공|가|메|연|산|긍|인|감|^)지"
+    r"|(?:동|그|^네*)네|(?:친구|언니|오빠|누나|이모|고모|머니|엄마|아빠|삼촌|걔|우리)네|빨래|(?:군|반|현|연|만|환|전|간|잔|근|순)대"
+    r"|(?:뭔|누군|언젠|어딘|왠|연|단|원|전문|인)가|(?:가운|그런|근|어떤)데|(?:부|하나|사|오늘|각|혼|환|감|공)자|(?:어머|할머|주머|언)니"
+    r"|(?:참|평|작|국|증|허|휴)가자|(?:하|누|^)나|[타파샤]워|코리아|아시아|시아|리아|디어|니어|수렴|어차피|최저)$"
+)
+"""Nouns, particles and adverbs that end as plain speech does."""
+
+WEAKLY_PLAIN = ends(
+    "ㄱㅜㄴㅏㅇ?|ㄱㅜㅁ[ㅏㅓ]ㄴ|[ㄴㅎㅆㅄㄶㅌㅡ]ㄱㅜㄴ|ㅇㅣㄱㅜㄴ",  # 그렇구나, 그렇군: said to oneself
+    "ㄱㅔㅆㄷㅏㅇ?",  # 좋겠다
+    "ㅁㅝ(?:ㅇㅕㅆ)?ㄷㅓㄹㅏ|(?:ㄱㅜ|ㄷㅣ)(?:ㅇㅕㅆ)?ㄷㅓㄹㅏ",  # 뭐더라, 누구였더라
+    "ㄴㅣㄲㅏ|ㄹㅏㅅㅓ|[ㅓㅏㅐㅝㅕㅘㅙ]ㅅㅓ",  # 하니까, 해서: left open
+    "(?:ㄷㅏ|ㄹㅏ|ㄴㅑ|ㅈㅏ|ㅎㅏ|ㅆ|ㅄ|ㅎ|ㅍ)ㄱ[ㅗㅜ]",  # 하고, 한다고
+    "(?:ㄷㅏ|ㄹㅏ)(?:ㄴㅣ|ㅁㅕ|ㅁㅕㄴㅅㅓ)|ㄱㅣㄹㄹㅐ|ㄷㅓㄴㄱㅏ|ㄹㄱㅓ",
+)
+WEAK_LOOKALIKES = re.compile(r"(?:에서|면서|[^어아해여워와돼라]서|누구나|그래서|그러니까|그리고|따라서)$")
+
+MIDWAY_PLAIN = ends("ㅆㅇㅓㅇ?", "ㄱㅓㅇㅑ", "ㅈㅏㄶㅇㅏ", "ㄹㄱㅔㅇ?")
+"""Endings that nothing of the same sentence can follow: 좋았어 next to another word ends a sentence without a mark."""
+
+MIDWAY_LOOKALIKES = re.compile(r"(?:길|멀|달|글|늘|들|널)게$")
+"""Adverbs: 길게 쓰지 말고."""
+
+
+def read_word(word: str, *, alone: bool) -> Sign | None:
+    """What a clause tells by its last word; `alone` where it is the only one. None for nouns and open ends."""
+    word = word[-LONGEST_WORD:]
+    if alone and (sign := read_interjection(word)) is not None:
+        return sign
+    if is_polite_word(word):
+        return Sign.POLITE
+    if word in PLAIN_WORDS or (word in PLAIN_AFTER_OTHERS and not alone):
+        return Sign.PLAIN
+    spelled = spell(word)
+    if WEAKLY_PLAIN.search(spelled):
+        return None if WEAK_LOOKALIKES.search(word) else Sign.WEAKLY_PLAIN
+    plain = PLAIN.search(spelled) or PLAIN_SPELLINGS.search(word)
+    return Sign.PLAIN if plain and not PLAIN_LOOKALIKES.search(word) else None
+
+
+def read_interjection(word: str) -> Sign | None:
+    """What 네 or 응 tells where it is all that is said."""
+    if YES.fullmatch(word):
+        return Sign.WEAKLY_POLITE
+    return Sign.WEAKLY_PLAIN if OWN_WORDS.fullmatch(word) else None
+
+
+def is_polite_word(word: str) -> bool:
+    """Whether the word ends politely."""
+    if POLITE_LOOKALIKES.search(word):
+        return False
+    return bool(POLITE_SPELLINGS.search(word) or POLITE.search(spell(word[-LONGEST_WORD:])))
+
+
+def read_level(word: str, *, alone: bool) -> Level:
+    """The level of a word that ends politely; `alone` where it is the only one of its clause."""
+    word = word[-LONGEST_WORD:]
+    if EITHER_LEVEL.search(word) or (alone and word in ANSWERS):
+        return Level.NONE
+    spelled = spell(word)
+    if FORMAL.search(spelled):
+        return Level.FORMAL
+    return Level.INFORMAL if INFORMAL.search(spelled) and not POLITE_LOOKALIKES.search(word) else Level.NONE
+
+
+def is_midway_plain(word: str) -> bool:
+    """Whether the word ends a plain sentence wherever it stands."""
+    return bool(MIDWAY_PLAIN.search(spell(word[-LONGEST_WORD:]))) and not MIDWAY_LOOKALIKES.search(word)
