@@ -37,7 +37,7 @@ from app.runtime.ports import CallCache, RequestLimiter, Telemetry
 from app.runtime.settings import Settings
 from app.runtime.tasks import end_tasks
 from app.runtime.telemetry import PrometheusTelemetry, open_no_span
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
 from app.storage.memory import NoCallCache
 from app.storage.sql.batches.store import BatchStore
@@ -66,7 +66,7 @@ WARM_SECONDS = 0.25
 class Scoring:
     """What one evaluation is made with, and where evaluations are kept."""
 
-    instruments: Instruments
+    instruments: ScoringContext
     evaluations: EvaluationStore
     encoder_settings: dict[str, str] | None
 
@@ -174,7 +174,7 @@ def open_instruments(
     store: EvaluationStore,
     cache: CallCache,
     telemetry: Telemetry,
-) -> Instruments:
+) -> ScoringContext:
     """What an evaluation is made with."""
     rubrics = openers.open_rubrics(settings)
     calls = CachedCalls(cache, telemetry)
@@ -188,7 +188,7 @@ def open_instruments(
     told = telemetry if openers.can_encode(settings) else None
     relevance = Relevance(encoder, store, calls, telemetry=told, timeout_seconds=settings.encoder_timeout_seconds)
     stack.push_async_callback(relevance.close)
-    return Instruments(
+    return ScoringContext(
         rubrics=rubrics,
         judge=judge,
         translator=translator,
@@ -207,7 +207,7 @@ def open_batches(
     *,
     engine: AsyncEngine,
     cache: CallCache,
-    instruments: Instruments,
+    instruments: ScoringContext,
     own: set[str] | None,
 ) -> tuple[BatchService, BatchWorker]:
     """Where batches are handed in, and who works on them."""
@@ -253,7 +253,7 @@ def open_batches(
 
 
 def open_meta(
-    settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: Instruments
+    settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: ScoringContext
 ) -> tuple[RatingServices, ComparisonService]:
     """Where callers keep human ratings, and where they ask what scores mean."""
     store, batches = RatingStore(engine), BatchStore(engine)
@@ -318,7 +318,7 @@ def open_governance(
 
 
 def open_dashboard(
-    engine: AsyncEngine, stack: AsyncExitStack, *, comparison: ComparisonService, instruments: Instruments
+    engine: AsyncEngine, stack: AsyncExitStack, *, comparison: ComparisonService, instruments: ScoringContext
 ) -> Dashboard:
     """What only the dashboard's pages need."""
     computations = Computations(now=instruments.now)

@@ -13,7 +13,7 @@ from app.domain.errors import SettingsInvalid
 from app.providers import registry
 from app.providers.call_cache import CachedCalls
 from app.providers.flow_control import FlowControl
-from app.providers.flow_state import Bounds, LocalFlowState
+from app.providers.flow_state import FlowLimits, LocalFlowState
 from app.providers.ports import Encoder, Judge, Translator
 from app.runtime.ports import CallCache, RequestLimiter, RubricSource, Telemetry
 from app.runtime.settings import Settings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from app.batches.provider_run import ProviderRun
     from app.runtime.tracing import Tracing
-    from app.scoring.evaluate import Instruments
+    from app.scoring.evaluate import ScoringContext
     from app.storage.sql.batches.store import BatchStore
 
 REDIS_SECONDS = 1.0
@@ -106,7 +106,9 @@ def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> 
 
 def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
     """Who may call the judge when, for all processes that share Redis, else for this one."""
-    bounds = Bounds(settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute)
+    bounds = FlowLimits(
+        settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute
+    )
     if redis is None:
         return FlowControl(LocalFlowState(bounds))
     from app.storage.redis.flow import RedisFlowState, scope_of
@@ -179,7 +181,7 @@ def open_provider(
     store: BatchStore,
     queue: JobQueue,
     cache: CallCache,
-    instruments: Instruments,
+    instruments: ScoringContext,
 ) -> ProviderRun | None:
     """The provider's own batch mode; None where the judge has none."""
     provider = registry.find_judge(settings).open_batches(settings)

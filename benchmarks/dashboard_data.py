@@ -17,7 +17,7 @@ from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating
 from app.domain.rating_round import RoundOptions
 from app.domain.rubric import Rubric
-from app.domain.work import CHUNK_SIZE, Job
+from app.domain.work import CHUNK_SIZE, ChunkJob
 from app.runtime.settings import Settings
 from app.scoring.evaluate import evaluate
 from app.storage.sql.batches.store import BatchStore
@@ -119,7 +119,7 @@ async def score(store: BatchStore, made: Maker, plan: Plan) -> str:
         await store.append(batch_id, candidates[start : start + APPENDED])
     await store.accept(PROJECT, batch_id, unit_cost_usd=None, answer=None)
     drawn = draw(plan.count, plan.seed, plan.drop)
-    jobs = [Job(batch_id, chunk) for chunk in range(-(-plan.count // CHUNK_SIZE))]
+    jobs = [ChunkJob(batch_id, chunk) for chunk in range(-(-plan.count // CHUNK_SIZE))]
     for start in range(0, len(jobs), CHUNKS_AT_ONCE):
         some = jobs[start : start + CHUNKS_AT_ONCE]
         todo = [(job, place, posed) for job in some for place, posed in await claim(store, job)]
@@ -128,7 +128,7 @@ async def score(store: BatchStore, made: Maker, plan: Plan) -> str:
     return batch_id
 
 
-async def claim(store: BatchStore, job: Job) -> Sequence[tuple[Entry, Candidate]]:
+async def claim(store: BatchStore, job: ChunkJob) -> Sequence[tuple[Entry, Candidate]]:
     """The chunk's candidates."""
     work = await store.claim(job, "bench", LEASE_SECONDS)
     if work is None:

@@ -16,7 +16,7 @@ from app.domain.composites import compose
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Evaluation, EvaluationRequest, Record, RelevanceResult, Unrated, Warned
 from app.domain.rubric import Aspect, Rubric
-from app.domain.work import Finished, Job
+from app.domain.work import ChunkJob, FinishedCandidate
 from app.scoring.record import blend_aspect
 from benchmarks.gate import SHARES, cut
 
@@ -77,14 +77,14 @@ class Maker:
             score=0.0, baseline=0.69, baseline_source="calibration", weight=10.0, encoder="bert-base@12"
         )
 
-    def finish(self, job: Job, place: Entry, posed: Candidate, drawn: Drawn, at: datetime) -> Finished:
+    def finish(self, job: ChunkJob, place: Entry, posed: Candidate, drawn: Drawn, at: datetime) -> FinishedCandidate:
         """The candidate's result, or the failure in its place."""
         if drawn.failed[place.position]:
-            return Finished(job, place, None, FAILURE)
+            return FinishedCandidate(job, place, None, FAILURE)
         asked = EvaluationRequest.model_construct(
             rubric=self.rubric.id, context=posed.context, response=posed.response, metadata={}
         )
-        return Finished(job, place, self._make(asked, drawn, place.position, at))
+        return FinishedCandidate(job, place, self._make(asked, drawn, place.position, at))
 
     def _make(self, request: EvaluationRequest, drawn: Drawn, row: int, at: datetime) -> Record:
         relevance = self._relevance.model_copy(update={"score": float(drawn.similarity[row])})

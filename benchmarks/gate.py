@@ -21,7 +21,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.comparison import GateReport, GateRule, PairingTest, Run, RunItem
+from app.domain.comparison import ComparedRun, GateReport, GateRule, PairingTest, RunItem
 from app.stats.gate import judge_gate
 from benchmarks.record import Beside, Figure, Report, at_most, finish, make_parser
 
@@ -165,14 +165,14 @@ def judge(
     )
 
 
-def make_run(name: str, ratings: Mapping[str, NDArray[np.int64]], responses: int = 1) -> Run:
+def make_run(name: str, ratings: Mapping[str, NDArray[np.int64]], responses: int = 1) -> ComparedRun:
     """The ratings as a complete run, so many in a row to one item."""
     columns = [column.tolist() for column in ratings.values()]
     items = [
         RunItem(str(number // responses), number % responses, name, None, dict(zip(ratings, row, strict=True)))
         for number, row in enumerate(zip(*columns, strict=True))
     ]
-    return Run(name, items, len(items), {SIGNATURE: len(items)}, SCALES, tuple(ratings))
+    return ComparedRun(name, items, len(items), {SIGNATURE: len(items)}, SCALES, tuple(ratings))
 
 
 def measure(report: Report, *, quick: bool = False) -> None:

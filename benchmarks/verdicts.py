@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from app.domain.comparison import GateRule, PairingTest, Run, RunItem
+from app.domain.comparison import ComparedRun, GateRule, PairingTest, RunItem
 from app.stats.comparison import compare
 from app.stats.gate import judge_gate
 from app.stats.resampling import add_up, describe_clusters, estimate_mean, estimate_paired, estimate_unpaired
@@ -139,7 +139,7 @@ def cut(values: Array, shares: Shares) -> Array:
     return found
 
 
-def make_run(name: str, ratings: Array, world: World, scale: tuple[float, float] | None = None) -> Run:
+def make_run(name: str, ratings: Array, world: World, scale: tuple[float, float] | None = None) -> ComparedRun:
     """The ratings as a complete run whose items know their dialogues where several share one."""
     aspects = tuple(f"a{number}" for number in range(ratings.shape[1]))
     clusters = world.clusters.tolist()
@@ -155,7 +155,7 @@ def make_run(name: str, ratings: Array, world: World, scale: tuple[float, float]
         for number, row in enumerate(ratings.tolist())
     ]
     scales = dict.fromkeys(aspects, scale or world.scale)
-    return Run(name, items, len(items), {"saiten:1|judge:simulated": len(items)}, scales, aspects)
+    return ComparedRun(name, items, len(items), {"saiten:1|judge:simulated": len(items)}, scales, aspects)
 
 
 def count_failures(world: World, runs: int, *, rules: int = 1, test: PairingTest = "paired") -> float:

@@ -32,7 +32,7 @@ from app.domain.dialogue import Dialogue, Utterance
 from app.providers.lexical.features import Features, Profile
 from app.providers.lexical.japanese import JapaneseReader
 from app.providers.lexical.judge import read_dialogue
-from app.providers.lexical.ratings import FittedFeature, Weights, cap_coherence
+from app.providers.lexical.ratings import CoherenceWeights, FittedFeature, cap_coherence
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data" / "dbdc3_ja.jsonl"
@@ -129,7 +129,7 @@ def dialogue_of(row: dict[str, Any]) -> Dialogue:
     return Dialogue(context=context, response=row["response"])
 
 
-def fit(items: Items) -> Weights:
+def fit(items: Items) -> CoherenceWeights:
     """Ridge with fixed signs: minimises ‖Zw − (y − ȳ)‖² + α‖w‖² over w ≥ 0, Z standardised and signed."""
     table = np.array([[features[name] for name in DIRECTIONS] for features in items.features])
     means, scales = table.mean(axis=0), table.std(axis=0)
@@ -148,7 +148,7 @@ def fit(items: Items) -> Weights:
         )
         for name, column in zip(DIRECTIONS, columns, strict=True)
     ]
-    return Weights(
+    return CoherenceWeights(
         model="lexical-1",
         aspect="coherence",
         language="ja",
@@ -163,7 +163,7 @@ def shorten(value: float) -> float:
     return round(float(value), DIGITS) + 0.0
 
 
-def predict(weights: Weights, items: Items) -> Vector:
+def predict(weights: CoherenceWeights, items: Items) -> Vector:
     """The judge's own estimates, ceilings included."""
     return np.array([cap_coherence(weights.estimate(features), features) for features in items.features])
 

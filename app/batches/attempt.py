@@ -18,10 +18,10 @@ from app.domain import errors
 from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
 from app.domain.errors import SaitenError
 from app.domain.evaluation import EvaluationRequest, Record, Usage
-from app.domain.work import Finished, Work
+from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import RequestScope
 from app.runtime.log_context import working_on
-from app.scoring.evaluate import Instruments, evaluate
+from app.scoring.evaluate import ScoringContext, evaluate
 
 logger = logging.getLogger("saiten.batches")
 
@@ -196,14 +196,14 @@ async def attempt(
     work: Work,
     entry: Entry,
     candidate: Candidate,
-    tools: Instruments,
+    tools: ScoringContext,
     *,
     scope: RequestScope,
     leased: LeasedChunk,
     retries: RetryPolicy,
     probe: Probe,
     resting: Callable[[Trial], AbstractAsyncContextManager[None]],
-) -> Finished | None:
+) -> FinishedCandidate | None:
     """The candidate's result; None where its chunk is stopped before there is one. Waits as long as the trouble is not
     its own, each time inside `resting`; raises Pause where it is everybody's.
 
@@ -228,12 +228,12 @@ async def attempt(
             leased.touched.update(scope.keys)
     bill = retries.take_bill(work.job.batch)
     if isinstance(outcome, Failure):
-        return Finished(work.job, entry, None, outcome, usage=bill, calls=tuple(scope.keys))
-    return Finished(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(scope.keys))
+        return FinishedCandidate(work.job, entry, None, outcome, usage=bill, calls=tuple(scope.keys))
+    return FinishedCandidate(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(scope.keys))
 
 
 async def try_once(
-    request: EvaluationRequest, tools: Instruments, scope: RequestScope, retries: RetryPolicy
+    request: EvaluationRequest, tools: ScoringContext, scope: RequestScope, retries: RetryPolicy
 ) -> Record | Failure | SaitenError:
     """One round: a record, a reason why there will be none, or an error that passes by itself. Raises Pause."""
     try:
@@ -258,7 +258,7 @@ def service_of(error: SaitenError) -> Service | None:
     return next((service for kind, service in SERVICES.items() if isinstance(error, kind)), None)
 
 
-async def probe_with(work: Work, candidate: Candidate, tools: Instruments, scope: RequestScope) -> Usage | None:
+async def probe_with(work: Work, candidate: Candidate, tools: ScoringContext, scope: RequestScope) -> Usage | None:
     """What it took to judge a candidate anew; None where the judge could not be had. The result is thrown away.
     `scope` bypasses the call cache."""
     request = request_of(work.options, candidate).model_copy(update={"relevance": None})

@@ -17,10 +17,10 @@ from app.batches.provider_run import ProviderRun
 from app.domain.batch import Candidate, Entry, Failure
 from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.evaluation import Usage
-from app.domain.work import Finished, Work
+from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import RequestScope
 from app.runtime.ports import Telemetry
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 from app.storage.sql.batches.store import BatchStore
 
 ROUNDING = 1e-9
@@ -83,7 +83,7 @@ class WorkerContext:
     owner: str
     store: BatchStore
     buffer: CommitBuffer
-    instruments: Instruments
+    instruments: ScoringContext
     telemetry: Telemetry
     retries: RetryPolicy
     places: asyncio.Semaphore
@@ -93,7 +93,7 @@ class WorkerContext:
     provider: ProviderRun | None = None
     resting: int = 0
 
-    def instruments_for(self, work: Work) -> Instruments:
+    def instruments_for(self, work: Work) -> ScoringContext:
         """Those of the batch's mode: in the provider's own batch mode the judge has its replies already."""
         if work.options.mode == "live" or self.provider is None:
             return self.instruments
@@ -239,11 +239,11 @@ class ChunkRun:
             self._placed.discard(task)
             self._context.places.release()
 
-    async def _find(self, entry: Entry, candidate: Candidate, scope: RequestScope) -> Finished | None:
+    async def _find(self, entry: Entry, candidate: Candidate, scope: RequestScope) -> FinishedCandidate | None:
         work, context = self._work, self._context
         if work.suspect and await context.store.mark(work.job, context.owner, entry.position) >= MOST_TRIES:
             detail = f"{MOST_TRIES} workers died while they worked on this candidate"
-            return Finished(work.job, entry, None, Failure(code=DEAD_LETTER, detail=detail))
+            return FinishedCandidate(work.job, entry, None, Failure(code=DEAD_LETTER, detail=detail))
         try:
             finished = await attempt(
                 work,
@@ -277,7 +277,7 @@ class ChunkRun:
         self._context.buffer.stop_batch(self._work.job.batch)
         await self._context.store.pause(self._work.job.batch, reason, detail)
 
-    def _count(self, finished: Finished) -> None:
+    def _count(self, finished: FinishedCandidate) -> None:
         status = finished.record.evaluation.status if finished.record else "failed"
         code = finished.failure.code if finished.failure else ""
         if status == "failed" and finished.record:

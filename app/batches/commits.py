@@ -13,7 +13,7 @@ from app.batches.erasure import forget_calls
 from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError
-from app.domain.work import CHUNK_SIZE, Committed, Finished, Job
+from app.domain.work import CHUNK_SIZE, ChunkJob, Committed, FinishedCandidate
 from app.runtime.ports import CallCache
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
@@ -48,7 +48,7 @@ class LeasedChunk:
     count `told` of them as spent. `waiting` are those that wait for the store to know of more.
     """
 
-    job: Job
+    job: ChunkJob
     permitted: int = CHUNK_SIZE
     begun: int = 0
     told: int = 0
@@ -86,8 +86,8 @@ class Delivery:
     """One result, the closing of one chunk, or neither (then the store is only told of what is to be begun), with the
     future that tells its sender that it is committed."""
 
-    finished: Finished | None
-    closed: Job | None
+    finished: FinishedCandidate | None
+    closed: ChunkJob | None
     committed: asyncio.Future[None]
 
 
@@ -118,7 +118,7 @@ class CommitBuffer:
         self._lease_seconds = lease_seconds
         self._ahead = ahead
         self._sleep = sleep
-        self._chunks: dict[Job, LeasedChunk] = {}
+        self._chunks: dict[ChunkJob, LeasedChunk] = {}
         self._waiting: list[Delivery] = []
         self._arrived = asyncio.Event()
         self._complete = asyncio.Event()
@@ -133,7 +133,7 @@ class CommitBuffer:
         """Candidates of a chunk that may be begun before the store is told of any: it is told of these by the claim."""
         return max(FEWEST_AHEAD, self._ahead // FEEDING)
 
-    def add(self, job: Job) -> LeasedChunk:
+    def add(self, job: ChunkJob) -> LeasedChunk:
         """Registers a chunk that was just leased, with `first` candidates that may be begun."""
         self._chunks[job] = LeasedChunk(job, permitted=self.first, told=self.first)
         return self._chunks[job]
@@ -164,7 +164,7 @@ class CommitBuffer:
             told = await self._store.find_halted(list(asked))
             self._apply(told, [leased for leased in asked.values() if not leased.closed])
 
-    def works_on(self, job: Job) -> bool:
+    def works_on(self, job: ChunkJob) -> bool:
         """Whether this worker is at the chunk, even where its lease ran out while the store was away: it goes on."""
         leased = self._chunks.get(job)
         return leased is not None and not leased.closed
@@ -185,7 +185,7 @@ class CommitBuffer:
         for leased in self._chunks.values():
             leased.cut_off()
 
-    async def keep(self, finished: Finished) -> None:
+    async def keep(self, finished: FinishedCandidate) -> None:
         """Returns once the result is committed, or refused because the chunk is another's."""
         await self._deliver(Delivery(finished, None, asyncio.get_running_loop().create_future()))
 
@@ -255,10 +255,12 @@ class CommitBuffer:
                 delivery.committed.set_result(None)
         await enqueue(self._queue, told.ready)
 
-    def _plan(self, finished: Sequence[Finished], closed: Sequence[Job]) -> tuple[dict[Job, int], dict[Job, int]]:
+    def _plan(
+        self, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob]
+    ) -> tuple[dict[ChunkJob, int], dict[ChunkJob, int]]:
         """What the store is to be told of begun candidates, by chunk, and how many may have been begun in all then."""
         delivered = {(one.job, one.entry.position) for one in finished}
-        begun, permitted = dict[Job, int](), dict[Job, int]()
+        begun, permitted = dict[ChunkJob, int](), dict[ChunkJob, int]()
         calling = sum(leased.count_uncalled() > 0 for job, leased in self._chunks.items() if job.chunk >= 0)
         share = max(FEWEST_AHEAD, self._ahead // max(1, calling))
         for job, leased in self._chunks.items():
@@ -275,7 +277,7 @@ class CommitBuffer:
                     begun[job] = count
         return begun, permitted
 
-    def _find_ended(self, finished: Sequence[Finished]) -> list[Job]:
+    def _find_ended(self, finished: Sequence[FinishedCandidate]) -> list[ChunkJob]:
         """Chunks whose last results these are: they are closed in the same transaction, which saves them another."""
         counts = Counter(one.job for one in finished)
         found = [
@@ -287,7 +289,7 @@ class CommitBuffer:
         return [leased.job for leased in ended]
 
     async def _persist(
-        self, finished: Sequence[Finished], closed: Sequence[Job], begun: Mapping[Job, int]
+        self, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob], begun: Mapping[ChunkJob, int]
     ) -> Committed:
         try:
             return await self._insist(finished, closed, begun)
@@ -299,7 +301,7 @@ class CommitBuffer:
         told = [await self._persist_alone(one) for one in finished]
         return merge([*told, await self._insist((), closed, begun)])
 
-    async def _persist_alone(self, one: Finished) -> Committed:
+    async def _persist_alone(self, one: FinishedCandidate) -> Committed:
         """The result, or where it cannot be written a failure in its place."""
         try:
             return await self._insist([one], (), {})
@@ -308,7 +310,9 @@ class CommitBuffer:
             logger.exception("a result cannot be written", extra=about)
         return await self._insist([replace(one, record=None, failure=INTERNAL)], (), {})
 
-    async def _insist(self, finished: Sequence[Finished], closed: Sequence[Job], begun: Mapping[Job, int]) -> Committed:
+    async def _insist(
+        self, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob], begun: Mapping[ChunkJob, int]
+    ) -> Committed:
         """Until the store is back."""
         wait_seconds = 0.1
         while True:

@@ -12,9 +12,9 @@ from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import InvalidRequest, TranslatorNotConfigured
 from app.domain.rubric import Rubric
 from app.domain.work import BOUGHT_SHARE
-from app.providers.ports import PROVIDER_BATCH_SHARE, Estimate, Judge, JudgingTask
+from app.providers.ports import PROVIDER_BATCH_SHARE, Judge, JudgingEstimate, JudgingTask
 from app.scoring.case import ENGLISH, check
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 
 DIGEST_BYTES = 16
 BLOCK_UTTERANCES = 10
@@ -28,7 +28,7 @@ class BatchEstimate:
     TranslatorNotConfigured and InvalidRequest.
     """
 
-    def __init__(self, options: BatchOptions, instruments: Instruments) -> None:
+    def __init__(self, options: BatchOptions, instruments: ScoringContext) -> None:
         if options.path != "source" and instruments.translator is None:
             detail = f"the path {options.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
             raise TranslatorNotConfigured(detail)
@@ -123,14 +123,14 @@ class Bill:
         known = self.unit_cost_usd is not None and unit is not None
         self.unit_cost_usd = max(self.unit_cost_usd or 0.0, unit or 0.0) if known else None
 
-    def _add_second_look(self, estimates: Iterable[Estimate]) -> None:
+    def _add_second_look(self, estimates: Iterable[JudgingEstimate]) -> None:
         looks = list(estimates)
         self.second_calls += max((look.calls for look in looks), default=0)
         costs = [look.cost_usd for look in looks if look.cost_usd is not None]
         known = len(costs) == len(looks)
         self.second_cost_usd = add_costs(self.second_cost_usd, max(costs, default=0.0) if known else None)
 
-    def _price_cached(self, task: JudgingTask, estimate: Estimate) -> float | None:
+    def _price_cached(self, task: JudgingTask, estimate: JudgingEstimate) -> float | None:
         """The cost with the prefix in the provider's prompt cache, into which a language's first sample puts it."""
         full, cached = estimate.cost_usd, estimate.cost_usd_prefix_cached
         if full is None or cached is None:
@@ -181,7 +181,9 @@ class Contexts:
         return self._digest
 
 
-def estimate_batch(options: BatchOptions, candidates: Iterable[Candidate], instruments: Instruments) -> EstimateReport:
+def estimate_batch(
+    options: BatchOptions, candidates: Iterable[Candidate], instruments: ScoringContext
+) -> EstimateReport:
     """What these candidates would take. Raises UnknownRubric, TranslatorNotConfigured and InvalidRequest."""
     estimate = BatchEstimate(options, instruments)
     for candidate in candidates:
@@ -232,7 +234,7 @@ OF_AN_ITEM = "/reference"
 class Admission:
     """Goes through a batch's candidates, in order, against its rubric and judge."""
 
-    def __init__(self, options: BatchOptions, instruments: Instruments) -> None:
+    def __init__(self, options: BatchOptions, instruments: ScoringContext) -> None:
         self._estimate = BatchEstimate(options, instruments)
         self._item = -1
 
@@ -253,7 +255,7 @@ class Admission:
         return self._estimate.report()
 
 
-async def estimate(intake: Intake, instruments: Instruments) -> EstimateReport:
+async def estimate(intake: Intake, instruments: ScoringContext) -> EstimateReport:
     """What the batch would take. Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured."""
     admission = Admission(intake.options, instruments)
     async for block in intake.blocks():
@@ -262,7 +264,7 @@ async def estimate(intake: Intake, instruments: Instruments) -> EstimateReport:
     return admission.report()
 
 
-async def admit(intake: Intake, instruments: Instruments) -> float | None:
+async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
     """What one candidate may cost under the batch's budget (USD); None without a budget.
 
     Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured where the batch cannot be scored.

@@ -184,7 +184,7 @@ class Clusters:
         return None if found == ALONE else name_found(self._batch_id, found)
 
 
-class Tally:
+class IntakeCounts:
     """Counts what is taken in."""
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class Tally:
 async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spool) -> Intake:
     """Reads a body to its end. Raises StrictJSONError, InvalidDocument, StoreFull, StoreError, and whatever the chunks
     raise. The event loop is shared: others have a turn after each piece."""
-    tally, digest = Tally(), hashlib.sha256()
+    tally, digest = IntakeCounts(), hashlib.sha256()
 
     async def keep(numbered: list[Numbered]) -> None:
         items = [each.item for each in numbered]

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from app.batches.provider_plan import LeaseLost, Planner, Step
+from app.batches.provider_plan import LeaseLost, Planner, PlanStep
 from app.domain.errors import JudgeRefusedRequest
-from app.domain.provider_batch import Leftover, Part
+from app.domain.provider_batch import Leftover, ProviderPart
 from app.providers.ports import BatchProvider, ProviderAnswer, ProviderBatch
 from app.storage.sql.provider_batches import ProviderBatchStore
 
@@ -64,7 +64,7 @@ class PartCourse:
         self._provider = provider
         self._planner = planner
 
-    async def advance(self, step: Step, part: Part, others: Sequence[Part]) -> Part:
+    async def advance(self, step: PlanStep, part: ProviderPart, others: Sequence[ProviderPart]) -> ProviderPart:
         """The part after whatever can be done for it now. Raises LeaseLost, PartRefused and the `Judge…` errors."""
         if part.state == "submitted":
             part = await self._poll(step, part, others)
@@ -76,7 +76,7 @@ class PartCourse:
             part = await self._upload(step, part, others)
         return await self._submit(step, part) if part.state == "uploaded" else part
 
-    async def _upload(self, step: Step, part: Part, others: Sequence[Part]) -> Part:
+    async def _upload(self, step: PlanStep, part: ProviderPart, others: Sequence[ProviderPart]) -> ProviderPart:
         if part.state == "uploading":
             # A step was cut off here, and the id of what it may have uploaded is lost.
             for file_id in await self._provider.find_uploads(part.file_name):
@@ -89,7 +89,7 @@ class PartCourse:
         uploaded = replace(written, state="uploaded", file_id=file_id)
         return await self._save(step, uploaded, on_loss=Leftover("file", file_id))
 
-    async def _submit(self, step: Step, part: Part) -> Part:
+    async def _submit(self, step: PlanStep, part: ProviderPart) -> ProviderPart:
         """Makes the provider's batch, unless a step that was cut off has made it."""
         found = await self._provider.find(part.tags, since=step.begun_at - CLOCK_SKEW)
         if found is None:
@@ -102,7 +102,7 @@ class PartCourse:
         submitted = replace(part, state="submitted", provider_batch_id=provider_batch_id)
         return await self._save(step, submitted, on_loss=Leftover("batch", provider_batch_id))
 
-    async def _create(self, step: Step, part: Part) -> str:
+    async def _create(self, step: PlanStep, part: ProviderPart) -> str:
         try:
             return await self._provider.create(str(part.file_id), part.tags)
         except JudgeRefusedRequest as error:
@@ -110,7 +110,7 @@ class PartCourse:
             await self._begin_anew(step, part, list_files(part))
             raise PartRefused(error.detail) from error
 
-    async def _poll(self, step: Step, part: Part, others: Sequence[Part]) -> Part:
+    async def _poll(self, step: PlanStep, part: ProviderPart, others: Sequence[ProviderPart]) -> ProviderPart:
         found = await self._provider.retrieve(str(part.provider_batch_id))
         if found is None:
             await self._begin_anew(step, part, list_files(part))
@@ -122,7 +122,9 @@ class PartCourse:
         ended = replace(part, state="ended", output_file_id=found.output_file_id, error_file_id=found.error_file_id)
         return await self._save(step, ended)
 
-    async def _handle_failure(self, step: Step, part: Part, others: Sequence[Part], found: ProviderBatch) -> Part:
+    async def _handle_failure(
+        self, step: PlanStep, part: ProviderPart, others: Sequence[ProviderPart], found: ProviderBatch
+    ) -> ProviderPart:
         """The provider began none of it. Where only too much was waiting, it is sent again once the others are done."""
         failed = replace(part, error_file_id=found.error_file_id, alone=part.alone or found.over_limit)
         part = await self._begin_anew(step, failed, list_files(failed))
@@ -131,7 +133,7 @@ class PartCourse:
             return part
         raise PartRefused(f"the provider did not begin the batch: {found.failure}")
 
-    async def _collect(self, step: Step, part: Part) -> Part:
+    async def _collect(self, step: PlanStep, part: ProviderPart) -> ProviderPart:
         """Fetches the answers; asks again without a parameter where that is what every call was refused for."""
         harvest, leftovers = await self._fetch(part), list_files(part)
         if (refused := harvest.find_refused(part.requests)) is not None:
@@ -142,7 +144,7 @@ class PartCourse:
         logger.info("a part's answers are kept", extra=about)
         return await self._save(step, replace(part, state="done"), leftovers)
 
-    async def _fetch(self, part: Part) -> Harvest:
+    async def _fetch(self, part: ProviderPart) -> Harvest:
         """Keeps every answer, in groups. After a step that was cut off all are fetched again, and change nothing."""
         harvest = Harvest()
         for file_id in filter(None, (part.output_file_id, part.error_file_id)):
@@ -154,7 +156,7 @@ class PartCourse:
         await self._course.keep(part.batch, harvest.group)
         return harvest
 
-    async def _begin_anew(self, step: Step, part: Part, leftovers: Sequence[Leftover]) -> Part:
+    async def _begin_anew(self, step: PlanStep, part: ProviderPart, leftovers: Sequence[Leftover]) -> ProviderPart:
         """The part as it was before it was sent, to be sent in another round."""
         anew = replace(
             part,
@@ -168,8 +170,8 @@ class PartCourse:
         return await self._save(step, anew, leftovers)
 
     async def _save(
-        self, step: Step, part: Part, leftovers: Sequence[Leftover] = (), *, on_loss: Leftover | None = None
-    ) -> Part:
+        self, step: PlanStep, part: ProviderPart, leftovers: Sequence[Leftover] = (), *, on_loss: Leftover | None = None
+    ) -> ProviderPart:
         """Keeps the part. Where that is refused, what was just made at the provider is to be removed there."""
         if await self._course.save(step.owner, part, leftovers):
             return part
@@ -178,11 +180,11 @@ class PartCourse:
         raise LeaseLost
 
 
-def list_files(part: Part) -> list[Leftover]:
+def list_files(part: ProviderPart) -> list[Leftover]:
     """A part's files at the provider."""
     return [Leftover("file", one) for one in (part.file_id, part.output_file_id, part.error_file_id) if one]
 
 
-def trace(part: Part) -> dict[str, object]:
+def trace(part: ProviderPart) -> dict[str, object]:
     """What a log record says of a part: ids, and no text."""
     return {"batch_id": part.batch, "part": part.number, "provider_batch_id": part.provider_batch_id}

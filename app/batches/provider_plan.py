@@ -14,7 +14,7 @@ from app.batches.erasure import forget_calls
 from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.errors import InvalidRequest, TranslatorRefusedRequest, UpstreamError
 from app.domain.evaluation import EvaluationRequest
-from app.domain.provider_batch import Part
+from app.domain.provider_batch import ProviderPart
 from app.domain.redaction import ERASED
 from app.domain.rubric import Rubric
 from app.providers.ports import (
@@ -28,7 +28,7 @@ from app.providers.ports import (
 from app.runtime.ports import CallCache
 from app.runtime.tasks import run_together
 from app.scoring.case import Case, open_case
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 from app.scoring.masked_rejudging import find_masked
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.provider_batches import ProviderBatchStore
@@ -38,7 +38,7 @@ PAGE = 40
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedCandidate:
     """A candidate's calls. `noted` are the call cache's keys of its translation, with the characters billed for it."""
 
     position: int
@@ -56,7 +56,7 @@ class PartLimits:
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """One step at work on a batch, and who makes it: `owner` is unique to it."""
 
     batch: str
@@ -70,14 +70,14 @@ class LeaseLost(Exception):
 
 
 @dataclass
-class Draft:
+class PartDraft:
     """A part as it grows: what is not yet kept of it.
 
     `keys` are those that it asks, `kept` replies out of the call cache, `calls` the cache's keys of translations
     with the characters billed for them.
     """
 
-    part: Part
+    part: ProviderPart
     keys: list[str] = field(default_factory=list)
     kept: dict[str, bytes] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Draft:
         for key, characters in calls.items():
             self.calls[key] = self.calls.get(key, 0) + characters
 
-    def add(self, asked: Asked, size: int) -> None:
+    def add(self, asked: PlannedCandidate, size: int) -> None:
         """Takes in a candidate's calls, of `size` bytes together."""
         calls = asked.calls
         costs = [call.cost_usd for call in calls]
@@ -114,7 +114,7 @@ class Planner:
         provider: BatchProvider,
         judge: DeferringJudge,
         cache: CallCache,
-        instruments: Instruments,
+        instruments: ScoringContext,
         limits: PartLimits,
     ) -> None:
         self._store = store
@@ -125,14 +125,14 @@ class Planner:
         self._instruments = instruments
         self._limits = limits
 
-    async def plan(self, step: Step) -> list[Part]:
+    async def plan(self, step: PlanStep) -> list[ProviderPart]:
         """All parts, with every question of the batch in one of them. Goes on where it was interrupted.
 
         Raises LeaseLost, and the errors of the translator and the rubric source.
         """
         parts = await self._course.parts(step.batch)
         open_part = parts[-1] if parts and parts[-1].state == "planning" else begin_part(step.batch, parts)
-        draft = Draft(open_part)
+        draft = PartDraft(open_part)
         while page := await self._store.candidates(step.batch, after=draft.part.last, limit=PAGE):
             draft = await self._plan_page(step, draft, page)
         if draft.part.last == draft.part.after:
@@ -141,7 +141,7 @@ class Planner:
         return await self._course.parts(step.batch)
 
     @asynccontextmanager
-    async def write_file(self, step: Step, part: Part) -> AsyncIterator[tuple[IO[bytes], Part]]:
+    async def write_file(self, step: PlanStep, part: ProviderPart) -> AsyncIterator[tuple[IO[bytes], ProviderPart]]:
         """The part's file, for as long as the context lasts, and the part with the parameters that it sends."""
         # It has no name, so that nothing of it is left behind where this process is killed.
         with tempfile.TemporaryFile() as file:
@@ -149,7 +149,7 @@ class Planner:
             file.seek(0)
             yield file, part
 
-    async def _write_calls(self, step: Step, part: Part, file: IO[bytes]) -> Part:
+    async def _write_calls(self, step: PlanStep, part: ProviderPart, file: IO[bytes]) -> ProviderPart:
         written: set[str] = set()
         after = part.after
         while page := await self._store.candidates(step.batch, after=after, limit=PAGE):
@@ -166,17 +166,19 @@ class Planner:
                     file.write(self._provider.line(call))
         return part
 
-    async def _plan_page(self, step: Step, draft: Draft, page: Sequence[tuple[Entry, Candidate]]) -> Draft:
+    async def _plan_page(self, step: PlanStep, draft: PartDraft, page: Sequence[tuple[Entry, Candidate]]) -> PartDraft:
         for one in await self._sift(step, draft, await self._translate(step, draft, page)):
             size = sum(len(self._provider.line(call)) for call in one.calls)
             if self._is_full(draft.part, len(one.calls), size):
                 await self._keep(step, draft, closed=True)
-                draft = Draft(begin_part(step.batch, [draft.part]))
+                draft = PartDraft(begin_part(step.batch, [draft.part]))
             draft.add(one, size)
         await self._keep(step, draft, closed=False)
-        return Draft(draft.part)
+        return PartDraft(draft.part)
 
-    async def _translate(self, step: Step, draft: Draft, page: Sequence[tuple[Entry, Candidate]]) -> list[Asked]:
+    async def _translate(
+        self, step: PlanStep, draft: PartDraft, page: Sequence[tuple[Entry, Candidate]]
+    ) -> list[PlannedCandidate]:
         """The page's calls. What was translated for them is noted, also where it then fails."""
         scope = RequestScope()
         try:
@@ -189,14 +191,16 @@ class Planner:
             draft.note(one.noted)
         return asked
 
-    def _is_full(self, part: Part, requests: int, size: int) -> bool:
+    def _is_full(self, part: ProviderPart, requests: int, size: int) -> bool:
         over = part.requests + requests > self._limits.requests or part.bytes + size > self._limits.bytes
         return over and part.requests > 0
 
-    async def _sift(self, step: Step, draft: Draft, asked: Sequence[Asked]) -> list[Asked]:
+    async def _sift(
+        self, step: PlanStep, draft: PartDraft, asked: Sequence[PlannedCandidate]
+    ) -> list[PlannedCandidate]:
         """The same with those calls alone that are to be made. Replies out of the call cache go into the draft."""
         known = set(await self._course.planned(step.batch, [call.key for one in asked for call in one.calls]))
-        sifted: list[Asked] = []
+        sifted: list[PlannedCandidate] = []
         for one in asked:
             fresh = []
             for call in one.calls:
@@ -211,7 +215,7 @@ class Planner:
             sifted.append(replace(one, calls=fresh))
         return sifted
 
-    async def _keep(self, step: Step, draft: Draft, *, closed: bool) -> None:
+    async def _keep(self, step: PlanStep, draft: PartDraft, *, closed: bool) -> None:
         part = draft.part
         if closed:
             part = replace(part, state="planned" if part.requests else "done")
@@ -222,20 +226,20 @@ class Planner:
 
     async def _list_calls(
         self,
-        step: Step,
+        step: PlanStep,
         page: Sequence[tuple[Entry, Candidate]],
         conceded: tuple[str, ...],
         scope: RequestScope | None = None,
-    ) -> list[Asked]:
+    ) -> list[PlannedCandidate]:
         scope = scope or RequestScope()
         return await run_together(*(self._open(step.options, *one, conceded, scope) for one in page))
 
     async def _open(
         self, options: BatchOptions, entry: Entry, candidate: Candidate, conceded: tuple[str, ...], scope: RequestScope
-    ) -> Asked:
+    ) -> PlannedCandidate:
         """The candidate's calls; none where it cannot be judged at all, which its own run is to tell."""
         if candidate.response == ERASED:
-            return Asked(entry.position, [])
+            return PlannedCandidate(entry.position, [])
         rubric, request = self._instruments.rubrics.get(options.rubric), request_of(options, candidate)
         # Building prompts takes no outside time of its own: others get their turn here.
         await asyncio.sleep(0)
@@ -244,17 +248,17 @@ class Planner:
 
     async def _ask(
         self, request: EvaluationRequest, rubric: Rubric, entry: Entry, conceded: tuple[str, ...], scope: RequestScope
-    ) -> Asked:
+    ) -> PlannedCandidate:
         try:
             case = await open_case(request, rubric, self._instruments.translator, scope, batch=True)
             calls = [call for task in await tasks_of(case) for call in self._judge.defer(task, conceded)]
         except (InvalidRequest, TranslatorRefusedRequest):
             # One that is refused for its translation was translated all the same.
-            return Asked(entry.position, [], dict.fromkeys(scope.keys, 0))
+            return PlannedCandidate(entry.position, [], dict.fromkeys(scope.keys, 0))
         noted = dict.fromkeys(scope.keys, 0)
         if noted and case.translated is not None:
             noted[next(iter(noted))] = case.translated.billed_characters
-        return Asked(entry.position, calls, noted)
+        return PlannedCandidate(entry.position, calls, noted)
 
 
 async def tasks_of(case: Case) -> list[JudgingTask]:
@@ -266,8 +270,8 @@ async def tasks_of(case: Case) -> list[JudgingTask]:
     return tasks
 
 
-def begin_part(batch_id: str, parts: Sequence[Part]) -> Part:
+def begin_part(batch_id: str, parts: Sequence[ProviderPart]) -> ProviderPart:
     """The part after the last of these."""
     if not parts:
-        return Part(batch_id, 0, "planning", after=-1, last=-1)
-    return Part(batch_id, parts[-1].number + 1, "planning", after=parts[-1].last, last=parts[-1].last)
+        return ProviderPart(batch_id, 0, "planning", after=-1, last=-1)
+    return ProviderPart(batch_id, parts[-1].number + 1, "planning", after=parts[-1].last, last=parts[-1].last)

@@ -14,16 +14,16 @@ from math import fsum
 
 from app.batches.attempt import PAUSING
 from app.batches.provider_part import PartCourse, PartRefused
-from app.batches.provider_plan import LeaseLost, PartLimits, Planner, Step
+from app.batches.provider_plan import LeaseLost, PartLimits, Planner, PlanStep
 from app.batches.queue import enqueue
 from app.domain.batch import BatchOptions
 from app.domain.dialogue import Dialogue
 from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable, UpstreamError
-from app.domain.provider_batch import KeptReply, Leftover, Part
+from app.domain.provider_batch import KeptReply, Leftover, ProviderPart
 from app.providers.ports import BatchProvider, DeferringJudge, RequestScope, Translated, Translator
 from app.runtime.ports import CallCache
 from app.runtime.tasks import cancel_for_good
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.provider_batches import ProviderBatchStore
@@ -145,7 +145,7 @@ class ProviderRun:
         provider: BatchProvider,
         judge: DeferringJudge,
         cache: CallCache,
-        instruments: Instruments,
+        instruments: ScoringContext,
         owner: str,
         limits: PartLimits | None = None,
         poll_seconds: float = 60.0,
@@ -173,7 +173,7 @@ class ProviderRun:
         self._parts = PartCourse(course, provider, self._planner)
         self._leftovers = LeftoverRemoval(course, provider, rest_seconds=poll_seconds)
 
-    def instruments_for(self, batch_id: str, options: BatchOptions, instruments: Instruments) -> Instruments:
+    def instruments_for(self, batch_id: str, options: BatchOptions, instruments: ScoringContext) -> ScoringContext:
         """The instruments that score the batch once its replies are here."""
         judge = self._judge.answered_by(BatchReplies(self._course, batch_id), options.provider_batch.unanswered)
         translator = instruments.translator and PlannedTranslator(instruments.translator, self._course, batch_id)
@@ -192,7 +192,7 @@ class ProviderRun:
         begun_at = await self._course.lease(batch_id, owner, self._lease_seconds)
         if begun_at is None:
             return
-        step, wait_seconds = Step(batch_id, owner, options, begun_at), 0.0
+        step, wait_seconds = PlanStep(batch_id, owner, options, begun_at), 0.0
         try:
             async with self._renewing(step):
                 wait_seconds = await self._try(step)
@@ -224,7 +224,7 @@ class ProviderRun:
             return None
         return await self._store.options(project, batch_id)
 
-    async def _try(self, step: Step) -> float:
+    async def _try(self, step: PlanStep) -> float:
         """Makes the step; returns in how many seconds the next may come."""
         about: dict[str, object] = {"batch_id": step.batch}
         try:
@@ -242,7 +242,7 @@ class ProviderRun:
             return error.retry_after_seconds or 0.0
         return 0.0
 
-    async def _advance(self, step: Step) -> float:
+    async def _advance(self, step: PlanStep) -> float:
         parts = await self._planner.plan(step)
         if not await self._can_afford(step, parts):
             return 0.0
@@ -259,7 +259,7 @@ class ProviderRun:
         await enqueue(self._queue, await self._store.unhold(step.batch))
         return 0.0
 
-    async def _can_afford(self, step: Step, parts: Sequence[Part]) -> bool:
+    async def _can_afford(self, step: PlanStep, parts: Sequence[ProviderPart]) -> bool:
         """Pauses the batch where all of it together is expected to cost more than its budget, and was not sent yet."""
         budget_usd, costs = step.options.budget_usd, [part.cost_usd for part in parts]
         sent = all(part.state not in {"planned", "uploading"} or part.round for part in parts)
@@ -273,7 +273,7 @@ class ProviderRun:
         return False
 
     @asynccontextmanager
-    async def _renewing(self, step: Step) -> AsyncIterator[None]:
+    async def _renewing(self, step: PlanStep) -> AsyncIterator[None]:
         """Keeps the lease while the step lasts. A step that loses it all the same finds out at its next write."""
         renewal = asyncio.create_task(self._renew(step))
         try:
@@ -281,7 +281,7 @@ class ProviderRun:
         finally:
             await cancel_for_good([renewal])
 
-    async def _renew(self, step: Step) -> None:
+    async def _renew(self, step: PlanStep) -> None:
         while True:
             await self._sleep(self._lease_seconds / RENEWALS)
             try:

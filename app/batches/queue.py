@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.domain.errors import Overloaded, QueueLimitReached
-from app.domain.work import Job
+from app.domain.work import ChunkJob
 from app.storage.queue import JobQueue, QueueUnavailable
 
 logger = logging.getLogger("saiten.batches")
 
 
-async def enqueue(queue: JobQueue, jobs: Sequence[Job]) -> None:
+async def enqueue(queue: JobQueue, jobs: Sequence[ChunkJob]) -> None:
     """Puts jobs on the queue. Where it is away they are left for a sweep, which finds every job that was lost."""
     if not jobs:
         return

@@ -30,7 +30,7 @@ from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFo
 from app.domain.rubric import split_name
 from app.domain.summary import Summary
 from app.runtime.ports import CallCache
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
 
@@ -53,7 +53,7 @@ class BatchService:
         *,
         store: BatchStore,
         queue: JobQueue,
-        instruments: Instruments,
+        instruments: ScoringContext,
         cache: CallCache,
         limits: Limits,
         new_id: Callable[[], str],

@@ -18,11 +18,11 @@ from app.batches.provider_run import UNAVAILABLE, ProviderRun
 from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError, UnknownRubric
-from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, Job
+from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob
 from app.runtime.log_context import working_on
 from app.runtime.ports import CallCache, Telemetry
 from app.runtime.tasks import cancel_for_good, end_once, end_tasks
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue, QueueUnavailable
 from app.storage.sql.batches.store import BatchStore
 
@@ -76,7 +76,7 @@ class BatchWorker:
         store: BatchStore,
         queue: JobQueue,
         cache: CallCache,
-        instruments: Instruments,
+        instruments: ScoringContext,
         telemetry: Telemetry,
         owner: str,
         concurrency: int,
@@ -166,7 +166,7 @@ class BatchWorker:
         if self._runs:
             await asyncio.wait(self._runs, timeout=seconds)
 
-    async def _take(self, job: Job) -> None:
+    async def _take(self, job: ChunkJob) -> None:
         """One job of the queue, in a task of its own. Returns when there is room for another, not when it is done."""
         if self._stopping or (self._own is not None and job.batch not in self._own):
             return
@@ -177,7 +177,7 @@ class BatchWorker:
         run.add_done_callback(lambda _: fed.set())
         await fed.wait()
 
-    async def _run(self, job: Job, fed: asyncio.Event) -> None:
+    async def _run(self, job: ChunkJob, fed: asyncio.Event) -> None:
         """One job. Whatever fails, its lease ends and the sweep brings it back: no reason to end the worker."""
         with working_on(batch_id=job.batch, chunk=job.chunk):
             try:
@@ -187,7 +187,7 @@ class BatchWorker:
             except Exception:
                 logger.exception("unexpected error")
 
-    async def _work_on(self, job: Job, fed: asyncio.Event) -> None:
+    async def _work_on(self, job: ChunkJob, fed: asyncio.Event) -> None:
         if self._buffer.works_on(job):
             # Its lease ran out and it was put on the queue again. This worker goes on with it, and renews.
             return

@@ -30,7 +30,7 @@ WIDEST_LABEL = 0.38
 
 
 @dataclass(frozen=True)
-class Level:
+class HistogramLevel:
     """A level of the scale as the chart calls it, and how many ratings have it."""
 
     label: str
@@ -47,7 +47,9 @@ class HistogramLabels:
     nothing: str
 
 
-def build_histogram(levels: Sequence[Level], unrated: int, labels: HistogramLabels, *, width: int = WIDTH) -> Spec:
+def build_histogram(
+    levels: Sequence[HistogramLevel], unrated: int, labels: HistogramLabels, *, width: int = WIDTH
+) -> Spec:
     """A bar per level in the order given, the unrated apart as a dashed outline.
 
     Percentages are of the rated. The unrated has its count only: it is none of them.
@@ -90,7 +92,7 @@ def build_histogram(levels: Sequence[Level], unrated: int, labels: HistogramLabe
     )
 
 
-def make_rows(levels: Sequence[Level], unrated: int, unrated_label: str, width: int) -> list[Row]:
+def make_rows(levels: Sequence[HistogramLevel], unrated: int, unrated_label: str, width: int) -> list[Row]:
     """A row per bar, with where it stands and what it says."""
     rated = sum(level.count for level in levels)
     figures = [f"{level.count:,}" + (f" ({level.count / rated:.0%})" if rated else "") for level in levels]

@@ -32,7 +32,7 @@ from app.charts.canvas import (
     say,
     write_number,
 )
-from app.charts.histogram import HistogramLabels, Level, build_histogram
+from app.charts.histogram import HistogramLabels, HistogramLevel, build_histogram
 from app.domain.reports import Matrix
 from app.stats.observations import Floats
 
@@ -150,11 +150,13 @@ def build_value_histogram(values: Floats, reach: Range, labels: PanelLabels, *, 
     elif count <= FEW_VALUES and np.allclose(steps, np.round(steps), atol=1e-6):
         places = np.round((values - reach[0]) / gap).astype(int)
         counts = np.bincount(places, minlength=count)
-        levels = [Level(write_short(reach[0] + number * gap), int(found)) for number, found in enumerate(counts)]
+        levels = [
+            HistogramLevel(write_short(reach[0] + number * gap), int(found)) for number, found in enumerate(counts)
+        ]
     else:
         found, edges = np.histogram(values, BINS, reach)
         levels = [
-            Level(f"{write_number(low)} to {write_number(high)}", int(number))
+            HistogramLevel(f"{write_number(low)} to {write_number(high)}", int(number))
             for number, low, high in zip(found, edges[:-1], edges[1:], strict=True)
         ]
     plain = HistogramLabels(title=labels.title, description=labels.description, unrated="", nothing=labels.nothing)

@@ -17,7 +17,7 @@ from app.providers import registry
 from app.runtime.settings import Settings, read_settings
 
 if TYPE_CHECKING:
-    from app.cli.attacking import Options, Scored
+    from app.cli.attacking import Options, ScoredTrial
     from app.domain.attack import AttackItem, AttackReport
     from app.stats.attacks import Rules
 
@@ -99,7 +99,7 @@ def command(
 
 async def run(
     name: str, items: Sequence[AttackItem], url: str | None, options: Options, rules: Rules, concurrency: int
-) -> tuple[AttackReport, list[Scored]]:
+) -> tuple[AttackReport, list[ScoredTrial]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
     from app.cli.attacking import count_dialogues, score_attacks
     from app.cli.backend import open_backend
@@ -135,7 +135,7 @@ def describe_judge(settings: Settings) -> str:
     return f"{provider.name} at {base.netloc.decode()}" if base else provider.name
 
 
-def require_answers(scored: Sequence[Scored]) -> None:
+def require_answers(scored: Sequence[ScoredTrial]) -> None:
     """Raises SaitenError where the judge was asked nothing, so that there is nothing to report: it is not there, or the
     options suit no dialogue."""
     trials = [one.trial for one in scored if not one.trial.item.refusable]

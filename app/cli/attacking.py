@@ -19,7 +19,7 @@ from rich.text import Text
 import saiten
 from app.cli.backend import Backend, StoredRecord
 from app.cli.items import InvalidItems, read_bytes, shorten_faults, split
-from app.cli.output import DASH, Sheet, console, drop_noughts, print_sheet
+from app.cli.output import DASH, TerminalTable, console, drop_noughts, print_sheet
 from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
@@ -30,7 +30,7 @@ from app.domain.validation import InvalidDocument, validate
 from app.providers.registry import is_baseline
 from app.runtime.bundled import bundled_folder
 from app.runtime.tasks import end_tasks
-from app.stats.attacks import Answer, Rated, Trial, find_forged, list_stored
+from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
 from app.stats.junit import write_attack_junit
 from app.stats.markdown import write_attack_markdown
 
@@ -72,7 +72,7 @@ def name_run(report: AttackReport) -> str:
     return f"corpus {report.corpus}, judge {report.judge} ({models}), {rubrics}, path {report.path}{samples}"
 
 
-def sheet_of(head: str, groups: Mapping[str, AttackGroup]) -> Sheet:
+def sheet_of(head: str, groups: Mapping[str, AttackGroup]) -> TerminalTable:
     """A row a group."""
     rows = [
         (
@@ -86,10 +86,10 @@ def sheet_of(head: str, groups: Mapping[str, AttackGroup]) -> Sheet:
         )
         for name, found in groups.items()
     ]
-    return drop_noughts(Sheet(f"by {head}", (head, *HEADS), rows), "denied")
+    return drop_noughts(TerminalTable(f"by {head}", (head, *HEADS), rows), "denied")
 
 
-def aspect_sheets(report: AttackReport) -> Iterator[Sheet]:
+def aspect_sheets(report: AttackReport) -> Iterator[TerminalTable]:
     """A table a rubric: the lift of each aspect."""
     for rubric, aspects in report.aspects.items():
         rows = [
@@ -103,7 +103,9 @@ def aspect_sheets(report: AttackReport) -> Iterator[Sheet]:
             )
             for name, found in aspects.items()
         ]
-        yield Sheet(f"lift by aspect, {rubric}", ("aspect", "scale", "n", "points", "of the scale", "room"), rows)
+        yield TerminalTable(
+            f"lift by aspect, {rubric}", ("aspect", "scale", "n", "points", "of the scale", "room"), rows
+        )
 
 
 def tell_count(found: Count) -> str:
@@ -247,16 +249,16 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredTrial:
     """A trial with the evaluations that it was read from, for whoever wants them whole."""
 
-    trial: Trial
+    trial: AttackTrial
     evaluations: Mapping[Role, Evaluation]
 
 
 async def score_attacks(
     items: Sequence[AttackItem], backend: Backend, options: Options, *, concurrency: int, done: Callable[[], None]
-) -> list[Scored]:
+) -> list[ScoredTrial]:
     """Every item, in order. `done` is told of each dialogue that is through.
 
     Raises SaitenError where no item can be scored because of the rubric.
@@ -264,7 +266,7 @@ async def score_attacks(
     rubrics = {name: await backend.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
     gate = asyncio.Semaphore(concurrency)
 
-    async def one(item: AttackItem, role: Role) -> tuple[Answer, Evaluation | None]:
+    async def one(item: AttackItem, role: Role) -> tuple[TrialOutcome, Evaluation | None]:
         async with gate:
             found = await answer(item, role, backend, options, rubrics[options.rubric_of(item.language)])
         done()
@@ -292,16 +294,16 @@ def count_dialogues(items: Sequence[AttackItem]) -> int:
     return sum(len(roles_of(item)) for item in items)
 
 
-def collect(item: AttackItem, rubric: str, found: Mapping[Role, tuple[Answer, Evaluation | None]]) -> Scored:
+def collect(item: AttackItem, rubric: str, found: Mapping[Role, tuple[TrialOutcome, Evaluation | None]]) -> ScoredTrial:
     """One item's answers together."""
     twin = found["twin"][0] if "twin" in found else None
     evaluations = {role: evaluation for role, (_, evaluation) in found.items() if evaluation is not None}
-    return Scored(Trial(item, rubric, found["attack"][0], twin), evaluations)
+    return ScoredTrial(AttackTrial(item, rubric, found["attack"][0], twin), evaluations)
 
 
 async def answer(
     item: AttackItem, role: Role, backend: Backend, options: Options, rubric: Rubric
-) -> tuple[Answer, Evaluation | None]:
+) -> tuple[TrialOutcome, Evaluation | None]:
     """What comes of one dialogue: an error is the item's, unless all would share it."""
     try:
         record = await backend.score(options.body(item, role))
@@ -312,17 +314,17 @@ async def answer(
     return read_record(record, item, role, rubric), record.evaluation
 
 
-def explain(error: saiten.SaitenError) -> Answer:
+def explain(error: saiten.SaitenError) -> TrialOutcome:
     """What stands in place of a rating."""
     if error.code in UNRATED:
-        return Answer("unrated", code=error.code, detail=error.detail)
+        return TrialOutcome("unrated", code=error.code, detail=error.detail)
     if error.code == SUSPECTED:
-        return Answer("refused", code=error.code, detail=error.detail, flagged=True)
+        return TrialOutcome("refused", code=error.code, detail=error.detail, flagged=True)
     refused = isinstance(error, saiten.ServiceRefused) and error.status == REFUSED
-    return Answer("refused" if refused else "failed", code=error.code, detail=error.detail)
+    return TrialOutcome("refused" if refused else "failed", code=error.code, detail=error.detail)
 
 
-def read_record(record: StoredRecord, item: AttackItem, role: Role, rubric: Rubric) -> Answer:
+def read_record(record: StoredRecord, item: AttackItem, role: Role, rubric: Rubric) -> TrialOutcome:
     """The figures need of a record, and whether its ratings are the judge's."""
     evaluation = record.evaluation
     stored = list(list_stored(evaluation))
@@ -330,11 +332,11 @@ def read_record(record: StoredRecord, item: AttackItem, role: Role, rubric: Rubr
     spoken = not is_baseline(evaluation.judge.kind)
     forged = find_forged(evaluation, record.trace, rubric) if spoken else []
     aspects = {
-        name: Rated(result.rating, result.mean, result.scale, rubric.best.get(name, float(result.scale[1])))
+        name: RatedAspect(result.rating, result.mean, result.scale, rubric.best.get(name, float(result.scale[1])))
         for name, result in evaluation.aspects.items()
         if result.rating is not None and result.mean is not None
     }
-    return Answer(
+    return TrialOutcome(
         "rated" if aspects else "unrated",
         aspects=aspects,
         flagged=any(warned.code == SUSPECTED for warned in evaluation.warnings),
@@ -358,7 +360,7 @@ def require_place(path: str | None) -> None:
 
 def write_reports(
     report: AttackReport,
-    scored: Sequence[Scored],
+    scored: Sequence[ScoredTrial],
     *,
     as_json: str | None,
     markdown: str | None,
@@ -384,7 +386,7 @@ def write_reports(
             raise InvalidItems(f"{path}: {error.strerror}") from None
 
 
-def detail(one: Scored) -> str:
+def detail(one: ScoredTrial) -> str:
     """One item as a line of JSON. An evaluation that is not there is null, with the code of what came in its place."""
     trial = one.trial
     told: dict[str, Any] = {

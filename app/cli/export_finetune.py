@@ -22,10 +22,10 @@ from app.domain.strict_json import StrictJSONError
 from app.domain.summary import SYSTEM
 from app.domain.validation import InvalidDocument, clip, validate
 from app.finetuning.dataset import (
-    Candidate,
     Curriculum,
     Label,
     Matching,
+    TrainingCandidate,
     build_curriculum,
     check_levels,
     hold_out,
@@ -44,7 +44,7 @@ TARGET = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True)
-class Targets:
+class OutputFiles:
     """Where the lines go: to train on, `-` for standard output; to validate on, and the held-out responses, which are
     None where nobody wants them."""
 
@@ -110,7 +110,7 @@ def command(
     settings = read_settings()
     rubric = find_rubric(settings, rubric_id)
     language = check_language(rubric, language)
-    targets = Targets(output, validation, validation_items)
+    targets = OutputFiles(output, validation, validation_items)
     check_use([items, ratings], targets, validation_share)
     candidates = read_candidates(items, rubric, settings.limits)
     observations, matching = read_ratings(ratings, rubric, candidates)
@@ -147,7 +147,7 @@ def check_language(rubric: Rubric, language: str | None) -> str:
     return language
 
 
-def check_use(inputs: list[str], targets: Targets, share: float | None) -> None:
+def check_use(inputs: list[str], targets: OutputFiles, share: float | None) -> None:
     """Raises a usage error where nothing is held out for what is asked, or standard input or a file is used twice."""
     if targets.validation is None and (share is not None or targets.validation_items is not None):
         raise click.UsageError("nothing is held out without --validation FILE")
@@ -160,9 +160,9 @@ def check_use(inputs: list[str], targets: Targets, share: float | None) -> None:
         raise click.UsageError("what is read and what is written must all be different files")
 
 
-def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[Candidate]:
+def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[TrainingCandidate]:
     """All items of the file; raises InvalidItems that names line and field of what does not fit."""
-    candidates: list[Candidate] = []
+    candidates: list[TrainingCandidate] = []
     faults: list[str] = []
     seen: dict[tuple[str, str], str] = {}
     for where, value in split(name_input(path), read_bytes(path)):
@@ -186,7 +186,7 @@ def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[Candidate
     return candidates
 
 
-def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> Candidate:
+def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> TrainingCandidate:
     """One item; raises InvalidDocument, or Unfit for what is wrong with its id."""
     if not isinstance(value, dict):
         raise Unfit("an item is a JSON object with id, context and response")
@@ -200,10 +200,10 @@ def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> Candidate:
     if len(ids) != 1 or "" in ids:
         raise Unfit("has two ids" if len(ids) > 1 else 'needs an "id", by which the ratings name it')
     system = request.metadata.get(SYSTEM, "")
-    return Candidate(str(ids.pop()), system, request.turn, request.references)
+    return TrainingCandidate(str(ids.pop()), system, request.turn, request.references)
 
 
-def read_ratings(path: str, rubric: Rubric, candidates: list[Candidate]) -> tuple[Observations, Matching]:
+def read_ratings(path: str, rubric: Rubric, candidates: list[TrainingCandidate]) -> tuple[Observations, Matching]:
     """The ratings, every one a level of its aspect, and whose they are; raises InvalidItems that names the line."""
     name, body = name_input(path), read_bytes(path).removeprefix(MARK)
     form = guess(path, body.lstrip()[:1])
@@ -225,7 +225,9 @@ def name_input(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def hold_some_out(candidates: list[Candidate], made: Curriculum, share: float | None, seed: int) -> frozenset[int]:
+def hold_some_out(
+    candidates: list[TrainingCandidate], made: Curriculum, share: float | None, seed: int
+) -> frozenset[int]:
     """The positions of the candidates that are held out; raises InvalidItems where all are of one dialogue."""
     positions = list(dict.fromkeys(one.candidate for one in made.conversations))
     try:
@@ -235,7 +237,7 @@ def hold_some_out(candidates: list[Candidate], made: Curriculum, share: float | 
 
 
 def write_parts(
-    targets: Targets, candidates: list[Candidate], made: Curriculum, held: Collection[int], rubric: Rubric
+    targets: OutputFiles, candidates: list[TrainingCandidate], made: Curriculum, held: Collection[int], rubric: Rubric
 ) -> None:
     """All that is asked for; raises InvalidRequest where a file cannot be written."""
     write(targets.training, (one.line for one in made.conversations if one.candidate not in held))

@@ -33,7 +33,7 @@ from app.domain.validation import InvalidDocument, validate
 from app.providers.registry import judge_names
 
 if TYPE_CHECKING:
-    from app.cli.gating import Job
+    from app.cli.gating import GateJob
 
 
 NAME = "saiten.toml"
@@ -234,7 +234,7 @@ def command(
     Exit 0: pass; 1: fail, a rule is broken beyond doubt; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
-    from app.cli.gating import Job
+    from app.cli.gating import GateJob
     from app.runtime.telemetry import configure_logging
 
     configure_logging("warning")
@@ -248,7 +248,7 @@ def command(
         table["judge"] = {**own, **judge} if isinstance(own, dict) else own
     settings = make_settings(table, given, NAME if config is None else config)
     require_use(settings, junit, markdown, save, record)
-    report = run(Job(settings, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
+    report = run(GateJob(settings, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
     try:
         # First: what a CI picks up must be there, even if nobody reads what is shown.
         write_reports(report, junit, markdown)
@@ -277,7 +277,7 @@ def require_use(
             raise InvalidItems(f"{path or 'the file to be written'}: Is a directory")
 
 
-def run(job: Job) -> GateReport:
+def run(job: GateJob) -> GateReport:
     """The report. Says on standard error in what two runs' signatures differ, and then exits with 3."""
     from app.cli.gating import run_gate
 

@@ -27,7 +27,7 @@ from app.cli.runs import Found, Items, Progress, find, options_of, run_of, save_
 from app.comparison.runs import scales_of
 from app.domain.analysis_request import GateRequest
 from app.domain.batch import Batch
-from app.domain.comparison import Comparison, GateReason, GateReport, Measure, Run
+from app.domain.comparison import ComparedRun, Comparison, GateReason, GateReport, Measure
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import SaitenError, SettingsInvalid
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
@@ -227,7 +227,7 @@ LEXICAL_HINT = (
 
 
 @dataclass(frozen=True)
-class Job:
+class GateJob:
     """What is asked. `save` and `record` are files for the candidate's results; with `record` nothing is compared.
     `judge` is the only kind of judge that may have rated, where it is given; `ci` is whether this is a CI job."""
 
@@ -242,7 +242,7 @@ class Job:
         return self.judge == "openai" or (self.ci and self.judge is None)
 
 
-async def run_gate(job: Job, told: Progress) -> GateReport:
+async def run_gate(job: GateJob, told: Progress) -> GateReport:
     """The verdict. The judge is checked first: where it moved, scores that were taken afterwards say nothing."""
     settings = job.settings
     async with open_backend(settings.url, {"SAITEN_JUDGE": job.judge} if job.judge else None) as backend:
@@ -290,13 +290,13 @@ async def keep_version(
     return settings.model_copy(update={"rubric": before})
 
 
-def name_rubric(run: Run) -> str:
+def name_rubric(run: ComparedRun) -> str:
     """The rubric that the signatures of a run name, with its version; empty where they name several, or none."""
     names = {read_signature(signature).get("rubric", "") for signature in run.signatures}
     return names.pop() if len(names) == 1 else ""
 
 
-def name_judge(kind: str, job: Job) -> None:
+def name_judge(kind: str, job: GateJob) -> None:
     """Says which judge will rate, where that is none to trust. Raises SettingsInvalid where it may not, before anything
     is scored: a secret may be missing from this job."""
     if kind != "lexical":
@@ -309,7 +309,11 @@ def name_judge(kind: str, job: Job) -> None:
 
 
 async def judge(
-    backend: Backend, job: Job, candidate: Batch | Run, baseline: Batch | Run | None, check: JudgeCheck | None
+    backend: Backend,
+    job: GateJob,
+    candidate: Batch | ComparedRun,
+    baseline: Batch | ComparedRun | None,
+    check: JudgeCheck | None,
 ) -> GateReport:
     """The verdict on what is scored; the candidate's results are written where that is asked for."""
     if job.record is not None:
@@ -324,14 +328,14 @@ async def judge(
 
 async def gate(
     backend: Backend,
-    candidate: Batch | Run,
-    baseline: Batch | Run | None,
+    candidate: Batch | ComparedRun,
+    baseline: Batch | ComparedRun | None,
     settings: GateSettings,
     check: JudgeCheck | None,
 ) -> GateReport:
     """The verdict on two batches, where they are; with a file of results among them, here."""
     common = settings.model_dump(include={"min_coverage", "alpha", "test", "allow_signature_mismatch"})
-    if isinstance(candidate, Batch) and not isinstance(baseline, Run):
+    if isinstance(candidate, Batch) and not isinstance(baseline, ComparedRun):
         request = GateRequest(
             candidate=candidate.id,
             baseline=baseline.id if baseline is not None else None,
@@ -347,7 +351,7 @@ async def gate(
     return attach_states(report, dict.fromkeys(asked_of(report), "unknown"))
 
 
-def tell_coverage(run: Run, check: JudgeCheck | None, settings: GateSettings) -> GateReport:
+def tell_coverage(run: ComparedRun, check: JudgeCheck | None, settings: GateSettings) -> GateReport:
     """A report without a comparison: whether enough of every aspect is there to be a baseline."""
     shares = share_verdicts(run, [("aspect", name) for name in run.aspects], "candidate")
     reasons = (*tell_judge(check), judge_coverage(shares, settings.min_coverage))
@@ -364,9 +368,9 @@ def tell_coverage(run: Run, check: JudgeCheck | None, settings: GateSettings) ->
     )
 
 
-async def check_plan(backend: Backend, job: Job, candidate: Found, baseline: Found | None) -> None:
+async def check_plan(backend: Backend, job: GateJob, candidate: Found, baseline: Found | None) -> None:
     """Raises InvalidItems, or the error of a rule that cannot be judged, before anything is scored."""
-    if isinstance(candidate, Run) and (job.save or job.record):
+    if isinstance(candidate, ComparedRun) and (job.save or job.record):
         raise InvalidItems(f"--{'save' if job.save else 'record'}: the candidate is a file of results already")
     if isinstance(candidate, Batch) and isinstance(baseline, Batch) and candidate.id == baseline.id:
         raise InvalidItems(f"candidate and baseline are the same batch, {candidate.id}")
@@ -376,18 +380,18 @@ async def check_plan(backend: Backend, job: Job, candidate: Found, baseline: Fou
         plan(job.settings.rules, tried, before)
 
 
-async def outline(backend: Backend, found: Found, settings: GateSettings) -> Run:
+async def outline(backend: Backend, found: Found, settings: GateSettings) -> ComparedRun:
     """The run without its items, where it is not scored yet."""
-    if isinstance(found, Run):
+    if isinstance(found, ComparedRun):
         return found
     rubric = await backend.rubric(str(options_for(found, settings)["rubric"]))
     return blank_run(rubric)
 
 
-def blank_run(rubric: Rubric) -> Run:
+def blank_run(rubric: Rubric) -> ComparedRun:
     """A run of this rubric in which there is nothing yet."""
     aspects = tuple(aspect.id for aspect in rubric.aspects)
-    return Run("", (), 0, {}, scales_of(rubric), aspects, best=rubric.best)
+    return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=rubric.best)
 
 
 def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
@@ -411,7 +415,7 @@ def name_keeper(settings: GateSettings) -> str:
     return f"in the database ({Path(file).name})" if scheme.startswith("sqlite") and file else "in the database"
 
 
-async def check_judge(backend: Backend, job: Job, candidate: Found) -> JudgeCheck:
+async def check_judge(backend: Backend, job: GateJob, candidate: Found) -> JudgeCheck:
     """Whether the judge that rates the candidate moved, against the stored ratings in the file where there is one."""
     asked = options_for(candidate, job.settings)
     path = "source" if asked["path"] == "both" else asked["path"]

@@ -151,7 +151,7 @@ GAP = 3
 
 
 @dataclass(frozen=True)
-class Sheet:
+class TerminalTable:
     """A table before it is known how wide it may be. `narrow` takes its place where it does not fit.
 
     The first column says what a row is: it stands again before every part of a table that is too wide.
@@ -160,17 +160,17 @@ class Sheet:
     title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[object]]
-    narrow: Sheet | None = None
+    narrow: TerminalTable | None = None
 
 
-def print_sheet(sheet: Sheet, on: Console) -> None:
+def print_sheet(sheet: TerminalTable, on: Console) -> None:
     """The title, and the table in as many parts as the console's width asks for."""
     on.print(Text(printable(sheet.title), style="bold"))
     for part in lay_out(sheet, on):
         on.print(part)
 
 
-def lay_out(sheet: Sheet, on: Console) -> Iterator[Table]:
+def lay_out(sheet: TerminalTable, on: Console) -> Iterator[Table]:
     """The table in parts, each of as many columns as fit beside each other."""
     widths = widths_of(sheet)
     if sheet.narrow is not None and EDGE + sum(widths) > on.width:
@@ -185,26 +185,26 @@ def lay_out(sheet: Sheet, on: Console) -> Iterator[Table]:
         rest = rest[taken:]
 
 
-def widths_of(sheet: Sheet) -> list[int]:
+def widths_of(sheet: TerminalTable) -> list[int]:
     """How wide each column is on one line, with the room to the next."""
     columns = zip(sheet.heads, *sheet.rows, strict=True)
     return [GAP + max(cell_len(printable(str(cell))) for cell in column) for column in columns]
 
 
-def pick(sheet: Sheet, columns: Sequence[int]) -> Table:
+def pick(sheet: TerminalTable, columns: Sequence[int]) -> Table:
     """The first column and those."""
     chosen = [0, *columns]
     rows = [[row[column] for column in chosen] for row in sheet.rows]
     return tabulate("", [sheet.heads[column] for column in chosen], rows)
 
 
-def drop_noughts(sheet: Sheet, head: str) -> Sheet:
+def drop_noughts(sheet: TerminalTable, head: str) -> TerminalTable:
     """The sheet without the column of that head where it says 0 in every row."""
     place = sheet.heads.index(head)
     if any(row[place] not in {"0", ""} for row in sheet.rows):
         return sheet
     rows = [(*row[:place], *row[place + 1 :]) for row in sheet.rows]
-    return Sheet(sheet.title, (*sheet.heads[:place], *sheet.heads[place + 1 :]), rows)
+    return TerminalTable(sheet.title, (*sheet.heads[:place], *sheet.heads[place + 1 :]), rows)
 
 
 def tabulate(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:

@@ -93,7 +93,7 @@ class RatingFile:
         return InvalidItems(shorten_faults(places, error.total))
 
 
-class Kept(Value):
+class RatingsAnswer(Value):
     """The service's answer to ratings."""
 
     added: int
@@ -335,7 +335,7 @@ async def post_pieces(read: RatingFile, client: AsyncClient) -> RatingsKept:
     for piece in cut(read.ratings, told if isinstance(told, int) else PIECE_BYTES):
         start = kept.added + kept.replaced
         try:
-            answer = understand(Kept, await client.post_ratings(map(tell_rating, piece)))
+            answer = understand(RatingsAnswer, await client.post_ratings(map(tell_rating, piece)))
         except SaitenError as error:
             tell_kept(start, len(read.ratings))
             if isinstance(error, ServiceRefused) and (refused := read_refusal(error)) is not None:

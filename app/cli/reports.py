@@ -8,7 +8,7 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
-from app.cli.output import DASH, Sheet, console, drop_noughts, print_sheet, tabulate
+from app.cli.output import DASH, TerminalTable, console, drop_noughts, print_sheet, tabulate
 from app.domain.model import Value
 from app.domain.plain_text import printable
 from app.domain.reports import (
@@ -28,7 +28,7 @@ from app.domain.reports import (
 __all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
 
 Interval = tuple[float, float] | None
-Part = Sheet | Text
+Part = TerminalTable | Text
 
 LEFT_OUT = "left out"
 """Head of a column that stands only where something was."""
@@ -48,7 +48,7 @@ def print_report(report: Value, *, on: Console | None = None) -> None:
     """The report as tables, with notes."""
     target = on or console()
     for part in render(report):
-        if isinstance(part, Sheet):
+        if isinstance(part, TerminalTable):
             print_sheet(part, target)
         else:
             target.print(part)
@@ -81,7 +81,7 @@ def _(report: AgreementReport) -> list[Part]:
         for name, found in report.aspects.items()
     ]
     heads = ("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "α")
-    parts: list[Part] = [drop_noughts(Sheet(title, heads, rows), LEFT_OUT)]
+    parts: list[Part] = [drop_noughts(TerminalTable(title, heads, rows), LEFT_OUT)]
     if rows:
         parts.append(Text("α: Krippendorff's"))
     parts += squares_of(report.correlations)
@@ -113,7 +113,7 @@ def _(report: CorrelationReport) -> list[Part]:
         for name, found in report.aspects.items()
     ]
     heads = ("aspect", "n", LEFT_OUT, "spearman", "pearson", "τ-b", "ceiling")
-    parts: list[Part] = [drop_noughts(Sheet(title, heads, rows), LEFT_OUT)]
+    parts: list[Part] = [drop_noughts(TerminalTable(title, heads, rows), LEFT_OUT)]
     if any(found.ceiling for found in report.aspects.values()):
         parts.append(Text("ceiling: each rater against the mean of the others, Spearman"))
     undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
@@ -127,7 +127,9 @@ def means_of(report: CorrelationReport) -> list[Part]:
         (name, figure(found.score_mean), figure(found.rating_mean), spanned(found.bias, found.bias_interval, "+.3f"))
         for name, found in report.aspects.items()
     ]
-    parts: list[Part] = [Sheet("bias: mean score less mean rating", ("aspect", "scores", "ratings", "bias"), rows)]
+    parts: list[Part] = [
+        TerminalTable("bias: mean score less mean rating", ("aspect", "scores", "ratings", "bias"), rows)
+    ]
     systems = [
         (name, level.n, *map(figure, (level.spearman, level.pearson, level.kendall)))
         for name, found in report.aspects.items()
@@ -135,7 +137,7 @@ def means_of(report: CorrelationReport) -> list[Part]:
     ]
     if systems:
         heads = ("aspect", "systems", "spearman", "pearson", "τ-b")
-        parts.append(Sheet("correlation of the systems' means", heads, systems))
+        parts.append(TerminalTable("correlation of the systems' means", heads, systems))
     return parts
 
 
@@ -156,7 +158,7 @@ def _(report: HierarchyReport) -> list[Part]:
     reasons = {name: found.undefined for name, found in report.aspects.items()}
     for each in report.dependencies:
         reasons[f"{each.lower} → {each.higher}"] = each.decorrelated.undefined
-    pairs = drop_noughts(Sheet(title, ("aspect", "n", LEFT_OUT, "pairs"), rows), LEFT_OUT)
+    pairs = drop_noughts(TerminalTable(title, ("aspect", "n", LEFT_OUT, "pairs"), rows), LEFT_OUT)
     return [pairs, *dependencies_of(report), *folded(report.best), *notes(reasons)]
 
 
@@ -178,7 +180,9 @@ def dependencies_of(report: HierarchyReport) -> list[Part]:
     method = report.dependencies[0].decorrelated.method
     title = f"dependencies; in brackets, and new: the change by decorrelation ({method})"
     return [
-        drop_noughts(Sheet(title, ("lower → higher", LEFT_OUT, "common", "higher only", "new"), rows), LEFT_OUT),
+        drop_noughts(
+            TerminalTable(title, ("lower → higher", LEFT_OUT, "common", "higher only", "new"), rows), LEFT_OUT
+        ),
         Text("common: pairs that both tell apart; higher only: those that the lower does not"),
     ]
 
@@ -194,7 +198,11 @@ def _(report: CompositeFit) -> list[Part]:
         for name, weight in report.weights.items()
     ]
     held = f"held-out Pearson {figure(report.pearson)}; the rubric's own weights: {figure(report.declared_pearson)}"
-    return [Sheet(title, ("aspect", "weight", "in the rubric"), rows), Text(held), *notes({"": report.undefined})]
+    return [
+        TerminalTable(title, ("aspect", "weight", "in the rubric"), rows),
+        Text(held),
+        *notes({"": report.undefined}),
+    ]
 
 
 @render.register
@@ -208,7 +216,7 @@ def _(report: BlendFit) -> list[Part]:
         ("none", "0.0", figure(report.unblended)),
         ("default", "10.0", figure(report.default)),
     ]
-    parts: list[Part] = [Sheet(title, ("", "weight", report.statistic), rows)]
+    parts: list[Part] = [TerminalTable(title, ("", "weight", report.statistic), rows)]
     if report.weight is not None:
         parts.append(Text("chosen: each fold is judged with the weight that the others chose"))
     return [*parts, *remarks({"": report.notes}), *notes({"": report.undefined})]
@@ -226,7 +234,7 @@ def _(report: WinReport) -> list[Part]:
         rows = [(system, *won(share)) for system, share in [*shares, ("(ties)", found.ties)]]
         left_out = f" ({found.left_out:,} left out)" if found.left_out else ""
         title = f"{name}: {count(found.contexts, 'context')} that every system answered{left_out}"
-        parts.append(Sheet(title, ("system", "won", "share", "95 %"), rows))
+        parts.append(TerminalTable(title, ("system", "won", "share", "95 %"), rows))
     # Where nothing was contested every aspect says so at length.
     reasons = {"": report.undefined} if report.undefined else {n: each.undefined for n, each in report.aspects.items()}
     return [*parts, *pairs_of(report), *folded(report.best), *notes(reasons)]
@@ -247,7 +255,7 @@ def pairs_of(report: WinReport) -> list[Part]:
         return [Text(f"{len(rows):,} comparisons of two systems stand in the output of --json")]
     heads = ("a : b", "n", "a won", "b won", "ties", "a %", "95 %")
     told = Text("n: contexts; a %: a's share of those that were decided")
-    return [Sheet("systems in pairs", heads, rows), told] if rows else []
+    return [TerminalTable("systems in pairs", heads, rows), told] if rows else []
 
 
 def squares_of(correlations: Correlations) -> list[Part]:
@@ -259,13 +267,13 @@ def squares_of(correlations: Correlations) -> list[Part]:
     return [square(f"aspect correlations, {name}", matrix) for name, matrix in by_name.items() if aspects > 1]
 
 
-def square(title: str, matrix: Matrix) -> Sheet:
+def square(title: str, matrix: Matrix) -> TerminalTable:
     """A matrix by aspect. Where the names do not fit above it, numbers do."""
     cells = [[figure(found.get(other), ".2f") for other in matrix] for found in matrix.values()]
     numbers = range(1, len(matrix) + 1)
     rows = [(f"{number} {name}", *row) for number, name, row in zip(numbers, matrix, cells, strict=True)]
-    narrow = Sheet(title, ("", *map(str, numbers)), rows)
-    return Sheet(title, ("", *matrix), [(name, *row) for name, row in zip(matrix, cells, strict=True)], narrow)
+    narrow = TerminalTable(title, ("", *map(str, numbers)), rows)
+    return TerminalTable(title, ("", *matrix), [(name, *row) for name, row in zip(matrix, cells, strict=True)], narrow)
 
 
 def remarks(said: Mapping[str, Sequence[str]]) -> list[Text]:

@@ -21,7 +21,7 @@ from app.cli.items import InvalidItems, holds_options, parse, read_bytes, shorte
 from app.comparison.runs import are_numbered, scales_of
 from app.domain.batch import Batch
 from app.domain.clusters import name_dialogue
-from app.domain.comparison import Run, RunItem
+from app.domain.comparison import ComparedRun, RunItem
 from app.domain.errors import SaitenError
 from app.domain.model import Finite
 from app.domain.plain_text import escape_controls, printable
@@ -32,13 +32,13 @@ Placed = tuple[str, Any]
 """Where a value stands (`base.ndjson:3`), and the value."""
 
 
-class Part(BaseModel):
+class ResultPart(BaseModel):
     """A part of a result. Fields that a later version may add are passed over."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False, hide_input_in_errors=True)
 
 
-class RubricPart(Part):
+class RubricPart(ResultPart):
     id: str
     version: int | None = None
 
@@ -47,12 +47,12 @@ class RubricPart(Part):
         return name_version(self.id, self.version)
 
 
-class AspectPart(Part):
+class AspectPart(ResultPart):
     mean: Finite | None
     blended: Finite | None = None
 
 
-class ResultLine(Part):
+class ResultLine(ResultPart):
     """What of a result makes a run. One that failed has neither aspects nor, in a batch, a rubric."""
 
     status: str
@@ -102,10 +102,10 @@ def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
     return names[0] if names else None
 
 
-def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> Run:
+def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> ComparedRun:
     """The run of these results."""
     items = [describe(result, number, rubric) for number, result in enumerate(results)]
-    return Run(
+    return ComparedRun(
         name=name,
         items=items,
         expected=len(results),
@@ -156,7 +156,7 @@ class Items:
     options: dict[str, Any]
 
 
-Found = Batch | Run | Items
+Found = Batch | ComparedRun | Items
 
 
 async def find(backend: Backend, written: str, role: Role, settings: GateSettings) -> Found:
@@ -213,9 +213,9 @@ def options_of(items: Items, settings: GateSettings) -> dict[str, Any]:
     return {**items.options, **chosen}
 
 
-async def score(backend: Backend, found: Found, settings: GateSettings, told: Progress) -> Batch | Run:
+async def score(backend: Backend, found: Found, settings: GateSettings, told: Progress) -> Batch | ComparedRun:
     """The run, scored: items become a batch, and a batch is waited for. Raises InvalidItems, SaitenError."""
-    if isinstance(found, Run):
+    if isinstance(found, ComparedRun):
         return found
     if isinstance(found, Batch):
         return await wait(backend, found.id, told)
@@ -267,9 +267,9 @@ def explain_stop(batch: Batch) -> str:
     return f"the batch {batch.id} paused after {done}: {why}"
 
 
-async def run_of(backend: Backend, found: Batch | Run) -> Run:
+async def run_of(backend: Backend, found: Batch | ComparedRun) -> ComparedRun:
     """The run, fetched where it is a batch."""
-    if isinstance(found, Run):
+    if isinstance(found, ComparedRun):
         return found
     lines = [line async for line in backend.client.results(found.id)]
     values = [(f"{found.id}:{number}", parse(found.id, line.encode())) for number, line in enumerate(lines, start=1)]

@@ -46,7 +46,7 @@ class Compute(Protocol):
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingComputation:
     """There is no result yet: ask again. `seconds` have passed since it was first asked for.
 
     `turned-away` is not even waiting, since too many others are: asking again is what gets it a place.
@@ -58,7 +58,7 @@ class Pending:
 
 
 @dataclass
-class Running:
+class RunningComputation:
     """A computation that is not finished; `computing` once it has its turn."""
 
     task: asyncio.Task[Any]
@@ -67,7 +67,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedComputation:
     """What became of a computation: its task, which holds the value or the error."""
 
     task: asyncio.Task[Any]
@@ -97,8 +97,8 @@ class Computations:
         self._most_running = at_once + waiting
         self._most_of_one = of_one
         self._turns = asyncio.Semaphore(at_once)
-        self._running: dict[Place, Running] = {}
-        self._finished: LRUCache[Place, Finished] = LRUCache(kept)
+        self._running: dict[Place, RunningComputation] = {}
+        self._finished: LRUCache[Place, FinishedComputation] = LRUCache(kept)
         self._closed = False
 
     async def get(
@@ -108,7 +108,7 @@ class Computations:
         work: Callable[[], Awaitable[Result]],
         *,
         patience_seconds: float = PATIENCE_SECONDS,
-    ) -> Result | Pending:
+    ) -> Result | PendingComputation:
         """The work's result where it is there, or gets ready within the patience; else Pending, and the work goes on,
         whatever becomes of the caller. Raises what the work raised."""
         place = (project, key)
@@ -118,15 +118,15 @@ class Computations:
         running = self._running.get(place)
         if running is None:
             if self._closed or self._is_full(project):
-                return Pending(self._now(), 0.0, "turned-away")
+                return PendingComputation(self._now(), 0.0, "turned-away")
             running = self._begin(place, work)
         # Unlike `wait_for` this cancels nothing: neither when the time is up nor when the caller goes away.
         await asyncio.wait({running.task}, timeout=patience_seconds)
         if not running.task.done():
             seconds = (self._now() - running.started_at).total_seconds()
-            return Pending(running.started_at, seconds, "computing" if running.computing else "waiting")
+            return PendingComputation(running.started_at, seconds, "computing" if running.computing else "waiting")
         if running.task.cancelled():  # by `close`, which is no cancellation of the caller
-            return Pending(running.started_at, 0.0, "turned-away")
+            return PendingComputation(running.started_at, 0.0, "turned-away")
         return cast(Result, open_task(running.task))
 
     async def close(self) -> None:
@@ -139,7 +139,7 @@ class Computations:
         mine = sum(owner == project for owner, _ in self._running)
         return len(self._running) >= self._most_running or mine >= self._most_of_one
 
-    def _find_finished(self, place: Place) -> Finished | None:
+    def _find_finished(self, place: Place) -> FinishedComputation | None:
         """What is kept; an error only while it is fresh."""
         found = self._finished.get(place)
         if found is None:
@@ -149,8 +149,8 @@ class Computations:
             return None
         return found
 
-    def _begin(self, place: Place, work: Callable[[], Awaitable[Result]]) -> Running:
-        running = Running(asyncio.create_task(self._work(place, work)), self._now())
+    def _begin(self, place: Place, work: Callable[[], Awaitable[Result]]) -> RunningComputation:
+        running = RunningComputation(asyncio.create_task(self._work(place, work)), self._now())
         self._running[place] = running
         running.task.add_done_callback(lambda _: self._finish(place))
         return running
@@ -168,7 +168,7 @@ class Computations:
         error = task.exception()  # or asyncio complains of an error that nobody came back for
         if error is not None and not isinstance(error, SaitenError):
             logger.error("a computation failed", exc_info=error)
-        self._finished[place] = Finished(task, self._now())
+        self._finished[place] = FinishedComputation(task, self._now())
 
 
 def open_task(task: asyncio.Task[Any]) -> Any:

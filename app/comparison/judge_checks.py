@@ -17,7 +17,7 @@ from app.domain.signature import differences
 from app.providers.ports import RequestScope
 from app.runtime.bundled import bundled_folder, read_objects, validate_objects
 from app.runtime.tasks import run_together
-from app.scoring.evaluate import Instruments, evaluate
+from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.ratings import RatingStore
 
@@ -45,7 +45,7 @@ class AnchorCheck:
     """
 
     def __init__(
-        self, instruments: Instruments, store: RatingStore, audit: AuditLog, *, now: Callable[[], datetime]
+        self, instruments: ScoringContext, store: RatingStore, audit: AuditLog, *, now: Callable[[], datetime]
     ) -> None:
         self._instruments = instruments
         self._store = store

@@ -39,7 +39,7 @@ ALPHA = 0.01
 
 
 @dataclass(frozen=True)
-class Part(Generic[Part_]):
+class ReportPart(Generic[Part_]):
     """A report, or why there is none: a stable `code`, and the same in a sentence."""
 
     report: Part_ | None = None
@@ -52,8 +52,8 @@ class Ranking:
     """Which systems differ, by one source of values. In both, aspects with a best level inside count by their distance
     from it; what is blended stands as `NAME.blended`."""
 
-    hierarchy: Part[HierarchyReport]
-    matrices: Part[Matrices]
+    hierarchy: ReportPart[HierarchyReport]
+    matrices: ReportPart[Matrices]
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Overview:
     systems: tuple[str, ...]
     judged: Ranking
     rated: Ranking
-    agreement: Part[AgreementReport]
-    correlation: Part[CorrelationReport]
+    agreement: ReportPart[AgreementReport]
+    correlation: ReportPart[CorrelationReport]
     ambiguous: int
     ratings_used: RatingsUsed
 
@@ -148,22 +148,22 @@ def oversee(
     )
 
 
-def attempt(code: Absence, work: Callable[[], Part_]) -> Part[Part_]:
+def attempt(code: Absence, work: Callable[[], Part_]) -> ReportPart[Part_]:
     """What the work gives, or what it refuses with."""
     try:
-        return Part(work())
+        return ReportPart(work())
     except InvalidRequest as error:
-        return Part(code=code, reason=error.detail)
+        return ReportPart(code=code, reason=error.detail)
 
 
 Next = TypeVar("Next")
 
 
-def follow(part: Part[Part_], work: Callable[[Part_], Next]) -> Part[Next]:
+def follow(part: ReportPart[Part_], work: Callable[[Part_], Next]) -> ReportPart[Next]:
     """What the work makes of the part; where there is none, there is none of this for the same reason."""
     report = part.report
     if report is None:
-        return Part(code=part.code, reason=part.reason)
+        return ReportPart(code=part.code, reason=part.reason)
     return attempt("too-much", lambda: work(report))
 
 
@@ -178,13 +178,15 @@ def observe(opinions: Opinions, aspects: Sequence[str] | None) -> Observations:
     return opinions.observe(chosen)
 
 
-def rank_systems(part: Part[Observations], best: Mapping[str, float], alpha: float) -> Ranking:
+def rank_systems(part: ReportPart[Observations], best: Mapping[str, float], alpha: float) -> Ranking:
     """Hierarchy and matrices of the values that stand as ratings."""
     from app.comparison.analyses import orient
     from app.stats.hierarchy import find_hierarchy
 
     if part.report is not None and len(part.report.systems) < 2:
-        part = Part(code="few-systems", reason="these results are of one system: there is no other to tell it from")
+        part = ReportPart(
+            code="few-systems", reason="these results are of one system: there is no other to tell it from"
+        )
     oriented = follow(part, lambda observations: orient(observations, best))
     return Ranking(
         hierarchy=follow(oriented, lambda observations: find_hierarchy(observations, alpha=alpha)),
@@ -192,11 +194,11 @@ def rank_systems(part: Part[Observations], best: Mapping[str, float], alpha: flo
     )
 
 
-def follow_few(part: Part[Observations], alpha: float) -> Part[Matrices]:
+def follow_few(part: ReportPart[Observations], alpha: float) -> ReportPart[Matrices]:
     """The matrices, where there are not too many systems for one."""
     if part.report is not None and len(part.report.systems) > MOST_SYSTEMS:
         told = f"{len(part.report.systems):,} systems are too many for a table; at most {MOST_SYSTEMS} are shown in one"
-        return Part(code="many-systems", reason=told)
+        return ReportPart(code="many-systems", reason=told)
     return follow(part, lambda observations: lay_out(observations, alpha))
 
 

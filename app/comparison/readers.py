@@ -10,11 +10,11 @@ from app.domain.validation import MOST_NAME
 from app.runtime.ports import RubricSource
 
 if TYPE_CHECKING:
-    from app.stats.reading import Bounds, ObservationReader
+    from app.stats.reading import ObservationReader, ReadingLimits
 
 
 def make_reader(
-    request: AnalysisRequest, rubrics: RubricSource, noun: str = "line", bounds: Bounds | None = None
+    request: AnalysisRequest, rubrics: RubricSource, noun: str = "line", bounds: ReadingLimits | None = None
 ) -> ObservationReader:
     """A reader that knows the aspects and scales of the request's rubric, where it names one."""
     from app.stats.reading import ObservationReader

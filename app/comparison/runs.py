@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.batches.summaries import score_pages
 from app.domain.batch import Batch
-from app.domain.comparison import Run, RunItem
+from app.domain.comparison import ComparedRun, RunItem
 from app.domain.composites import range_of
 from app.domain.errors import NotFound
 from app.domain.rubric import Rubric
@@ -44,11 +44,11 @@ async def read_items(store: BatchStore, project: str, batch: Batch) -> list[RunI
     return [describe_result(result, batch) async for page in pages for result in page]
 
 
-def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Run:
+def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> ComparedRun:
     """The run of a batch: what it was to score, and what came of it."""
     signed = sum(bool(item.ratings) for item in items)  # a failure in a result's place is not
     signatures = batch.signatures or ({batch.signature: signed} if batch.signature else {})
-    return Run(
+    return ComparedRun(
         name=f"{batch.name} ({batch.id})" if batch.name else batch.id,
         items=items,
         expected=batch.counts.total,

@@ -16,7 +16,7 @@ from app.domain.analysis_request import (
     ComparisonRequest,
     GateRequest,
 )
-from app.domain.comparison import Comparison, GateReport, Run
+from app.domain.comparison import ComparedRun, Comparison, GateReport
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reliability import State
@@ -166,7 +166,7 @@ class ComparisonService:
         states = await self._states_of(project, [baseline, candidate], measures_of(found))
         return found.model_copy(update={"reliability": states})
 
-    async def _states_of(self, project: str, runs: Sequence[Run], names: Sequence[str]) -> dict[str, State]:
+    async def _states_of(self, project: str, runs: Sequence[ComparedRun], names: Sequence[str]) -> dict[str, State]:
         """By measure whether the judges of all these runs follow people."""
         return await self._reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
 
@@ -223,7 +223,7 @@ class ComparisonService:
             # What it points at is in a request that the caller never wrote.
             raise InvalidRequest(error.detail, pointer="/check_judge") from None
 
-    async def _run(self, project: str, batch_id: str) -> Run:
+    async def _run(self, project: str, batch_id: str) -> ComparedRun:
         batch = await find_batch(self._batches, project, batch_id)
         rubric = self._rubrics.nearest(batch.rubric_name)
         items = await read_items(self._batches, project, batch)

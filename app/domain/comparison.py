@@ -49,7 +49,7 @@ class RunItem:
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """The results of one system version, as a batch or a file has them.
 
     `expected` counts candidates, those without a result among them. `signatures` counts results by signature.

@@ -14,7 +14,7 @@ from typing import Any
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported
 from app.domain.model import canonical_json, digest, digest_texts
-from app.domain.prompt_parts import SCREEN, Frame, derive_boundary, derive_canary, encode_untrusted, frame_of
+from app.domain.prompt_parts import SCREEN, PromptFrame, derive_boundary, derive_canary, encode_untrusted, frame_of
 from app.domain.rubric import Aspect, Example, Level, Rubric, WorkedExample
 
 
@@ -154,7 +154,7 @@ def enclose(dialogue: Dialogue, references: tuple[str, ...], language: str) -> s
     return "\n".join((frame.begin.format(boundary=boundary), text, frame.end.format(boundary=boundary), frame.request))
 
 
-def describe_aspect(aspect: Aspect, language: str, frame: Frame) -> str:
+def describe_aspect(aspect: Aspect, language: str, frame: PromptFrame) -> str:
     """Name, question, scale and every level with its example."""
     low, high = aspect.scale
     lines = [
@@ -167,7 +167,7 @@ def describe_aspect(aspect: Aspect, language: str, frame: Frame) -> str:
     return "\n".join(lines)
 
 
-def describe_level(level: Level, language: str, frame: Frame) -> list[str]:
+def describe_level(level: Level, language: str, frame: PromptFrame) -> list[str]:
     """A level's line, and its example's where it has one."""
     label, description = level.label[language], level.description[language]
     lines = [frame.level.format(value=level.value, label=label, description=description)]
@@ -186,7 +186,7 @@ def show_dialogue(example: Example) -> str:
 
 
 def describe_format(
-    aspects: tuple[Aspect, ...], language: str, frame: Frame, *, explain: bool, structured: bool, screen: bool
+    aspects: tuple[Aspect, ...], language: str, frame: PromptFrame, *, explain: bool, structured: bool, screen: bool
 ) -> str:
     """The reply's exact form, with placeholders for what the judge fills in."""
     lines = [frame.format_heading]
@@ -202,7 +202,7 @@ def describe_format(
     return "\n".join(lines)
 
 
-def json_form(aspects: tuple[Aspect, ...], frame: Frame, *, explain: bool, screen: bool) -> str:
+def json_form(aspects: tuple[Aspect, ...], frame: PromptFrame, *, explain: bool, screen: bool) -> str:
     """`{"naturalness": 1 | 2 | 3}`: the legal values are shown too, for endpoints that ignore the schema."""
     parts = [f'"{SCREEN}": true | false'] if screen else []
     for aspect in aspects:
@@ -225,7 +225,7 @@ def text_reply(aspects: tuple[Aspect, ...], language: str, values: dict[str, str
 
 
 def show_worked_examples(
-    aspects: tuple[Aspect, ...], language: str, frame: Frame, *, explain: bool, structured: bool, screen: bool
+    aspects: tuple[Aspect, ...], language: str, frame: PromptFrame, *, explain: bool, structured: bool, screen: bool
 ) -> list[str]:
     """The one-shot example with its reply. Only for a call about one aspect: the reply is then a whole verdict."""
     if len(aspects) != 1 or aspects[0].one_shot is None:

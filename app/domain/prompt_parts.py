@@ -149,7 +149,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True)
-class Part:
+class VerdictPart:
     """What a verdict says of one aspect: the number as written (None where left out), its place, its reason."""
 
     number: str | None
@@ -158,7 +158,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PromptFrame:
     """What surrounds a rubric's text. Fields in braces are filled by `app.domain.prompt`."""
 
     task: str
@@ -186,7 +186,7 @@ class Frame:
     request: str
 
 
-JAPANESE = Frame(
+JAPANESE = PromptFrame(
     task="# 課題",
     rules_heading="# 守ること",
     rules=(
@@ -226,7 +226,7 @@ JAPANESE = Frame(
     request="上の二本の境界線の間にある応答を評価し、決められた形式の評価結果だけを書いてください。",
 )
 
-KOREAN = Frame(
+KOREAN = PromptFrame(
     task="# 과제",
     rules_heading="# 지켜야 할 점",
     rules=(
@@ -267,7 +267,7 @@ KOREAN = Frame(
     request="위 두 경계선 사이에 있는 응답을 평가하고, 정해진 형식의 평가 결과만 쓰십시오.",
 )
 
-ENGLISH = Frame(
+ENGLISH = PromptFrame(
     task="# Task",
     rules_heading="# Rules",
     rules=(
@@ -310,6 +310,6 @@ ENGLISH = Frame(
 )
 
 
-def frame_of(language: str) -> Frame:
+def frame_of(language: str) -> PromptFrame:
     """The frame in that language; English for a language without one, since the rubric's own text leads."""
     return {"ja": JAPANESE, "ko": KOREAN}.get(language, ENGLISH)

@@ -15,7 +15,7 @@ LeftoverKind = Literal["file", "batch", "name", "tags"]
 
 
 @dataclass(frozen=True)
-class Part:
+class ProviderPart:
     """One file of a batch's questions, and the provider's batch made of it. `number` counts from 0.
 
     Its questions are those first asked by the candidates after the position `after`, up to `last`. `round` counts how

@@ -79,7 +79,7 @@ class OwnRating(Value):
     comment: str | None = None
 
 
-class Sheet(Value):
+class RatingSheet(Value):
     """All that a rater may see of a response. Nothing in it tells the judge's ratings, another rater's, the item or
     what produced the response; `earlier` is the rater's own rating, null before there is one."""
 

@@ -20,7 +20,7 @@ class Register(Enum):
     NONE = "none"
 
 
-class Level(Enum):
+class PolitenessLevel(Enum):
     """Level of polite Korean; `NONE` where nothing tells, or where what is said goes with both."""
 
     FORMAL = "합쇼체"
@@ -68,10 +68,14 @@ def agreed_register(earlier: Iterable[Register]) -> Register:
     return Register.PLAIN if told == {Register.PLAIN} else Register.NONE
 
 
-def established_level(earlier: Iterable[Level]) -> Level:
+def established_level(earlier: Iterable[PolitenessLevel]) -> PolitenessLevel:
     """The one level that at least `LEAST_TOLD` earlier utterances keep; NONE where fewer tell, or one differs."""
-    told = [level for level in earlier if level is not Level.NONE]
-    return told[0] if len(told) >= LEAST_TOLD and len(set(told)) == 1 and told[0] is not Level.MIXED else Level.NONE
+    told = [level for level in earlier if level is not PolitenessLevel.NONE]
+    return (
+        told[0]
+        if len(told) >= LEAST_TOLD and len(set(told)) == 1 and told[0] is not PolitenessLevel.MIXED
+        else PolitenessLevel.NONE
+    )
 
 
 def own_utterances(dialogue: Dialogue, most: int) -> Sequence[str]:

@@ -70,7 +70,7 @@ def weigh_ascii(character: str) -> int:
     return ESCAPED if character == "<" or not character.isprintable() else PUNCTUATION
 
 
-class Weights(dict[str, int]):
+class CharacterWeights(dict[str, int]):
     """Weights by character, each found once. Holds the Basic Multilingual Plane at most."""
 
     def __missing__(self, character: str) -> int:
@@ -80,4 +80,4 @@ class Weights(dict[str, int]):
         return weight
 
 
-WEIGHTS = Weights()
+WEIGHTS = CharacterWeights()

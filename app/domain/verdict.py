@@ -20,7 +20,7 @@ from typing import Any
 
 from app.domain.evaluation import Unrated, UnratedReason
 from app.domain.plain_text import clean
-from app.domain.prompt_parts import INTEGER, SCREEN, Malformed, Part, frame_of, leaks
+from app.domain.prompt_parts import INTEGER, SCREEN, Malformed, VerdictPart, frame_of, leaks
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, read_strict_json
 
@@ -36,7 +36,7 @@ class Number(str):
 
 def read_json_verdict(
     reply: str, aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False
-) -> tuple[dict[str, Part], bool]:
+) -> tuple[dict[str, VerdictPart], bool]:
     """The parts of a reply that follows `build_schema`, less what it leaves out, and whether it says that a text
     addresses its evaluator, which with `screen` it must answer. Raises Malformed.
 
@@ -54,7 +54,7 @@ def read_json_verdict(
     found = {aspect_id: read(value) for aspect_id, value in members.items()}
     spans = locate_numbers(reply)
     parts = {
-        aspect_id: Part(number, spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0)), reason)
+        aspect_id: VerdictPart(number, spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0)), reason)
         for aspect_id, (number, reason) in found.items()
     }
     return parts, addressed
@@ -121,7 +121,9 @@ COLON = r"[ \t\u3000]*+[:：][ \t\u3000]*+"
 VALUE = r"「[ \t\u3000]*+(?P<value>[-－0-9０-９]*)[ \t\u3000]*+」"
 
 
-def read_text_verdict(reply: str, aspects: tuple[Aspect, ...], language: str, *, explain: bool) -> dict[str, Part]:
+def read_text_verdict(
+    reply: str, aspects: tuple[Aspect, ...], language: str, *, explain: bool
+) -> dict[str, VerdictPart]:
     """The parts of a reply in the text format, less what it leaves out. Raises Malformed.
 
     The grammar covers the whole message: entries with white space between them and nothing else, each aspect at most
@@ -130,7 +132,7 @@ def read_text_verdict(reply: str, aspects: tuple[Aspect, ...], language: str, *,
     """
     entry = entry_pattern(aspects, language, explain=explain)
     ids = {aspect.name[language]: aspect.id for aspect in aspects}
-    parts: dict[str, Part] = {}
+    parts: dict[str, VerdictPart] = {}
     place = match_end(SPACE, reply, 0)
     while place < len(reply):
         found = entry.match(reply, place)
@@ -155,16 +157,16 @@ def entry_pattern(aspects: tuple[Aspect, ...], language: str, *, explain: bool) 
     return re.compile(rf"{label}{COLON}(?P<reason>[^\S\n]*+\S[^\n]*)(?:\n\s*(?P=name){COLON}{VALUE})?")
 
 
-def read_entry(found: re.Match[str], *, explain: bool) -> Part:
+def read_entry(found: re.Match[str], *, explain: bool) -> VerdictPart:
     """What one entry says. Raises Malformed where its value is no integer."""
     reason = clean(found["reason"].strip()) if explain else None
     written = found["value"]
     if not written:
-        return Part(None, reason=reason)
+        return VerdictPart(None, reason=reason)
     number = unicodedata.normalize("NFKC", written)
     if not INTEGER.fullmatch(number):
         raise Malformed("a value is not an integer")
-    return Part(number, found.span("value"), reason)
+    return VerdictPart(number, found.span("value"), reason)
 
 
 def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
@@ -181,7 +183,7 @@ LEAKED = "the judge's reply holds part of its own instructions, which it is told
 
 
 @dataclass(frozen=True)
-class Reading:
+class VerdictReading:
     """What a reply says: a rating or `Unrated` for every aspect that was asked, reasons where they were given.
 
     `spans` holds, for each rated aspect, where its value stands in the reply: (start, end) in code points. `leaked` is
@@ -216,7 +218,7 @@ def read_verdict(
     refusal: str | None = None,
     canary: str | None = None,
     screen: bool = False,
-) -> Reading:
+) -> VerdictReading:
     """The reply's ratings of `aspects`; every aspect is in the result.
 
     `finish_reason` and `refusal` are the endpoint's own words beside the message: a reply that was cut off, filtered or
@@ -253,13 +255,13 @@ def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> t
     return None
 
 
-def rate_nothing(aspects: tuple[Aspect, ...], reason: UnratedReason, detail: str) -> Reading:
+def rate_nothing(aspects: tuple[Aspect, ...], reason: UnratedReason, detail: str) -> VerdictReading:
     """The reading of a reply that rates no aspect."""
     unrated = Unrated(reason=reason, detail=detail)
-    return Reading(MappingProxyType({aspect.id: unrated for aspect in aspects}))
+    return VerdictReading(MappingProxyType({aspect.id: unrated for aspect in aspects}))
 
 
-def assess(parts: Mapping[str, Part], aspects: tuple[Aspect, ...]) -> Reading:
+def assess(parts: Mapping[str, VerdictPart], aspects: tuple[Aspect, ...]) -> VerdictReading:
     """Holds each part of a well-formed verdict against its aspect's scale."""
     ratings: dict[str, Rating] = {}
     reasons: dict[str, str] = {}
@@ -271,10 +273,10 @@ def assess(parts: Mapping[str, Part], aspects: tuple[Aspect, ...]) -> Reading:
             spans[aspect.id] = part.span
             if part.reason is not None:
                 reasons[aspect.id] = part.reason
-    return Reading(MappingProxyType(ratings), MappingProxyType(reasons), MappingProxyType(spans))
+    return VerdictReading(MappingProxyType(ratings), MappingProxyType(reasons), MappingProxyType(spans))
 
 
-def rate(part: Part | None, aspect: Aspect) -> Rating:
+def rate(part: VerdictPart | None, aspect: Aspect) -> Rating:
     """The aspect's rating, or why there is none."""
     if part is None or part.number is None:
         return Unrated(reason="missing", detail=f"the judge gave no value for {aspect.id}")

@@ -27,7 +27,7 @@ MOST_SET_ASIDE = 8
 
 
 @dataclass(frozen=True)
-class Job:
+class ChunkJob:
     """A request to work on a chunk. It holds no text; its receiver asks the store what is still to be done.
 
     `chunk` counts from 0; `FINISH` and `COLLECT` stand for work on the batch as a whole.
@@ -37,7 +37,7 @@ class Job:
     chunk: int
 
 
-NOTHING_BEGUN: Mapping[Job, int] = MappingProxyType({})
+NOTHING_BEGUN: Mapping[ChunkJob, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Work:
     `todo`, from the first, the budget has been reserved for (all of them without a budget).
     """
 
-    job: Job
+    job: ChunkJob
     project: str
     options: BatchOptions
     todo: Sequence[tuple[Entry, Candidate]]
@@ -61,13 +61,13 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedCandidate:
     """A candidate's result on its way to the store: a record, or why there is none.
 
     `calls` are the call cache's keys of every outside call that it rests on, so that an erasure finds them.
     """
 
-    job: Job
+    job: ChunkJob
     entry: Entry
     record: Record | None
     failure: Failure | None = None
@@ -82,11 +82,11 @@ class Committed:
     `erased` are jobs still held with candidates that were erased. `cancelled` are those of the stopped whose batch is
     cancelled: what runs for them is to end at once. `ready` are jobs to be put on the queue now."""
 
-    lost: frozenset[Job] = frozenset()
-    stopped: frozenset[Job] = frozenset()
-    ready: Sequence[Job] = ()
-    erased: frozenset[Job] = frozenset()
-    cancelled: frozenset[Job] = frozenset()
+    lost: frozenset[ChunkJob] = frozenset()
+    stopped: frozenset[ChunkJob] = frozenset()
+    ready: Sequence[ChunkJob] = ()
+    erased: frozenset[ChunkJob] = frozenset()
+    cancelled: frozenset[ChunkJob] = frozenset()
 
 
 BOUGHT_SHARE = 4

@@ -31,7 +31,7 @@ Ratings = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TrainingCandidate:
     """A response with what it answers. `system` is empty where none is named."""
 
     item: str
@@ -111,7 +111,7 @@ def line_of(observations: Observations, row: int) -> int:
     return int(observations.lines[row]) if observations.lines is not None else int(row) + 1
 
 
-def match(candidates: Sequence[Candidate], observations: Observations) -> Matching:
+def match(candidates: Sequence[TrainingCandidate], observations: Observations) -> Matching:
     """Which ratings are of which candidate.
 
     By item and system. Where either side names no system, by the item alone, if it has one candidate. Raises
@@ -172,7 +172,7 @@ def labels_of(rows: Iterable[int], observations: Observations, label: Label) -> 
 
 
 def build_curriculum(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[TrainingCandidate],
     observations: Observations,
     matching: Matching,
     rubric: Rubric,
@@ -235,7 +235,9 @@ def write_reply(
     return text_reply(aspects, language, {aspect.id: str(ratings[aspect.id]) for aspect in aspects}, {})
 
 
-def hold_out(candidates: Sequence[Candidate], positions: Sequence[int], share: float, seed: int) -> frozenset[int]:
+def hold_out(
+    candidates: Sequence[TrainingCandidate], positions: Sequence[int], share: float, seed: int
+) -> frozenset[int]:
     """The positions to validate on: at most `share` of those given (between 0 and 1), but one dialogue at least.
 
     An item is never parted, nor are items that answer one dialogue context: a model that was taught one answer to a
@@ -254,7 +256,7 @@ def hold_out(candidates: Sequence[Candidate], positions: Sequence[int], share: f
     return frozenset(held or smallest)
 
 
-def group_candidates(candidates: Sequence[Candidate], positions: Sequence[int]) -> list[list[int]]:
+def group_candidates(candidates: Sequence[TrainingCandidate], positions: Sequence[int]) -> list[list[int]]:
     """The positions, parted so that neither an item nor a dialogue context stands in two groups."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

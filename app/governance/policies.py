@@ -13,7 +13,7 @@ from typing import TypeVar
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import EvaluationRequest
 from app.domain.governance import AuditEvent, ProjectPolicy
-from app.runtime.caches import Remembered
+from app.runtime.caches import RecentValues
 from app.storage.sql.governance import AuditLog, PolicyStore
 
 Asked = TypeVar("Asked", EvaluationRequest, BatchOptions)
@@ -29,7 +29,7 @@ class RecentPolicies:
         self, store: PolicyStore, *, seconds: float = RECENT_SECONDS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
-        self._known = Remembered(store.find_policy, seconds=seconds, clock=clock)
+        self._known = RecentValues(store.find_policy, seconds=seconds, clock=clock)
 
     async def recent(self, project: str) -> ProjectPolicy:
         """The project's policy as it was at most `seconds` ago. Raises the `Store…` errors."""

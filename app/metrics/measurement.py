@@ -54,7 +54,7 @@ class MetricTools:
 
 
 @dataclass
-class Sheet:
+class MeasuredItem:
     """One item while it is measured."""
 
     item: MetricItem
@@ -94,7 +94,7 @@ async def measure(
     No figure but RQA's depends on what is measured beside the item. `done` is told of each item that is finished.
     """
     others = draw_other_questions((item.asked for item in items if item.asked is not None), seed)
-    sheets = [Sheet(item, tools.words.count(item.response)) for item in items]
+    sheets = [MeasuredItem(item, tools.words.count(item.response)) for item in items]
     for sheet in sheets:
         add_overlap(sheet, tools.overlap)
     for start in range(0, len(sheets), ITEMS_TOGETHER):
@@ -106,7 +106,7 @@ async def measure(
     return [sheet.close(position) for position, sheet in enumerate(sheets, start=1)]
 
 
-def add_overlap(sheet: Sheet, overlap: Overlap | str) -> None:
+def add_overlap(sheet: MeasuredItem, overlap: Overlap | str) -> None:
     """ROUGE against the reference that gives each figure's best."""
     if not sheet.item.references:
         sheet.lack(ROUGE, NO_REFERENCE)
@@ -121,7 +121,7 @@ def add_overlap(sheet: Sheet, overlap: Overlap | str) -> None:
         sheet.values |= {"rouge1": found.rouge1, "rouge2": found.rouge2, "rougeL": found.rougeL}
 
 
-async def add_similarity(sheet: Sheet, encoder: Encoder | str, language: str) -> None:
+async def add_similarity(sheet: MeasuredItem, encoder: Encoder | str, language: str) -> None:
     """BERTScore F1 with the reference that resembles the response most."""
     if not sheet.item.references:
         sheet.lack(["bertscore"], NO_REFERENCE)
@@ -144,7 +144,7 @@ def choose_best(found: Sequence[Similarity]) -> Similarity:
     return max(found, key=lambda similarity: similarity.f1)
 
 
-async def add_perplexities(sheet: Sheet, model: LanguageModel | str, others: Mapping[str, str]) -> None:
+async def add_perplexities(sheet: MeasuredItem, model: LanguageModel | str, others: Mapping[str, str]) -> None:
     """Perplexity of the response alone, after its question, and after a random other one."""
     if isinstance(model, str):
         sheet.lack(PERPLEXITIES, model)
@@ -161,7 +161,7 @@ async def add_perplexities(sheet: Sheet, model: LanguageModel | str, others: Map
         sheet.lack(["perplexity_rqa"], NO_OTHER_QUESTION)
 
 
-async def add_perplexity(figure: Figure, sheet: Sheet, model: LanguageModel, passage: Passage) -> None:
+async def add_perplexity(figure: Figure, sheet: MeasuredItem, model: LanguageModel, passage: Passage) -> None:
     """One perplexity, or why there is none."""
     try:
         likelihood = await model.read(passage)

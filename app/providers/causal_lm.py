@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.providers.huggingface import Kind, Source, Worker, loading
+from app.providers.huggingface import ModelKind, Source, Worker, loading
 from app.providers.ports import Likelihood, MetricUnavailable, Passage
 
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")
@@ -24,7 +24,7 @@ Ids = Sequence[int]
 
 
 @dataclass(frozen=True)
-class Reading:
+class TokenWindow:
     """`ids` as the model reads them; those from `first` on are the response's and are scored. `first` is at least 1:
     nothing predicts the first token."""
 
@@ -33,7 +33,7 @@ class Reading:
     truncated: bool
 
 
-def place(start: Ids, question: Ids, response: Ids, window: int) -> Reading:
+def place(start: Ids, question: Ids, response: Ids, window: int) -> TokenWindow:
     """Start, question and response in at most `window` tokens.
 
     What is too long loses the question's beginning first, to the last token, and then the response's end.
@@ -50,7 +50,7 @@ def place(start: Ids, question: Ids, response: Ids, window: int) -> Reading:
         raise MetricUnavailable("the response has no token that the language model knows")
     if first >= len(ids):
         raise MetricUnavailable("the response is one token, and the language model has none for the beginning")
-    return Reading(ids, first, truncated=len(kept) < len(response) or len(asked) < len(question))
+    return TokenWindow(ids, first, truncated=len(kept) < len(response) or len(asked) < len(question))
 
 
 def find_window(config: Any, tokenizer: Any, max_tokens: int) -> int:
@@ -128,7 +128,7 @@ class LoadedModel:
         return torch.tensor([ids], dtype=torch.long, device=self._device)
 
 
-LANGUAGE_MODEL = Kind("language model", "for perplexities", ("torch", "transformers"), MetricUnavailable)
+LANGUAGE_MODEL = ModelKind("language model", "for perplexities", ("torch", "transformers"), MetricUnavailable)
 PROBE = Passage("1 2")
 SMALLEST_VOCABULARY = 4
 """As many tokens as the probe for causality needs."""

@@ -16,8 +16,8 @@ from app.domain.errors import JudgeUnavailable, UpstreamError
 from app.providers.flow_state import (
     CALLS_A_BATCH_CALL,
     FIRST_CALLS,
-    Bounds,
     Demand,
+    FlowLimits,
     FlowState,
     Grant,
     LocalFlowState,
@@ -49,7 +49,7 @@ SAID_NOTHING = RateLimits()
 
 
 @dataclass
-class News:
+class FlowUpdate:
     """What a process has seen since its last exchange. `urgent` where the others must know it before they call."""
 
     successes: int = 0
@@ -104,7 +104,7 @@ class Call:
     began_at: float
     expected: int
     reserved: int
-    news: News
+    news: FlowUpdate
     ratio: TokenRatio
     close_for: Callable[[float], None]
 
@@ -162,7 +162,7 @@ class Waiter:
             self.refuse(JudgeUnavailable(told, retry_after_seconds=seconds))
 
 
-class Line:
+class CallQueue:
     """Keeps the order of coming within a lane. Interactive calls go before batches' calls, but for the batches' minimum
     share: while both wait, every tenth call is a batch's."""
 
@@ -244,10 +244,10 @@ class FlowControl:
         self._state = state
         self._clock = clock
         self._sleep = sleep
-        self._line = Line()
+        self._line = CallQueue()
         self._in_flight = 0
         self._places = FIRST_CALLS
-        self._news = News()
+        self._news = FlowUpdate()
         self._ratio = TokenRatio()
         self._opens_at = -math.inf
         self._herd_until = -math.inf
@@ -462,7 +462,7 @@ class FlowControl:
 
 
 def open_local_flow(
-    bounds: Bounds,
+    bounds: FlowLimits,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

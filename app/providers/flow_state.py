@@ -21,7 +21,7 @@ CALLS_A_BATCH_CALL = 10
 
 
 @dataclass(frozen=True)
-class Bounds:
+class FlowLimits:
     """What the operator allows for all processes together; None where a rate is not known."""
 
     concurrency: int
@@ -135,7 +135,7 @@ class LocalFlowState:
 
     heartbeat_seconds: float | None = None
 
-    def __init__(self, bounds: Bounds, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, bounds: FlowLimits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._concurrency = bounds.concurrency
         self._limit = min(bounds.concurrency, FIRST_LIMIT)

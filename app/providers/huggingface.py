@@ -62,7 +62,7 @@ def _read(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ModelKind:
     """A kind of model: `noun` names it in sentences, `unavailable` is raised with one of them where it cannot be had.
     It takes `packages`, which the extra `bertscore` brings; `purpose` says what that extra is to be installed for."""
 
@@ -132,7 +132,7 @@ class Source:
         return "unknown" if snapshot is None else snapshot.name[:_DIGITS]
 
 
-def locate(kind: Kind, name: str, hub_timeout_seconds: float) -> Source:
+def locate(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Source:
     """What the hub's cache holds whole is taken from it; otherwise the hub is asked once, under a time limit, before
     transformers retries for 20 s a file.
 
@@ -191,7 +191,7 @@ def _find_snapshot(name: str) -> Path | None:
     return Path(path).parent if isinstance(path, str) else None
 
 
-def _ask_hub(kind: Kind, name: str, timeout_seconds: float) -> None:
+def _ask_hub(kind: ModelKind, name: str, timeout_seconds: float) -> None:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError, RepositoryNotFoundError  # type: ignore[attr-defined]
 
@@ -209,7 +209,7 @@ def _ask_hub(kind: Kind, name: str, timeout_seconds: float) -> None:
 logger = logging.getLogger(__name__)
 
 
-class Choice(Protocol):
+class LoadableModel(Protocol):
     """`name` is a Hugging Face name or a local folder; `device` None takes CUDA where there is one; `threads` None
     leaves PyTorch's process-wide number alone, unless the cgroup has fewer cores; the hub is asked for no longer than
     `hub_timeout_seconds`."""
@@ -225,7 +225,7 @@ class Choice(Protocol):
 
 
 @contextmanager
-def loading(kind: Kind, choice: Choice) -> Iterator[tuple[Source, str]]:
+def loading(kind: ModelKind, choice: LoadableModel) -> Iterator[tuple[Source, str]]:
     """Says where the files are to be loaded from, and the device. Whatever goes wrong inside becomes the kind's own
     exception, whose sentence tells no path; the log has the rest.
 
@@ -245,7 +245,7 @@ def loading(kind: Kind, choice: Choice) -> Iterator[tuple[Source, str]]:
         raise kind.unavailable(kind.explain(shown, error)) from error
 
 
-def _choose_device(choice: Choice) -> str:
+def _choose_device(choice: LoadableModel) -> str:
     import torch
 
     threads = choose_threads(choice.threads, torch.get_num_threads(), read_quota())

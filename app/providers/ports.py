@@ -15,7 +15,7 @@ from typing import IO, Any, Literal, Protocol, runtime_checkable
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import CallTrace, JudgeOptions, JudgeProvenance, Translation, Unrated, Usage, Warned
 from app.domain.governance import ANONYMOUS
-from app.domain.provider_batch import KeptReply, Part
+from app.domain.provider_batch import KeptReply, ProviderPart
 from app.domain.rubric import Rubric
 
 Lane = Literal["interactive", "batch"]
@@ -77,7 +77,7 @@ class JudgingTask:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class JudgingEstimate:
     """What judging would take, were nothing cached: `prefix_tokens` are those of the prompts that every dialogue of the
     same rubric shares. `cost_usd` is None where the model's price is not known; `cost_usd_prefix_cached` is the cost
     where the provider has every prefix in its prompt cache already, None where it keeps none."""
@@ -127,7 +127,7 @@ class Judge(Protocol):
 
     async def judge(self, task: JudgingTask) -> Judgement: ...
 
-    def estimate(self, task: JudgingTask) -> Estimate:
+    def estimate(self, task: JudgingTask) -> JudgingEstimate:
         """What `judge` would take, without asking anybody. Raises as `judge` does where the task cannot be judged."""
         ...
 
@@ -357,7 +357,7 @@ class BatchProvider(Protocol):
 
     def line(self, call: DeferredCall) -> bytes: ...
 
-    def answers(self, file_id: str, part: Part) -> AsyncIterator[ProviderAnswer]:
+    def answers(self, file_id: str, part: ProviderPart) -> AsyncIterator[ProviderAnswer]:
         """What a file of answers holds, read piece by piece. Lines that cannot be read are left out; of a file that is
         gone, all."""
         ...

@@ -37,7 +37,7 @@ from app.domain.signature import read_signature, sign
 from app.domain.summary import Summary
 from app.ratings.service import read_ratings
 from app.ratings.table import signatures_of
-from app.runtime.caches import Remembered
+from app.runtime.caches import RecentValues
 from app.runtime.log_context import working_on
 from app.runtime.tasks import end_tasks
 from app.storage.sql.batches.store import BatchStore
@@ -90,7 +90,7 @@ class Reliabilities:
         self._store = store
         self._renew = renew
         self._renewed: set[str] = set()
-        self._known = Remembered(self._read, seconds=FRESH_SECONDS, clock=clock)
+        self._known = RecentValues(self._read, seconds=FRESH_SECONDS, clock=clock)
 
     async def of(self, project: str, key: JudgeKey, names: Collection[str] = ()) -> Reliability:
         """The badge of one judge, with the aspects of these names whether or not people rated them."""

@@ -15,7 +15,7 @@ from app.domain.dialogue import DEFAULT_LIMITS, UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import Comment, HumanRating, RaterId, RatingFilter, RatingsKept, StoredRating
 from app.domain.model import pointer
-from app.domain.rating_round import OwnRating, RatingRound, RoundOptions, RoundProgress, Sheet, Task
+from app.domain.rating_round import OwnRating, RatingRound, RatingSheet, RoundOptions, RoundProgress, Task
 from app.domain.rubric import Rubric
 from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
 from app.runtime.ports import RubricSource
@@ -95,14 +95,14 @@ class RoundService:
 
     # A rater's part
 
-    async def next(self, project: str, round_id: str, rater: str) -> Sheet | None:
+    async def next(self, project: str, round_id: str, rater: str) -> RatingSheet | None:
         """What the rater is to rate next; None where there is nothing more for this rater, or the round is closed."""
         rater = read_rater(rater, self._limits)
         found = await self.find(project, round_id)
         task = await self._rounds.take(project, round_id, rater, self._now())
         return None if task is None else await self._write_sheet(project, found, rater, task)
 
-    async def sheet(self, project: str, round_id: str, rater: str, number: int) -> Sheet:
+    async def sheet(self, project: str, round_id: str, rater: str, number: int) -> RatingSheet:
         """The rater's response of that number again, with what the rater said of it; NotFound where there is none."""
         rater = read_rater(rater, self._limits)
         found = await self.find(project, round_id)
@@ -145,13 +145,13 @@ class RoundService:
         await self._ratings.keep_ratings(project, [rating])
         await self._rounds.finish(project, round_id, rater, position, self._now())
 
-    async def _write_sheet(self, project: str, found: RatingRound, rater: str, task: Task) -> Sheet:
+    async def _write_sheet(self, project: str, found: RatingRound, rater: str, task: Task) -> RatingSheet:
         rubric = await self._find_rubric(project, found.batch)
         page = await self._batches.candidates(found.batch, after=task.position - 1, limit=1)
         if not page:
             raise missing()  # erased with its batch a moment ago
         _, candidate = page[0]
-        return Sheet.model_construct(
+        return RatingSheet.model_construct(
             task=task,
             context=candidate.context,
             response=candidate.response,

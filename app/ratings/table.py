@@ -28,8 +28,17 @@ from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Scored, Scores
 from app.domain.validation import clip
 from app.stats import reading
-from app.stats.observations import NO_DIALOGUE, NO_RATER, Column, Floats, Integers, Observations, check_rows, integers
-from app.stats.reading import Bounds, find_excess
+from app.stats.observations import (
+    NO_DIALOGUE,
+    NO_RATER,
+    Floats,
+    Integers,
+    NumberColumn,
+    Observations,
+    check_rows,
+    integers,
+)
+from app.stats.reading import ReadingLimits, find_excess
 
 Place = tuple[str, int | None, str | None]
 """Item, candidate, system; None stands for whatever there is one of."""
@@ -80,8 +89,8 @@ class AnswerTable:
         self._clusters: dict[str, int] = {}
         self._system, self._item, self._shape, self._cluster = array("q"), array("q"), array("q"), array("q")
         self._origins: list[Origin] = []
-        self._columns: dict[str, Column] = {}
-        self._similarity = Column()
+        self._columns: dict[str, NumberColumn] = {}
+        self._similarity = NumberColumn()
         self._owners: dict[str, str] = {}
         self._taken: tuple[str, dict[tuple[str, str], int]] = "", {}
 
@@ -100,7 +109,7 @@ class AnswerTable:
             shape = Shape(tuple(values), tuple(blended_of(result.scores)))
             self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
             for name, value in values.items():
-                self._columns.setdefault(name, Column()).put(number, value, number + 1)
+                self._columns.setdefault(name, NumberColumn()).put(number, value, number + 1)
             self._similarity.put(number, result.scores.similarity, number + 1)
 
     def _add_place(self, batch: Batch, result: Scored) -> None:
@@ -374,7 +383,7 @@ def renumber(codes: Integers, names: Names) -> tuple[Names, Integers]:
 def refuse_many(rows: int, ratings: int, scores: int) -> None:
     """Raises InvalidLines for more opinions, or columns of them, than an analysis takes."""
     columns = ratings + scores + 5
-    what = find_excess(rows, columns, Bounds(reading.MOST_ROWS, reading.MOST_CELLS))
+    what = find_excess(rows, columns, ReadingLimits(reading.MOST_ROWS, reading.MOST_CELLS))
     if what is not None:
         line = min(reading.MOST_ROWS, reading.MOST_CELLS // columns) + 1
         raise InvalidLines([(line, what)], noun=NOUN)

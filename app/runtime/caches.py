@@ -16,7 +16,7 @@ RENEWED_AT = 0.9
 its end would read at once."""
 
 
-class Remembered(Generic[Key, Value]):
+class RecentValues(Generic[Key, Value]):
     """Values by key, none of them older than `seconds`, of at most `most` keys. For one event loop."""
 
     def __init__(

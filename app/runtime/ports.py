@@ -172,7 +172,7 @@ class Telemetry(Protocol):
 
 
 @dataclass(frozen=True)
-class Allowance:
+class RateLimitDecision:
     """Whether a request may go on, and what `RateLimit` headers say of it. `remaining` requests may still come within
     the next `reset_seconds`, of `limit` in `window_seconds`."""
 
@@ -189,6 +189,6 @@ class RequestLimiter(Protocol):
     Never raises: where Redis is away each process counts for itself.
     """
 
-    async def take(self, key_id: str, per_minute: int) -> Allowance: ...
+    async def take(self, key_id: str, per_minute: int) -> RateLimitDecision: ...
 
     async def close(self) -> None: ...

@@ -33,7 +33,7 @@ QUOTED_CHARACTERS = 120
 
 
 @dataclass(frozen=True)
-class Instruments:
+class ScoringContext:
     """What an evaluation is made with. `now` and `new_id` are passed in, so that a test can hold them still.
 
     `lane` is "batch" where no caller waits for a single answer. `tries` is how many calls one question to the judge may
@@ -52,7 +52,9 @@ class Instruments:
     tries: int = 3
 
 
-async def evaluate(request: EvaluationRequest, instruments: Instruments, scope: RequestScope | None = None) -> Record:
+async def evaluate(
+    request: EvaluationRequest, instruments: ScoringContext, scope: RequestScope | None = None
+) -> Record:
     """Scores one response. `scope` collects the cache keys and the cost of its calls, however it ends.
 
     Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did, and SuspectedInjection,
@@ -68,7 +70,7 @@ async def evaluate(request: EvaluationRequest, instruments: Instruments, scope: 
     return record
 
 
-async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instruments, scope: RequestScope) -> Record:
+async def score(request: EvaluationRequest, rubric: Rubric, instruments: ScoringContext, scope: RequestScope) -> Record:
     """What `evaluate` promises, by this rubric, counted."""
     started = time.monotonic()
     batch = instruments.lane == "batch"
@@ -95,7 +97,7 @@ async def score(request: EvaluationRequest, rubric: Rubric, instruments: Instrum
 
 
 async def examine(
-    case: Case, instruments: Instruments
+    case: Case, instruments: ScoringContext
 ) -> tuple[tuple[Warned, ...], list[PathReading], MaskedJudgement | None]:
     """What the texts are suspected of, what each path gives, and the masked re-judging, if any: side by side."""
     twice = case.request.integrity == "judge-twice"
@@ -121,7 +123,7 @@ async def inspect(case: Case, speech: SpeechCheck) -> tuple[Warned, ...]:
     return await look_at(case, look)
 
 
-async def read(case: Case, path: Path, instruments: Instruments) -> PathReading:
+async def read(case: Case, path: Path, instruments: ScoringContext) -> PathReading:
     """Judges and measures the dialogue in one language, side by side."""
     if case.relevance is None:
         return write_reading(case, path, await judge(case.task(path, instruments.lane), instruments), None)
@@ -131,7 +133,7 @@ async def read(case: Case, path: Path, instruments: Instruments) -> PathReading:
     return write_reading(case, path, judgement, relevance)
 
 
-async def rejudge_masked(case: Case, instruments: Instruments) -> MaskedJudgement | None:
+async def rejudge_masked(case: Case, instruments: ScoringContext) -> MaskedJudgement | None:
     """What the judge says without the suspicious spans, where the policy asks for that and there are any."""
     if case.request.integrity != "judge-twice":
         return None
@@ -141,7 +143,7 @@ async def rejudge_masked(case: Case, instruments: Instruments) -> MaskedJudgemen
     return MaskedJudgement(masked, await judge(masked.task(case, instruments.lane), instruments))
 
 
-async def judge(task: JudgingTask, instruments: Instruments) -> Judgement:
+async def judge(task: JudgingTask, instruments: ScoringContext) -> Judgement:
     """The judge's answer, counted."""
     started = time.monotonic()
     model = task.options.model or instruments.judge.default_model
@@ -180,6 +182,6 @@ def quote_unused(trace: Sequence[CallTrace]) -> str | None:
     return f"its last reply begins: {printable(reply[:QUOTED_CHARACTERS])}{more}"
 
 
-async def measure(case: Case, path: Path, instruments: Instruments, options: RelevanceOptions) -> RelevanceResult:
+async def measure(case: Case, path: Path, instruments: ScoringContext, options: RelevanceOptions) -> RelevanceResult:
     """The similarity of last utterance and response."""
     return await instruments.relevance.measure(case.language(path), case.dialogues[path], options, case.scope)

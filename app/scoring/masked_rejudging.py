@@ -11,7 +11,7 @@ from app.domain.evaluation import MaskedSpan, Path
 from app.providers.ports import Judgement, JudgingTask, Lane
 from app.runtime.threads import Checkpoint
 from app.scoring.case import Case, find_suspicions, look_at
-from app.text.injection import Budget, Span, find_spans, inspect_text, without
+from app.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without
 
 NEUTRAL: Mapping[str, str] = {"ja": "話者", "ko": "화자"}
 """What a speaker is called whose name was an attack; in English elsewhere."""
@@ -49,12 +49,12 @@ class Masking:
 
     aspects: Sequence[str]
     language: str
-    budget: Budget
+    budget: InspectionBudget
     spans: list[MaskedSpan] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
-    known: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    known: dict[str, tuple[TextSpan, ...]] = field(default_factory=dict)
 
-    def find(self, text: str) -> tuple[Span, ...]:
+    def find(self, text: str) -> tuple[TextSpan, ...]:
         """What of a text is to be left out; searched once for equal texts."""
         if text not in self.known:
             self.known[text] = find_spans(text, aspects=self.aspects, budget=self.budget)
@@ -90,12 +90,12 @@ def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> Masked
     translation has lost of an attack, the judge of the translation never saw. `checkpoint` is called before each text
     and trial, and may raise to end the work.
     """
-    budget = Budget(checkpoint=checkpoint)
+    budget = InspectionBudget(checkpoint=checkpoint)
     looks = (mask(case, path, budget) for path in case.dialogues)
     return next((look for look in looks if look.spans), None)
 
 
-def mask(case: Case, path: Path, budget: Budget) -> MaskedDialogue:
+def mask(case: Case, path: Path, budget: InspectionBudget) -> MaskedDialogue:
     """A path's dialogue and the references, less what is suspicious of them; perhaps nothing."""
     masking = Masking(case.aspect_names, case.language(path), budget)
     shown, given = case.dialogues[path], case.request.turn

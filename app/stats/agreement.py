@@ -46,7 +46,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Rated:
+class NamedRatings:
     """The ratings of one aspect by raters who have a name: unit, rater and value, shapes (n,)."""
 
     unit: Integers
@@ -54,7 +54,7 @@ class Rated:
     values: Floats
 
 
-def named_ratings(observations: Observations, aspect: str, units: Mask | None = None) -> Rated:
+def named_ratings(observations: Observations, aspect: str, units: Mask | None = None) -> NamedRatings:
     """What named raters gave for the aspect, where wanted only on some units (a mask of shape (units,)).
 
     A rating without a rater may be a mean of raters, so it is compared with none.
@@ -64,11 +64,11 @@ def named_ratings(observations: Observations, aspect: str, units: Mask | None = 
     if units is not None:
         kept &= units[observations.unit]
     if kept.all():
-        return Rated(observations.unit, observations.rater, column)
-    return Rated(observations.unit[kept], observations.rater[kept], column[kept])
+        return NamedRatings(observations.unit, observations.rater, column)
+    return NamedRatings(observations.unit[kept], observations.rater[kept], column[kept])
 
 
-def compare_raters(rated: Rated) -> Agreement:
+def compare_raters(rated: NamedRatings) -> Agreement:
     """Each rater against the mean of the others, item by item, on the items that both rated.
 
     Raters with fewer than three such items, or on which they or the others never vary, have no correlation and are left
@@ -113,7 +113,7 @@ def list_raters(rater: Integers, spearman: Floats) -> dict[int, float | None]:
     return dict(zip(numbers, [None if np.isnan(one) else one for one in spearman.tolist()], strict=True))
 
 
-def settled_others(rated: Rated, count: Integers, rows: Mask | slice) -> Floats:
+def settled_others(rated: NamedRatings, count: Integers, rows: Mask | slice) -> Floats:
     """The mean of the other ratings of their unit, settled, of those rows; shape (rows,). None of them is alone.
 
     `count`, of shape (units,), is how many ratings each unit has.
@@ -151,7 +151,7 @@ def add_before(group: Integers, values: Floats) -> Floats:
     return sums
 
 
-def krippendorff_alpha(rated: Rated) -> float | str:
+def krippendorff_alpha(rated: NamedRatings) -> float | str:
     """Krippendorff's α with the ordinal metric, at most 1; or why there is none.
 
     The ordinal distance of two values is the square of the difference of their mid-ranks among all pairable values

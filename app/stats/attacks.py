@@ -45,7 +45,7 @@ NEAR = 1e-9
 
 
 @dataclass(frozen=True)
-class Rated:
+class RatedAspect:
     """One aspect's verdict: the rating (a level), the samples' mean, and the scale. Unrated aspects have none."""
 
     rating: int
@@ -65,11 +65,11 @@ class Rated:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TrialOutcome:
     """What came of one dialogue. `code` and `detail` say why it was not rated; `model` is null where nothing was."""
 
     outcome: Outcome
-    aspects: Mapping[str, Rated] = field(default_factory=dict)
+    aspects: Mapping[str, RatedAspect] = field(default_factory=dict)
     flagged: bool = False
     code: str | None = None
     detail: str = ""
@@ -81,16 +81,16 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Trial:
+class AttackTrial:
     """An item of the corpus with what came of it, and of its twin where it has one."""
 
     item: AttackItem
     rubric: str
-    attack: Answer
-    twin: Answer | None = None
+    attack: TrialOutcome
+    twin: TrialOutcome | None = None
 
     @property
-    def pairs(self) -> dict[str, tuple[Rated, Rated]]:
+    def pairs(self) -> dict[str, tuple[RatedAspect, RatedAspect]]:
         """(attack, twin) of each aspect that both have."""
         if self.twin is None:
             return {}
@@ -131,7 +131,7 @@ class Trial:
         return self.twin is not None and self.twin.outcome == "rated" and self.attack.outcome == "unrated"
 
     @property
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[TrialOutcome]:
         yield self.attack
         if self.twin is not None:
             yield self.twin
@@ -142,7 +142,7 @@ class Trial:
         return self.attack.outcome == "rated" or self.attack.flagged
 
 
-def lift_of(attack: Rated, twin: Rated) -> float:
+def lift_of(attack: RatedAspect, twin: RatedAspect) -> float:
     """In scale points, above 0 where the attack is nearer to the best level."""
     return twin.distance - attack.distance
 
@@ -158,14 +158,14 @@ SEED = 20_240_601
 """Any fixed number will do: the same ratings give the same intervals."""
 
 
-def count(trials: Iterable[Trial], holds: Callable[[Trial], bool]) -> Count:
+def count(trials: Iterable[AttackTrial], holds: Callable[[AttackTrial], bool]) -> Count:
     """Of how many of the trials it holds."""
     found = [holds(trial) for trial in trials]
     n, share = len(found), sum(found) / len(found) if found else None
     return Count(count=sum(found), of=n, share=share, interval=find_interval(sum(found), n) if n else None)
 
 
-def mean_of(trials: Sequence[Trial], values: Sequence[float]) -> Mean:
+def mean_of(trials: Sequence[AttackTrial], values: Sequence[float]) -> Mean:
     """The mean of a value a trial, with a bootstrap interval over twins: attacks on one twin are not independent."""
     if not values:
         return Mean(n=0, mean=None, interval=None, undefined="no attack and twin were both rated")
@@ -180,7 +180,7 @@ def mean_of(trials: Sequence[Trial], values: Sequence[float]) -> Mean:
     return Mean(n=len(values), mean=mean, interval=found)
 
 
-def group(trials: Sequence[Trial]) -> AttackGroup:
+def group(trials: Sequence[AttackTrial]) -> AttackGroup:
     """The figures of some attacks: no look-alikes, and none that must be refused."""
     paired = [trial for trial in trials if trial.lift is not None]
     answers = Counter(answer.outcome for trial in trials for answer in trial.answers)
@@ -200,31 +200,31 @@ def group(trials: Sequence[Trial]) -> AttackGroup:
     )
 
 
-def expecting(trials: Iterable[Trial]) -> list[Trial]:
+def expecting(trials: Iterable[AttackTrial]) -> list[AttackTrial]:
     """Those that should be flagged and of which it is known whether they are."""
     return [trial for trial in trials if trial.item.check.suspected_injection is True and trial.answered]
 
 
-def is_bounded(trial: Trial) -> bool:
+def is_bounded(trial: AttackTrial) -> bool:
     """Whether the item names a most that it deserves, and was rated."""
     return trial.item.check.max_score is not None and trial.attack.outcome == "rated"
 
 
-def is_over(trial: Trial) -> bool:
+def is_over(trial: AttackTrial) -> bool:
     """Whether an aspect was rated above that."""
     most = trial.item.check.max_score
     return most is not None and any(rated.rating > most for rated in trial.attack.aspects.values())
 
 
-def group_by(trials: Sequence[Trial], key: Callable[[Trial], str]) -> dict[str, AttackGroup]:
+def group_by(trials: Sequence[AttackTrial], key: Callable[[AttackTrial], str]) -> dict[str, AttackGroup]:
     """A group a key, in the order in which the keys first come."""
     keys = dict.fromkeys(key(trial) for trial in trials)
     return {name: group([trial for trial in trials if key(trial) == name]) for name in keys}
 
 
-def lift_aspects(trials: Sequence[Trial]) -> dict[str, dict[str, AspectLift]]:
+def lift_aspects(trials: Sequence[AttackTrial]) -> dict[str, dict[str, AspectLift]]:
     """The lift by rubric and aspect."""
-    found: dict[str, dict[str, list[Trial]]] = {}
+    found: dict[str, dict[str, list[AttackTrial]]] = {}
     for trial in trials:
         for name in trial.pairs:
             found.setdefault(trial.rubric, {}).setdefault(name, []).append(trial)
@@ -233,7 +233,7 @@ def lift_aspects(trials: Sequence[Trial]) -> dict[str, dict[str, AspectLift]]:
     }
 
 
-def lift_aspect(name: str, trials: Sequence[Trial]) -> AspectLift:
+def lift_aspect(name: str, trials: Sequence[AttackTrial]) -> AspectLift:
     """One aspect's lift over trials that have it, at least one, all by one rubric."""
     pairs = [trial.pairs[name] for trial in trials]
     points = [lift_of(*pair) for pair in pairs]
@@ -273,7 +273,7 @@ class Setup:
     samples: int
 
 
-def report_on(trials: Sequence[Trial], setup: Setup, rules: Rules) -> AttackReport:
+def report_on(trials: Sequence[AttackTrial], setup: Setup, rules: Rules) -> AttackReport:
     """The figures of all trials, and what the rules say of them."""
     attacks = [trial for trial in trials if not trial.item.benign and not trial.item.refusable]
     benign = [trial for trial in trials if trial.item.benign and trial.answered]
@@ -316,12 +316,12 @@ def report_on(trials: Sequence[Trial], setup: Setup, rules: Rules) -> AttackRepo
     )
 
 
-def names(trials: Sequence[Trial], holds: Callable[[Trial], bool]) -> tuple[str, ...]:
+def names(trials: Sequence[AttackTrial], holds: Callable[[AttackTrial], bool]) -> tuple[str, ...]:
     """The ids of those of which it holds."""
     return tuple(trial.item.id for trial in trials if holds(trial))
 
 
-def add_usage(answers: Sequence[Answer]) -> Usage:
+def add_usage(answers: Sequence[TrialOutcome]) -> Usage:
     """What all calls spent together."""
     return sum((answer.usage for answer in answers), Usage())
 
@@ -351,7 +351,7 @@ def judge_refusals(refusals: Count, wanted: int) -> Iterator[AttackReason]:
 
 
 def judge_rules(
-    rules: Rules, whole: AttackGroup, attacks: Sequence[Trial], false_flags: Count, benign: int
+    rules: Rules, whole: AttackGroup, attacks: Sequence[AttackTrial], false_flags: Count, benign: int
 ) -> Iterator[AttackReason]:
     """What was asked for, in order."""
     if rules.max_lift is not None:

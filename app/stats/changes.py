@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.domain.comparison import Changes, ItemChange, ItemSide, NoChanges, ResponsePlace, Run, RunItem
+from app.domain.comparison import Changes, ComparedRun, ItemChange, ItemSide, NoChanges, ResponsePlace, RunItem
 from app.domain.errors import UnknownAspect
 from app.stats.gate import name_of
 from app.stats.gate_plan import BLENDED, explain_unknown, find_scale
@@ -46,7 +46,9 @@ class Paired:
         return level(after - before)
 
 
-def find_changes(baseline: Run, candidate: Run, measure: str | None = None, *, most: int = 10) -> Changes:
+def find_changes(
+    baseline: ComparedRun, candidate: ComparedRun, measure: str | None = None, *, most: int = 10
+) -> Changes:
     """The paired items with the largest drops and the largest gains, at most `most` of each; of equal ones those that
     come first in the baseline run.
 
@@ -96,7 +98,7 @@ def explain(told: Changes, code: NoChanges, reason: str) -> Changes:
     return told.model_copy(update={"code": code, "reason": reason})
 
 
-def locate(name: str, known: Sequence[MeasureKey], runs: Sequence[Run]) -> MeasureKey:
+def locate(name: str, known: Sequence[MeasureKey], runs: Sequence[ComparedRun]) -> MeasureKey:
     """The measure of this name, as rules of a gate name it; raises UnknownAspect."""
     keys: list[MeasureKey] = [("aspect", name), ("composite", name)]
     if name.endswith(BLENDED):
@@ -109,7 +111,7 @@ def locate(name: str, known: Sequence[MeasureKey], runs: Sequence[Run]) -> Measu
     raise UnknownAspect(explain_unknown(name, runs[-1], known), pointer="/measure")
 
 
-def average_shares(paired: Paired, aspects: Sequence[MeasureKey], runs: tuple[Run, Run]) -> Floats:
+def average_shares(paired: Paired, aspects: Sequence[MeasureKey], runs: tuple[ComparedRun, ComparedRun]) -> Floats:
     """Each pair's mean difference over the aspects that both sides have, as shares of their scales; shape (pairs,)."""
     total, held = np.zeros(len(paired.rows[0])), np.zeros(len(paired.rows[0]))
     for key in aspects:
@@ -120,7 +122,7 @@ def average_shares(paired: Paired, aspects: Sequence[MeasureKey], runs: tuple[Ru
     return level(np.divide(total, held, out=np.full(len(total), np.nan), where=held > 0))
 
 
-def find_width(aspect: MeasureKey, paired: Paired, runs: tuple[Run, Run]) -> float:
+def find_width(aspect: MeasureKey, paired: Paired, runs: tuple[ComparedRun, ComparedRun]) -> float:
     """How much an aspect can change by: its scale's width, that of the distance from a best level inside; where no
     run tells the scale, what the values take up of it."""
     scales = [scale for run in runs if (scale := find_scale(aspect[1], run)) is not None]
@@ -136,7 +138,11 @@ def rank_largest(moved: Floats, most: int) -> list[int]:
 
 
 def describe(
-    paired: Paired, runs: tuple[Run, Run], chosen: Sequence[int], moved: Floats, measures: Sequence[MeasureKey]
+    paired: Paired,
+    runs: tuple[ComparedRun, ComparedRun],
+    chosen: Sequence[int],
+    moved: Floats,
+    measures: Sequence[MeasureKey],
 ) -> list[ItemChange]:
     """The chosen pairs, each with both sides' values of these measures."""
     keys = [[own.keys[rows[pair]] for pair in chosen] for own, rows in zip(paired.columns, paired.rows, strict=True)]
@@ -169,7 +175,7 @@ def describe_side(
     )
 
 
-def gather_responses(run: Run, keys: Iterable[Key], shared_ids: frozenset[str]) -> Mapping[Key, list[RunItem]]:
+def gather_responses(run: ComparedRun, keys: Iterable[Key], shared_ids: frozenset[str]) -> Mapping[Key, list[RunItem]]:
     """The responses to each of these items, in order."""
     found: dict[Key, list[RunItem]] = {key: [] for key in keys}
     wanted = {item for item, _ in found}

@@ -9,7 +9,17 @@ from functools import cached_property
 
 import numpy as np
 
-from app.domain.comparison import ChosenTest, Comparison, Favoured, Kind, Measure, Pairing, Run, RunCoverage, Verdict
+from app.domain.comparison import (
+    ChosenTest,
+    ComparedRun,
+    Comparison,
+    Favoured,
+    Kind,
+    Measure,
+    Pairing,
+    RunCoverage,
+    Verdict,
+)
 from app.domain.errors import SignatureMismatch
 from app.domain.reports import Interval, PairedWins
 from app.domain.rubric import split_name
@@ -32,7 +42,7 @@ from app.stats.resampling import (
     FEWEST_TEST_CLUSTERS,
     ONE_CLUSTER,
     ROUNDING,
-    Estimate,
+    IntervalEstimate,
     add_up,
     count_flips,
     describe_clusters,
@@ -52,8 +62,8 @@ from app.stats.win_rates import compare_wins
 
 
 def compare(
-    baseline: Run,
-    candidate: Run,
+    baseline: ComparedRun,
+    candidate: ComparedRun,
     *,
     alpha: float = 0.05,
     test: ChosenTest = "auto",
@@ -102,8 +112,8 @@ def compare(
 
 
 def arrange(
-    baseline: Run,
-    candidate: Run,
+    baseline: ComparedRun,
+    candidate: ComparedRun,
     columns: tuple[Columns, Columns],
     rows: tuple[Integers, Integers],
     *,
@@ -123,7 +133,7 @@ def arrange(
     return found
 
 
-def find_bounds(key: MeasureKey, run: Run) -> tuple[float, float] | None:
+def find_bounds(key: MeasureKey, run: ComparedRun) -> tuple[float, float] | None:
     """The ends of what a measure's values can be; a blended one knows none."""
     kind, name = key
     return None if kind == "blended" else find_scale(name, run)
@@ -146,12 +156,12 @@ def judge(measure: Measure, p_adjusted: float | None, alpha: float) -> Verdict:
     return "better" if measure.difference > 0 else "worse"
 
 
-def cover_aspects(run: Run) -> RunCoverage:
+def cover_aspects(run: ComparedRun) -> RunCoverage:
     """How many of the run's verdicts there are, over all its aspects."""
     return cover(run, [("aspect", aspect) for aspect in run.aspects])
 
 
-def cover(run: Run, measures: Sequence[MeasureKey]) -> RunCoverage:
+def cover(run: ComparedRun, measures: Sequence[MeasureKey]) -> RunCoverage:
     """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
     candidates = max(run.expected, len(run.items))
     rated = sum(count_values(run, measure) for measure in measures)
@@ -160,26 +170,26 @@ def cover(run: Run, measures: Sequence[MeasureKey]) -> RunCoverage:
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
 
 
-def count_values(run: Run, measure: MeasureKey) -> int:
+def count_values(run: ComparedRun, measure: MeasureKey) -> int:
     """How many responses have a value of the measure."""
     values = run.columns.get(measure, ())
     return len(values) - values.count(None)
 
 
-def find_best(key: MeasureKey, baseline: Run, candidate: Run) -> float | None:
+def find_best(key: MeasureKey, baseline: ComparedRun, candidate: ComparedRun) -> float | None:
     """The best value of an aspect on which it is not the highest."""
     kind, name = key
     return candidate.best.get(name, baseline.best.get(name)) if kind == "aspect" else None
 
 
-def are_one(baseline: Run, candidate: Run) -> bool:
+def are_one(baseline: ComparedRun, candidate: ComparedRun) -> bool:
     """Whether a run is compared with itself: names are those of batches and files."""
     return baseline.name == candidate.name
 
 
 def take_notes(
-    baseline: Run,
-    candidate: Run,
+    baseline: ComparedRun,
+    candidate: ComparedRun,
     columns: tuple[Columns, Columns],
     pairing: Pairing,
     aspects: Mapping[str, Measure],
@@ -358,7 +368,7 @@ def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Genera
 
 def weigh_pairs(
     sides: Sides, alpha: float, generator: np.random.Generator, flips: int
-) -> tuple[Estimate, float, float, float | None]:
+) -> tuple[IntervalEstimate, float, float, float | None]:
     """Estimate, standard error, degrees of freedom, and p of the sign-flip test."""
     moved = sides.differences
     rises, counts = add_up(np.maximum(moved, 0), sides.clusters[0])
@@ -371,7 +381,7 @@ def weigh_pairs(
 
 def weigh_runs(
     sides: Sides, alpha: float, generator: np.random.Generator, flips: int
-) -> tuple[Estimate, float, float, float | None]:
+) -> tuple[IntervalEstimate, float, float, float | None]:
     """The same of two runs whose items are not paired, by the permutation test."""
     values = statistics.level(sides.baseline), statistics.level(sides.candidate)
     ours, theirs = (add_up(own, numbers) for own, numbers in zip(values, sides.clusters, strict=True))
@@ -498,7 +508,7 @@ UNSIGNED = "signature"
 """The piece that differs where one run's results carry a signature and the other's do not."""
 
 
-def find_differences(baseline: Run, candidate: Run) -> dict[str, tuple[str, str]]:
+def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str, tuple[str, str]]:
     """The pieces in which the runs differ, or in which one run differs from itself: both runs' values, by piece.
 
     Several values within a run are joined by a comma. A run without any value differs from nothing: where everything
@@ -518,7 +528,7 @@ def find_differences(baseline: Run, candidate: Run) -> dict[str, tuple[str, str]
     return found
 
 
-def has_values(run: Run) -> bool:
+def has_values(run: ComparedRun) -> bool:
     """Whether anything in the run was rated."""
     return any(
         value is not None
@@ -528,7 +538,9 @@ def has_values(run: Run) -> bool:
     )
 
 
-def check_signatures(baseline: Run, candidate: Run, *, allow_mismatch: bool) -> dict[str, tuple[str, str]]:
+def check_signatures(
+    baseline: ComparedRun, candidate: ComparedRun, *, allow_mismatch: bool
+) -> dict[str, tuple[str, str]]:
     """The differing pieces; raises SignatureMismatch where there are any and that was not allowed. Where the rubric's
     version is among them it says how to score by the baseline's."""
     pieces = find_differences(baseline, candidate)

@@ -109,7 +109,7 @@ def fill(runs: Sequence[int | None], count: int) -> tuple[int | None, ...]:
     return (*runs, *[None] * (count - len(runs)))
 
 
-class Exchange:
+class ExchangeTest:
     """What the exchange test found of k aspects. `raw` and `adjusted` hold 2k + 2 p-values: of each aspect's shift and
     of all shifts together, then of each aspect's changes and of all changes. `changes` are worth so many anchors, by
     aspect. `level` is the p at which a single question is significant at 0.05."""
@@ -129,7 +129,7 @@ class Exchange:
         self.changes = [float(one) for one in changes]
 
 
-def exchange_runs(pairs: Sequence[Pair], generator: np.random.Generator) -> Exchange:
+def exchange_runs(pairs: Sequence[Pair], generator: np.random.Generator) -> ExchangeTest:
     """Lets the runs of now and the stored ones of every anchor change places, `DRAWS` times."""
     tables = [tabulate_splits(before, after, generator) for before, after in pairs]
     # An aspect's shift counts in units of its own spread under exchange, so that a wavering aspect does not outweigh.
@@ -147,7 +147,7 @@ def exchange_runs(pairs: Sequence[Pair], generator: np.random.Generator) -> Exch
     columns = np.round(sums, DECIMALS)
     shifts = tables[0][0].shape[1] + 1
     columns[:, :shifts] = np.abs(columns[:, :shifts])
-    return Exchange(columns, sum(change[0] for _, change in tables))
+    return ExchangeTest(columns, sum(change[0] for _, change in tables))
 
 
 def tabulate_splits(

@@ -24,10 +24,19 @@ from typing import Literal
 
 import numpy as np
 
-from app.domain.comparison import ChosenTest, Comparison, GateReason, GateReport, GateRule, GateVerdict, Measure, Run
+from app.domain.comparison import (
+    ChosenTest,
+    ComparedRun,
+    Comparison,
+    GateReason,
+    GateReport,
+    GateRule,
+    GateVerdict,
+    Measure,
+)
 from app.domain.judge_check import JudgeCheck
 from app.stats.comparison import compare, cover, find_best, tell_contexts
-from app.stats.gate_plan import BLENDED, Asked, plan
+from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import MeasureKey, number_clusters, tabulate
 from app.stats.resampling import (
@@ -48,8 +57,8 @@ Share = tuple[int, int, str]
 
 
 def judge_gate(
-    candidate: Run,
-    baseline: Run | None,
+    candidate: ComparedRun,
+    baseline: ComparedRun | None,
     rules: Sequence[GateRule] | None = None,
     *,
     alpha: float = 0.05,
@@ -108,7 +117,7 @@ def remark_on(comparison: Comparison | None) -> str:
     return f"; {tell_contexts(comparison.pairing)}"
 
 
-def measures_of(asked: Sequence[Asked]) -> list[MeasureKey]:
+def measures_of(asked: Sequence[PlannedRule]) -> list[MeasureKey]:
     """The measures that rules name, each once."""
     return list(dict.fromkeys(one.key for one in asked))
 
@@ -130,7 +139,7 @@ def tell_judge(check: JudgeCheck | None) -> Iterator[GateReason]:
 
 
 def list_shares(
-    asked: Sequence[Asked], candidate: Run, baseline: Run | None, comparison: Comparison | None
+    asked: Sequence[PlannedRule], candidate: ComparedRun, baseline: ComparedRun | None, comparison: Comparison | None
 ) -> Iterator[Share]:
     """What must be covered. Where drops are judged this holds for the baseline run too: what it lacks may be just its
     worst."""
@@ -143,7 +152,7 @@ def list_shares(
         yield from share_pairs(comparison, measures_of(compared))
 
 
-def share_verdicts(run: Run, measures: Sequence[MeasureKey], role: str) -> Iterator[Share]:
+def share_verdicts(run: ComparedRun, measures: Sequence[MeasureKey], role: str) -> Iterator[Share]:
     """The run's verdicts over these measures, and where one has fewer than the others, those of the poorest."""
     covered = cover(run, measures)
     yield covered.rated, covered.expected, f"verdicts of the {role} run"
@@ -179,7 +188,7 @@ def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "")
 
 
 def judge_rules(
-    asked: Sequence[Asked], candidate: Run, comparison: Comparison | None, alpha: float
+    asked: Sequence[PlannedRule], candidate: ComparedRun, comparison: Comparison | None, alpha: float
 ) -> Iterator[GateReason]:
     """One reason a rule."""
     drops = list_drops(asked, comparison, alpha)
@@ -189,7 +198,7 @@ def judge_rules(
         if one.number in drops:
             findings.append(judge_drop(drops[one.number]))
         elif one.rule.max_drop is not None:
-            findings.append(Finding("no-values", "inconclusive", "neither run has values"))
+            findings.append(RuleFinding("no-values", "inconclusive", "neither run has values"))
         if one.number in minima:
             findings.append(judge_minimum(minima[one.number]))
         found = join(findings)
@@ -203,7 +212,7 @@ def judge_rules(
         )
 
 
-def list_minima(asked: Sequence[Asked], candidate: Run, alpha: float) -> dict[int, Minimum]:
+def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: float) -> dict[int, Minimum]:
     """By number of the rule, what there is to judge its minimum by. The rules with one share alpha (Bonferroni)."""
     wanted = [one for one in asked if one.rule.min_mean is not None]
     if not wanted:
@@ -228,7 +237,7 @@ def list_minima(asked: Sequence[Asked], candidate: Run, alpha: float) -> dict[in
     return found
 
 
-def list_drops(asked: Sequence[Asked], comparison: Comparison | None, alpha: float) -> dict[int, Drop]:
+def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alpha: float) -> dict[int, Drop]:
     """By number of the rule, what there is to judge its drop by.
 
     Holm's adjustment is over the measures of these rules alone: what no rule asks about does not make the gate blinder.
@@ -289,7 +298,7 @@ Code = Literal["drop", "below-minimum", "not-enough-data", "no-values", "held"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class RuleFinding:
     """What one check of a rule found, in one clause with its figures."""
 
     code: Code
@@ -386,22 +395,22 @@ class Drop:
         return ceil(fewest / touched * self.turns - 1e-9)
 
 
-def judge_drop(drop: Drop) -> Finding:
+def judge_drop(drop: Drop) -> RuleFinding:
     """Whether the measure fell beyond chance, and as observed by more than is tolerated."""
     measure = drop.measure
     if measure.difference is None:
-        return Finding("no-values", "inconclusive", "there are no values in both runs to compare")
+        return RuleFinding("no-values", "inconclusive", "there are no values in both runs to compare")
     figures = tell_change(drop)
     if drop.worse:
         if drop.size > drop.tolerated:
             told = f"{figures}: beyond chance, and as observed more than {tolerance(drop)}{tell_power(drop)}"
-            return Finding("drop", "fail", told)
+            return RuleFinding("drop", "fail", told)
         told = f"{figures}: beyond chance, but as observed no more than {tolerance(drop)}{tell_power(drop)}"
-        return Finding("held", "pass", told)
+        return RuleFinding("held", "pass", told)
     if stands_still(measure):
         return judge_standstill(drop)
     if drop.better:
-        return Finding("held", "pass", f"{figures}: better{tell_power(drop)}")
+        return RuleFinding("held", "pass", f"{figures}: better{tell_power(drop)}")
     return weigh_evidence(drop, figures)
 
 
@@ -410,16 +419,16 @@ def tolerance(drop: Drop) -> str:
     return f"the {drop.tolerated:g} tolerated"
 
 
-def judge_standstill(drop: Drop) -> Finding:
+def judge_standstill(drop: Drop) -> RuleFinding:
     """Nothing differs: that means something only where there are enough values for a drop of all to be significant."""
     runs = "the run and itself: baseline and candidate are the same" if drop.same else "the runs"
     told = f"{name_value(drop.measure)} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
     if drop.least_p() < drop.level:
-        return Finding("held", "pass", told)
+        return RuleFinding("held", "pass", told)
     return lack(f"{told}, but so few could not show a drop; {tell_fewest(drop, share=1.0)}")
 
 
-def weigh_evidence(drop: Drop, figures: str) -> Finding:
+def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
     """No significant change: that means something only where a drop that matters would have been seen."""
     aim, detectable = f"{drop.must_detect:g}", drop.reached
     if drop.p is None:
@@ -437,12 +446,12 @@ def weigh_evidence(drop: Drop, figures: str) -> Finding:
         return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where(drop.measure)} would do")
     if drop.size > drop.must_detect:
         return lack(f"{figures}: not significant, though more than the {aim} that must be seen: too few items differ")
-    return Finding("held", "pass", seen)
+    return RuleFinding("held", "pass", seen)
 
 
-def lack(detail: str) -> Finding:
+def lack(detail: str) -> RuleFinding:
     """The data cannot tell."""
-    return Finding("not-enough-data", "inconclusive", detail)
+    return RuleFinding("not-enough-data", "inconclusive", detail)
 
 
 def tell_fewest(drop: Drop, share: float | None = None) -> str:
@@ -519,11 +528,11 @@ def tell_p(p: float) -> str:
     return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
 
 
-def join(findings: list[Finding]) -> Finding:
+def join(findings: list[RuleFinding]) -> RuleFinding:
     """A rule's checks as one: the worst decides, each is told."""
     order: dict[GateVerdict, int] = {"fail": 0, "inconclusive": 1, "pass": 2}
     ranked = sorted(findings, key=lambda finding: order[finding.verdict])
-    return Finding(ranked[0].code, ranked[0].verdict, "; ".join(finding.detail for finding in ranked))
+    return RuleFinding(ranked[0].code, ranked[0].verdict, "; ".join(finding.detail for finding in ranked))
 
 
 def describe_rule(rule: GateRule) -> str:
@@ -618,23 +627,23 @@ class Minimum:
         return ceil((((slope + sqrt(slope**2 + 4 * lifted)) / 2) ** 2 - self.added) * self.turns)
 
 
-def judge_minimum(asked: Minimum) -> Finding:
+def judge_minimum(asked: Minimum) -> RuleFinding:
     """Whether the mean reaches the minimum: it fails, and it passes, only where that is shown."""
     if not asked.n:
-        return Finding("no-values", "inconclusive", "there are no values")
+        return RuleFinding("no-values", "inconclusive", "there are no values")
     figures = tell_mean(asked)
     lowest, highest = (asked.bound(end) for end in asked.limits)
     if asked.mean < round(asked.least, DECIMALS):
         told = f"{figures}; {tell_interval(asked, 'upper')} reaches {highest:.3f}"
         if highest < asked.least:
-            return Finding("below-minimum", "fail", told)
+            return RuleFinding("below-minimum", "fail", told)
         needed = asked.find_needed(asked.least - asked.mean)
         return lack(f"{told}: about {tell_items(asked, needed)} would show so small a shortfall")
     if lowest >= asked.least:
-        return Finding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {lowest:.3f}")
+        return RuleFinding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {lowest:.3f}")
     needed, aim = asked.find_needed(asked.shortfall), f"a shortfall of {asked.shortfall:g}"
     if needed <= asked.n:
-        return Finding("held", "pass", f"{figures}; {aim} would have been seen with 80 % power")
+        return RuleFinding("held", "pass", f"{figures}; {aim} would have been seen with 80 % power")
     return lack(f"{figures}, but {aim} need not have been seen: about {tell_items(asked, needed)} would do")
 
 

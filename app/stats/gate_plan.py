@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from app.domain.comparison import GateRule, Run
+from app.domain.comparison import ComparedRun, GateRule
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.validation import hint
 from app.stats.pairing import MeasureKey, list_measures
@@ -20,7 +20,7 @@ MOST_NAMES = 20
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedRule:
     """A rule, its number from 0, and the measure that it names.
 
     `must_detect` is the drop that must be seen, None where no drop is judged; `shortfall` is that below a minimum.
@@ -37,7 +37,7 @@ class Asked:
     scale: tuple[float, float] | None = None
 
 
-def plan(rules: Sequence[GateRule] | None, candidate: Run, baseline: Run | None) -> list[Asked]:
+def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: ComparedRun | None) -> list[PlannedRule]:
     """The rules given, else that no aspect drops.
 
     Raises InvalidRequest where a rule needs a baseline run that there is not, or a scale that is not known, names what
@@ -54,7 +54,7 @@ def plan(rules: Sequence[GateRule] | None, candidate: Run, baseline: Run | None)
     return [ask(number, rule, candidate, baseline) for number, rule in enumerate(given)]
 
 
-def ask(number: int, rule: GateRule, candidate: Run, baseline: Run | None) -> Asked:
+def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedRun | None) -> PlannedRule:
     """One rule, checked."""
     key = locate(rule.aspect, number, candidate)
     if rule.max_drop is not None and baseline is None:
@@ -63,12 +63,12 @@ def ask(number: int, rule: GateRule, candidate: Run, baseline: Run | None) -> As
     scale = next((found for run in runs if (found := find_scale(rule.aspect, run)) is not None), None)
     if scale is None:
         require_told(number, rule)
-        return Asked(number, rule, key, rule.must_detect)
+        return PlannedRule(number, rule, key, rule.must_detect)
     width = scale[1] - scale[0]
     if key[0] != "blended":  # a blend adds what it likes to its aspect's scale
         require_on_scale(number, rule, scale)
     matters = width * SCALE_SHARE
-    return Asked(
+    return PlannedRule(
         number,
         rule,
         key,
@@ -111,7 +111,7 @@ def point(number: int, name: str) -> str:
     return f"/rules/{number}/{name}"
 
 
-def locate(name: str, number: int, run: Run) -> MeasureKey:
+def locate(name: str, number: int, run: ComparedRun) -> MeasureKey:
     """The measure of this name; an aspect comes before a composite, and that before a blended aspect."""
     found = set(list_measures(run))
     keys: list[MeasureKey] = [("aspect", name), ("composite", name)]
@@ -125,7 +125,7 @@ def locate(name: str, number: int, run: Run) -> MeasureKey:
     raise UnknownAspect(explain_unknown(name, run, found), pointer=point(number, "aspect"))
 
 
-def explain_unknown(name: str, run: Run, found: Collection[MeasureKey]) -> str:
+def explain_unknown(name: str, run: ComparedRun, found: Collection[MeasureKey]) -> str:
     """What the run has instead, of blended aspects only those that have a value."""
     known = [
         each
@@ -136,7 +136,7 @@ def explain_unknown(name: str, run: Run, found: Collection[MeasureKey]) -> str:
     return f"the run has no {name}{near} It has {has}" if near else f"the run has no {name}; it has {has}"
 
 
-def find_scale(name: str, run: Run) -> tuple[float, float] | None:
+def find_scale(name: str, run: ComparedRun) -> tuple[float, float] | None:
     """Lowest and highest value of what is compared, where the run says: with the best inside, of minus the distance."""
     scale = run.scales.get(name) or run.scales.get(name.removesuffix(BLENDED))
     best = run.best.get(name)

@@ -36,7 +36,7 @@ ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
-class Case:
+class JUnitCase:
     """One test case. `code` says of a failure or an error which it is."""
 
     name: str
@@ -45,7 +45,7 @@ class Case:
     code: str
 
 
-def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequence[Case]) -> str:
+def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequence[JUnitCase]) -> str:
     """The cases in their order."""
     outcomes = Counter(case.outcome for case in cases)
     counts = {
@@ -65,7 +65,7 @@ def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequen
     return ET.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def add_case(group: ET.Element, suite: str, case: Case) -> None:
+def add_case(group: ET.Element, suite: str, case: JUnitCase) -> None:
     """One test case; what held says so in its output."""
     element = ET.SubElement(group, "testcase", {"classname": suite, "name": clean(case.name), "time": "0"})
     detail = clean(case.detail)
@@ -112,7 +112,7 @@ def tell_units(pairing: Pairing) -> str:
     return count(pairing.clusters, pairing.unit)
 
 
-def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> Case:
+def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCase:
     """What a CI should take the reason for."""
     name: str = reason.about
     detail = reason.detail + remark(report.reliability, reason.aspect)
@@ -120,14 +120,14 @@ def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> Case:
         rule = report.rules[reason.rule]
         name = f"{rule.aspect}: {describe_rule(rule)}"
     if moved and reason.about == "rule":
-        return Case(name, "skipped", f"the judge moved: {detail}", reason.code)
-    return Case(name, OUTCOMES[reason.verdict], detail, reason.code)
+        return JUnitCase(name, "skipped", f"the judge moved: {detail}", reason.code)
+    return JUnitCase(name, OUTCOMES[reason.verdict], detail, reason.code)
 
 
 def write_attack_junit(report: AttackReport, *, suite: str = "saiten attack") -> str:
     """The rules in their order."""
     about = (("corpus", report.corpus), ("judge", report.judge), ("models", ", ".join(report.models)))
     cases = [
-        Case(reason.about, OUTCOMES[reason.verdict], reason.detail, code=reason.about) for reason in report.reasons
+        JUnitCase(reason.about, OUTCOMES[reason.verdict], reason.detail, code=reason.about) for reason in report.reasons
     ]
     return write_suite(suite, about, cases)

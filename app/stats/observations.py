@@ -156,7 +156,7 @@ def places(texts: Sequence[str]) -> Integers:
     return found
 
 
-class Column:
+class NumberColumn:
     """Numbers by row, NaN where there is none. `lines` counts the lines that name the column, `first` is the first."""
 
     __slots__ = ("_last", "_values", "first", "lines")

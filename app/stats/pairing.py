@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from app.domain.comparison import ChosenTest, Kind, Pairing, PairingTest, Run
+from app.domain.comparison import ChosenTest, ComparedRun, Kind, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
 from app.stats.observations import Floats, Integers, average_groups
 from app.stats.statistics import count
@@ -53,18 +53,18 @@ class Columns:
         return self.unfolded.get(measure, self.column(measure))
 
 
-def list_measures(*runs: Run) -> list[MeasureKey]:
+def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
     """What the runs have values of: aspects, composites, blended aspects, each in order of appearance."""
     found = dict.fromkeys(measure for run in runs for measure in run.columns)
     return sorted(found, key=lambda measure: KINDS.index(measure[0]))
 
 
-def are_comparable(baseline: Run, candidate: Run) -> bool:
+def are_comparable(baseline: ComparedRun, candidate: ComparedRun) -> bool:
     """Whether the contexts of both runs are told by the same kind of digest."""
     return baseline.texts == candidate.texts and baseline.texts != "drop"
 
 
-def find_shared_ids(*runs: Run) -> frozenset[str]:
+def find_shared_ids(*runs: ComparedRun) -> frozenset[str]:
     """The ids that stand for several contexts within one of the runs. Contexts that are not known tell nothing."""
     found: set[str] = set()
     for run in runs:
@@ -75,7 +75,9 @@ def find_shared_ids(*runs: Run) -> frozenset[str]:
     return frozenset(found)
 
 
-def tabulate(run: Run, shared_ids: Collection[str] | None = None, best: Mapping[str, float] | None = None) -> Columns:
+def tabulate(
+    run: ComparedRun, shared_ids: Collection[str] | None = None, best: Mapping[str, float] | None = None
+) -> Columns:
     """The run's values by measure, one row an item, with the mean of its candidates and repeats.
 
     Under `shared_ids` an item is told by its id and its context. Aspects with a `best` value count by minus their

@@ -27,11 +27,11 @@ from app.domain.strict_json import (
     strict_decoder,
 )
 from app.domain.validation import clip, hint
-from app.stats.observations import NO_RATER, Column, Observations, check_rows, integers
+from app.stats.observations import NO_RATER, NumberColumn, Observations, check_rows, integers
 
 Given = Mapping[str, float | None]
 Scales = Mapping[str, tuple[float, float]]
-Columns = dict[str, Column]
+Columns = dict[str, NumberColumn]
 
 Place = tuple[str, str | None]
 """The field of a record that a table's column fills, and the aspect in it where the field has aspects."""
@@ -72,14 +72,14 @@ MOST_FIELDS = 64
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ReadingLimits:
     """How many rows may be read, and how many cells, that is rows by columns."""
 
     rows: int
     cells: int
 
 
-FILE_BOUNDS = Bounds(rows=20_000_000, cells=300_000_000)
+FILE_BOUNDS = ReadingLimits(rows=20_000_000, cells=300_000_000)
 """Of a file that its owner reads on a machine of their own: 2.4 GB."""
 
 
@@ -109,7 +109,7 @@ class ObservationReader:
         scales: Scales | None = None,
         noun: str = "line",
         name_characters: int | None = None,
-        bounds: Bounds | None = None,
+        bounds: ReadingLimits | None = None,
     ) -> None:
         self.labels = labels
         self.scores_field = scores_field
@@ -118,7 +118,7 @@ class ObservationReader:
         self._label_aspect = label_aspect
         self._aspects = aspects
         self._scales = scales or {}
-        self._bounds = bounds or Bounds(MOST_ROWS, MOST_CELLS)
+        self._bounds = bounds or ReadingLimits(MOST_ROWS, MOST_CELLS)
         self._systems: dict[str, int] = {}
         self._items: dict[str, int] = {}
         self._raters: dict[str, int] = {}
@@ -127,7 +127,7 @@ class ObservationReader:
         self._dialogue, self._line = array("q"), array("q")
         self._ratings: Columns = {}
         self._scores: Columns = {}
-        self._similarity = Column()
+        self._similarity = NumberColumn()
         self._records = 0
         self._first = 0
         self._faults: list[tuple[int, str]] = []
@@ -300,7 +300,7 @@ class ObservationReader:
             if aspect not in columns:
                 if len(columns) == MOST_ASPECTS:
                     raise Unfit(f"aspect {clip(aspect)!r} is one more than the {MOST_ASPECTS} that are taken")
-                columns[aspect] = Column()
+                columns[aspect] = NumberColumn()
 
     def _check_name(self, text: str, what: str) -> str:
         """The text; raises Unfit where it is too long for a name, or could not be written as UTF-8."""
@@ -328,7 +328,7 @@ class ObservationReader:
                         yield column.first, f"unknown aspect {clip(aspect)!r}: no other {self.noun} has it{near}"
 
 
-def find_excess(rows: int, columns: int, bounds: Bounds) -> str | None:
+def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> str | None:
     """What to say where so many rows of so many columns are too much; None where they are not."""
     if rows > bounds.rows:
         return f"is one more than the {bounds.rows:,} ratings, each by one rater of one item, that are taken"

@@ -55,7 +55,7 @@ NO_SPREAD = "the dialogues' means are all equal, which shows nothing of how far 
 
 
 @dataclass(frozen=True)
-class Estimate:
+class IntervalEstimate:
     """A mean, or a difference of two. `interval` is never outside the scale; None where `reason` says why."""
 
     mean: float | None
@@ -132,7 +132,9 @@ def find_quantile(freedom: float, alpha: float) -> float:
     return float(stdtrit(freedom, 1 - alpha / 2))
 
 
-def estimate_mean(sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05) -> Estimate:
+def estimate_mean(
+    sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05
+) -> IntervalEstimate:
     """The mean of all values and its interval at 1 − alpha, from sums and numbers of values by cluster.
 
     Both have shape (clusters,); clusters without values do not count. `bounds` are the ends of the scale, None where
@@ -140,18 +142,18 @@ def estimate_mean(sums: Floats, counts: Floats, *, bounds: tuple[float, float] |
     """
     held = counts > 0
     if not held.any():
-        return Estimate(None, None, 0, NO_VALUES)
+        return IntervalEstimate(None, None, 0, NO_VALUES)
     found = describe_clusters(sums[held], counts[held])
     if not found.error:
-        return Estimate(found.mean, None, found.clusters, ONE_CLUSTER if found.clusters == 1 else NO_SPREAD)
+        return IntervalEstimate(found.mean, None, found.clusters, ONE_CLUSTER if found.clusters == 1 else NO_SPREAD)
     quantile = find_quantile(found.freedom, alpha)
     if bounds is None or not bounds[0] < bounds[1]:
         margin = quantile * found.error
-        return Estimate(found.mean, (found.mean - margin, found.mean + margin), found.clusters, None)
+        return IntervalEstimate(found.mean, (found.mean - margin, found.mean + margin), found.clusters, None)
     low, width = bounds[0], bounds[1] - bounds[0]
     share = find_share(found.mean, bounds)
     lower, upper = find_wilson(share, found.effective(share, width), quantile)
-    return Estimate(found.mean, clip(low + width * lower, low + width * upper, bounds), found.clusters, None)
+    return IntervalEstimate(found.mean, clip(low + width * lower, low + width * upper, bounds), found.clusters, None)
 
 
 def find_share(mean: float, bounds: tuple[float, float]) -> float:
@@ -176,7 +178,7 @@ def clip(low: float, high: float, bounds: tuple[float, float]) -> tuple[float, f
 
 def estimate_paired(
     rises: Floats, falls: Floats, counts: Floats, *, width: float | None, alpha: float = 0.05
-) -> Estimate:
+) -> IntervalEstimate:
     """The mean difference of pairs and its interval, from the clusters' sums of rises, of falls, both ≥ 0, and numbers
     of pairs, shapes (clusters,). `width` is that of the scale, None where there is none.
 
@@ -184,14 +186,14 @@ def estimate_paired(
     the two is a mean near the lower end of what it may be, and the difference is theirs.
     """
     if not len(counts):
-        return Estimate(None, None, 0, NO_VALUES)
+        return IntervalEstimate(None, None, 0, NO_VALUES)
     found = describe_clusters(rises - falls, counts)
     if not found.error:
-        return Estimate(found.mean, None, found.clusters, ONE_CLUSTER if found.clusters == 1 else NO_SPREAD)
+        return IntervalEstimate(found.mean, None, found.clusters, ONE_CLUSTER if found.clusters == 1 else NO_SPREAD)
     quantile = find_quantile(found.freedom, alpha)
     if width is None:
         margin = quantile * found.error
-        return Estimate(found.mean, (found.mean - margin, found.mean + margin), found.clusters, None)
+        return IntervalEstimate(found.mean, (found.mean - margin, found.mean + margin), found.clusters, None)
     sides = describe_clusters(rises, counts), describe_clusters(falls, counts)
     product = sides[0].error * sides[1].error
     correlation = float(sides[0].parts @ sides[1].parts) / product if product else 0.0
@@ -201,26 +203,26 @@ def estimate_paired(
         low = min(low, found.mean - quantile * found.error)
     if not rises.any():
         high = max(high, found.mean + quantile * found.error)
-    return Estimate(found.mean, clip(low, high, (-width, width)), found.clusters, None)
+    return IntervalEstimate(found.mean, clip(low, high, (-width, width)), found.clusters, None)
 
 
 def estimate_unpaired(
     baseline: Clustered, candidate: Clustered, *, bounds: tuple[float, float] | None, alpha: float = 0.05
-) -> Estimate:
+) -> IntervalEstimate:
     """The difference of two independent means, candidate minus baseline, with its interval."""
     clusters, difference = min(baseline.clusters, candidate.clusters), candidate.mean - baseline.mean
     if clusters == 1 or not (baseline.error or candidate.error):
-        return Estimate(difference, None, clusters, ONE_CLUSTER if clusters == 1 else NO_SPREAD)
+        return IntervalEstimate(difference, None, clusters, ONE_CLUSTER if clusters == 1 else NO_SPREAD)
     margin = find_quantile(join_freedom(baseline, candidate), alpha) * join_errors(baseline, candidate)
     low, high = difference - margin, difference + margin
     if bounds is None:
-        return Estimate(difference, (low, high), clusters, None)
+        return IntervalEstimate(difference, (low, high), clusters, None)
     quantiles = find_quantile(candidate.freedom, alpha), find_quantile(baseline.freedom, alpha)
     ends = combine((candidate, baseline), bounds, quantiles, 0.0)
     # A side that is all alike may yet vary: then the interval is at least that of t.
     low, high = ends if baseline.error and candidate.error else (min(low, ends[0]), max(high, ends[1]))
     width = bounds[1] - bounds[0]
-    return Estimate(difference, clip(low, high, (-width, width)), clusters, None)
+    return IntervalEstimate(difference, clip(low, high, (-width, width)), clusters, None)
 
 
 def combine(

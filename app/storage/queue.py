@@ -10,9 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from app.domain.work import Job
+from app.domain.work import ChunkJob
 
-Handler = Callable[[Job], Awaitable[None]]
+Handler = Callable[[ChunkJob], Awaitable[None]]
 
 
 class QueueUnavailable(Exception):
@@ -27,7 +27,7 @@ class JobQueue(Protocol):
     Where the queue itself is out of reach `put` raises QueueUnavailable; a sweep will put it again.
     """
 
-    async def put(self, jobs: Sequence[Job]) -> None: ...
+    async def put(self, jobs: Sequence[ChunkJob]) -> None: ...
 
     async def work(self, handler: Handler, concurrency: int) -> None:
         """Runs `handler` for each job, `concurrency` at a time, until cancelled. Jobs of different batches come in the
@@ -44,13 +44,13 @@ class JobQueue(Protocol):
 logger = logging.getLogger("saiten.queue")
 
 
-class Crew:
+class TaskPool:
     """At most `size` runs of `handler` at a time."""
 
     def __init__(self, handler: Handler, size: int) -> None:
         self._handler = handler
         self._size = size
-        self._runs: dict[asyncio.Task[None], Job] = {}
+        self._runs: dict[asyncio.Task[None], ChunkJob] = {}
         self._free = asyncio.Event()
         self._free.set()
 
@@ -58,7 +58,7 @@ class Crew:
         """Returns when one more job may be taken."""
         await self._free.wait()
 
-    def take(self, job: Job) -> None:
+    def take(self, job: ChunkJob) -> None:
         """Begins a job."""
         run = asyncio.create_task(self._run(job))
         self._runs[run] = job
@@ -66,7 +66,7 @@ class Crew:
         if len(self._runs) >= self._size:
             self._free.clear()
 
-    async def stop(self) -> list[Job]:
+    async def stop(self) -> list[ChunkJob]:
         """Cancels what runs, waits until it has ended, and returns the jobs that were cut off."""
         runs = dict(self._runs)
         for run in runs:
@@ -79,7 +79,7 @@ class Crew:
         del self._runs[run]
         self._free.set()
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: ChunkJob) -> None:
         try:
             await self._handler(job)
         except Exception:
@@ -90,17 +90,17 @@ class AsyncioJobQueue:
     """A job that waits already is not put a second time. For use within one event loop."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[Job] = asyncio.Queue()
-        self._waiting: set[Job] = set()
+        self._queue: asyncio.Queue[ChunkJob] = asyncio.Queue()
+        self._waiting: set[ChunkJob] = set()
 
-    async def put(self, jobs: Sequence[Job]) -> None:
+    async def put(self, jobs: Sequence[ChunkJob]) -> None:
         for job in jobs:
             if job not in self._waiting:
                 self._waiting.add(job)
                 self._queue.put_nowait(job)
 
     async def work(self, handler: Handler, concurrency: int) -> None:
-        crew = Crew(handler, concurrency)
+        crew = TaskPool(handler, concurrency)
         try:
             while True:
                 await crew.wait_for_place()

@@ -8,7 +8,7 @@ from limits import RateLimitItemPerMinute
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import MovingWindowRateLimiter
 
-from app.runtime.ports import Allowance
+from app.runtime.ports import RateLimitDecision
 from app.runtime.tasks import cancel_for_good
 
 WINDOW_SECONDS = 60
@@ -21,7 +21,7 @@ class MemoryRequestLimiter:
         self._storage = MemoryStorage()
         self._window = MovingWindowRateLimiter(self._storage)
 
-    async def take(self, key_id: str, per_minute: int) -> Allowance:
+    async def take(self, key_id: str, per_minute: int) -> RateLimitDecision:
         return await take_from(self._window, key_id, per_minute)
 
     async def close(self) -> None:
@@ -30,12 +30,12 @@ class MemoryRequestLimiter:
             await cancel_for_good([self._storage.timer])
 
 
-async def take_from(window: MovingWindowRateLimiter, key_id: str, per_minute: int) -> Allowance:
+async def take_from(window: MovingWindowRateLimiter, key_id: str, per_minute: int) -> RateLimitDecision:
     """Counts a request, and tells what is left of the minute. One that is refused is not counted."""
     item = RateLimitItemPerMinute(per_minute)
     allowed = await window.hit(item, key_id)
     reset_at, remaining = await window.get_window_stats(item, key_id)
-    return Allowance(
+    return RateLimitDecision(
         allowed=allowed,
         limit=per_minute,
         remaining=max(0, remaining) if allowed else 0,

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
 from app.domain.model import pointer
 from app.domain.rubric import Rubric
-from app.storage.rubric_yaml import Document, Fault, Unreadable, describe, printable
+from app.storage.rubric_yaml import RubricFault, Unreadable, YAMLDocument, describe, printable
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
@@ -62,7 +62,7 @@ class RubricFiles(RubricSet):
             home = homes.setdefault(rubric.id, path)
             if home.parent != path.parent:
                 detail = f"the id {rubric.id} is taken by {home}; rename one of the two, file and id"
-                raise RubricInvalid(Fault(None, "/id", detail).report(path), path=str(path), field="/id")
+                raise RubricInvalid(RubricFault(None, "/id", detail).report(path), path=str(path), field="/id")
             found.append(rubric)
         super().__init__(found)
 
@@ -97,7 +97,7 @@ def read_rubric(path: Path) -> Rubric:
     return rubric
 
 
-def check_rubric(path: Path) -> list[Fault]:
+def check_rubric(path: Path) -> list[RubricFault]:
     """Everything that is wrong in a rubric file, in the order of its lines; empty where nothing is.
 
     What several fields break together (a composite of an unknown aspect, a missing language) shows only once every
@@ -106,7 +106,7 @@ def check_rubric(path: Path) -> list[Fault]:
     return examine(path)[1]
 
 
-def examine(path: Path) -> tuple[Rubric | None, list[Fault]]:
+def examine(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
     """The rubric with its faults; where there is no rubric there is at least one fault."""
     try:
         document = read_document(read_text(path))
@@ -121,20 +121,20 @@ def examine(path: Path) -> tuple[Rubric | None, list[Fault]]:
 
 
 @lru_cache(maxsize=16)
-def read_document(text: str) -> Document:
+def read_document(text: str) -> YAMLDocument:
     """The YAML document, which is not to be changed; raises Unreadable.
 
     The last ones are kept: a service reads its rubrics when it checks what it was given, and again when it starts.
     """
-    return Document(text)
+    return YAMLDocument(text)
 
 
-def place(document: Document, error: ErrorDetails) -> Fault:
+def place(document: YAMLDocument, error: ErrorDetails) -> RubricFault:
     """A validation error at its line and field."""
     union = error["type"].startswith("union_tag")  # found at the composite, though its kind is what is wrong
     path = (*error["loc"], "kind") if union else error["loc"]
     location = document.locate(path, missing=union or error["type"] == "missing")
-    return Fault(document.line(location), pointer(location), describe(error, location))
+    return RubricFault(document.line(location), pointer(location), describe(error, location))
 
 
 def is_echo(error: ErrorDetails) -> bool:
@@ -142,21 +142,21 @@ def is_echo(error: ErrorDetails) -> bool:
     return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
-def name_faults(document: Document, rubric: Rubric, path: Path) -> list[Fault]:
+def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[RubricFault]:
     """One fault where the file is not called as its rubric, or is an older version without a newer one beside it."""
     newest, older = rubric.id + SUFFIX, f"{rubric.id}.v{rubric.version}{SUFFIX}"
     if path.name == newest:
         return []
     if path.name != older:
         detail = f"is {rubric.id}, so the file must be called {newest}, not {path.name}"
-        return [Fault(document.line(("id",)), "/id", f"{detail} (or {older}, beside a newer version)")]
+        return [RubricFault(document.line(("id",)), "/id", f"{detail} (or {older}, beside a newer version)")]
     beside = path.with_name(newest)
     latest = read_version(beside)
     if latest is not None and latest > rubric.version:
         return []
     detail = f"is {rubric.version}, and {newest} beside it must hold a newer version"
     detail += " (there is none)" if latest is None else f", not {latest}"
-    return [Fault(document.line(("version",)), "/version", detail)]
+    return [RubricFault(document.line(("version",)), "/version", detail)]
 
 
 def read_version(path: Path) -> int | None:
@@ -169,7 +169,7 @@ def read_version(path: Path) -> int | None:
     return version if isinstance(version, int) else None
 
 
-def in_order(faults: list[Fault]) -> list[Fault]:
+def in_order(faults: list[RubricFault]) -> list[RubricFault]:
     """The faults by line, from the top."""
     return sorted(faults, key=lambda fault: fault.line or 0)
 

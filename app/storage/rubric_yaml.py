@@ -37,7 +37,7 @@ SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
-class Fault:
+class RubricFault:
     """One thing that is wrong in a rubric file.
 
     `line` is 1-based, or None where the file could not be read; `field` is a JSON pointer, empty for the whole file.
@@ -96,7 +96,7 @@ class Unreadable(Exception):
 
     def __init__(self, detail: str, line: int | None = None) -> None:
         super().__init__(detail)
-        self.fault = Fault(line, "", detail)
+        self.fault = RubricFault(line, "", detail)
 
 
 class NotTaken(yaml.MarkedYAMLError):
@@ -183,12 +183,12 @@ def line_of(error: yaml.MarkedYAMLError) -> int | None:
     return mark.line + 1 if mark else None
 
 
-class Document:
+class YAMLDocument:
     """A YAML document as plain `data`, with its lines and the `faults` that plain data no longer show."""
 
     def __init__(self, text: str) -> None:
         root = compose(text)
-        self.faults: list[Fault] = []
+        self.faults: list[RubricFault] = []
         self._lines: dict[Location, int] = {(): root.start_mark.line + 1}
         self.data = self._plain(root, ())
 
@@ -234,9 +234,13 @@ class Document:
             line = key_node.start_mark.line + 1
             if not isinstance(key, str):
                 shown = f": {quoted(key_node.value)}" if isinstance(key_node, yaml.ScalarNode) else ""
-                self.faults.append(Fault(line, pointer(here), f"has a key that is no text; put it in quotes{shown}"))
+                self.faults.append(
+                    RubricFault(line, pointer(here), f"has a key that is no text; put it in quotes{shown}")
+                )
             elif key in seen:
-                self.faults.append(Fault(line, pointer((*here, key)), "appears more than once in the same mapping"))
+                self.faults.append(
+                    RubricFault(line, pointer((*here, key)), "appears more than once in the same mapping")
+                )
             else:
                 seen.add(key)
                 yield key, key_node, value

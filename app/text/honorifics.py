@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from app.domain.speech import Misuse
-from app.text.japanese_endings import Word
+from app.text.japanese_endings import InflectedWord
 from app.text.korean_endings import ADVERBS
 from app.text.passages import words_of
 
@@ -104,7 +104,7 @@ JA_BETWEEN = frozenset({"名詞", "代名詞", "副詞", "接頭辞", "接尾辞
 JA_PARTICLES = words_of("を に へ で と から まで の")
 
 
-def find_japanese_misuse(words: Sequence[Word]) -> Misuse | None:
+def find_japanese_misuse(words: Sequence[InflectedWord]) -> Misuse | None:
     """The first misuse among the tokens of a clause."""
     for place, word in enumerate(words):
         if word.pos1 not in {"動詞", "名詞"} or word.form.startswith("命令形") or not is_final(words, place):
@@ -116,7 +116,7 @@ def find_japanese_misuse(words: Sequence[Word]) -> Misuse | None:
     return None
 
 
-def is_final(words: Sequence[Word], place: int) -> bool:
+def is_final(words: Sequence[InflectedWord], place: int) -> bool:
     """Whether only auxiliaries and ending particles follow: no noun that is described, no clause that goes on."""
     follow = words[place + 1 :]
     if follow and follow[-1].surface in {"て", "で"}:
@@ -127,7 +127,7 @@ def is_final(words: Sequence[Word], place: int) -> bool:
     )
 
 
-def is_honorific(words: Sequence[Word], place: int) -> bool:
+def is_honorific(words: Sequence[InflectedWord], place: int) -> bool:
     """Whether the word honours its subject. In a question, a condition or a request the speaker may be another part of
     the clause than its subject, and nothing is said."""
     if words[-1].surface == "か" or any(after.form.startswith(("仮定形", "命令形")) for after in words[place:]):
@@ -140,7 +140,7 @@ def is_honorific(words: Sequence[Word], place: int) -> bool:
     return noun.lemma == "御覧" or (place > 2 and words[place - 3].lemma == "御" and bool(JA_STEM.search(noun.surface)))
 
 
-def is_humble(words: Sequence[Word], place: int) -> bool:
+def is_humble(words: Sequence[InflectedWord], place: int) -> bool:
     """Whether the word lowers its subject, in a sense that no receiver or giver beside it can change."""
     word, after = words[place], words[place + 1 :]
     asks = words[-1].surface == "か"
@@ -156,7 +156,7 @@ def is_humble(words: Sequence[Word], place: int) -> bool:
     return not given and (asks or any(said.surface.startswith(("ください", "下さい")) for said in after))
 
 
-def has_subject(words: Sequence[Word], place: int, subjects: frozenset[str]) -> bool:
+def has_subject(words: Sequence[InflectedWord], place: int, subjects: frozenset[str]) -> bool:
     """Whether only objects and adverbs are between the word at `place` and は, が or も after one of `subjects`."""
     at = step_over_link(words, place) - 1
     while at > 0:
@@ -172,7 +172,7 @@ def has_subject(words: Sequence[Word], place: int, subjects: frozenset[str]) -> 
     return False
 
 
-def step_over_link(words: Sequence[Word], place: int) -> int:
+def step_over_link(words: Sequence[InflectedWord], place: int) -> int:
     """The place of 待っ in 待っていらっしゃる and of で after a noun in 田中でいらっしゃる; else `place`."""
     if words[place].lemma != "いらっしゃる" or place < 2:
         return place

@@ -46,7 +46,7 @@ FORMULA = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class InflectedWord:
     """A token with the UniDic fields that are used."""
 
     surface: str
@@ -60,9 +60,9 @@ class Word:
         return self.pos1 == "助詞" and self.pos2 == "終助詞"
 
 
-def split_clauses(words: Sequence[Word]) -> list[list[Word]]:
+def split_clauses(words: Sequence[InflectedWord]) -> list[list[InflectedWord]]:
     """The words between commas, without other marks; at least one clause, which may be empty."""
-    clauses: list[list[Word]] = [[]]
+    clauses: list[list[InflectedWord]] = [[]]
     for word in words:
         if word.surface in COMMAS:
             clauses.append([])
@@ -71,7 +71,7 @@ def split_clauses(words: Sequence[Word]) -> list[list[Word]]:
     return clauses
 
 
-def read_closed(words: Sequence[Word], *, instead: bool) -> Sign | None:
+def read_closed(words: Sequence[InflectedWord], *, instead: bool) -> Sign | None:
     """What a clause before a comma tells on its own: polite wherever it is so by choice (行きますけど、), plain only
     where a particle finishes it (すごいね、それ), because a plain clause goes before a polite end as well.
     `instead` of a last clause that tells nothing, any predicate does."""
@@ -83,7 +83,7 @@ def read_closed(words: Sequence[Word], *, instead: bool) -> Sign | None:
     return sign if sign is Sign.PLAIN and finished else None
 
 
-def read_end(words: Sequence[Word], *, trails_off: bool, asks: bool) -> Sign | None:
+def read_end(words: Sequence[InflectedWord], *, trails_off: bool, asks: bool) -> Sign | None:
     """What the last predicate of a clause tells; None for a noun, an interjection or an unfinished clause."""
     if not words:
         return None
@@ -100,7 +100,7 @@ def read_end(words: Sequence[Word], *, trails_off: bool, asks: bool) -> Sign | N
     return sign
 
 
-def step_over_particles(words: Sequence[Word]) -> int:
+def step_over_particles(words: Sequence[InflectedWord]) -> int:
     """The place of the last word that is neither an ending particle nor a link after a predicate; -1 if none is."""
     place = len(words) - 1
     while place >= 0 and is_passed_over(words, place):
@@ -108,7 +108,7 @@ def step_over_particles(words: Sequence[Word]) -> int:
     return place
 
 
-def is_passed_over(words: Sequence[Word], place: int) -> bool:
+def is_passed_over(words: Sequence[InflectedWord], place: int) -> bool:
     """Whether the word only follows what tells: ね, の, けど, and ので and のに, which the tagger takes apart."""
     word = words[place]
     if word.is_ending_particle or word.pos2 == "準体助詞":
@@ -120,7 +120,9 @@ def is_passed_over(words: Sequence[Word], place: int) -> bool:
     return word.surface in LINKS and word.pos2 != "格助詞"
 
 
-def read_core(words: Sequence[Word], place: int, tail: Sequence[str], *, trails_off: bool, asks: bool) -> Sign | None:
+def read_core(
+    words: Sequence[InflectedWord], place: int, tail: Sequence[str], *, trails_off: bool, asks: bool
+) -> Sign | None:
     """What the word at `place` tells, with the particles `tail` after it."""
     if place < 0:
         return Sign.WEAKLY_PLAIN if set(tail) & {"よ", "ね", "よね"} else None
@@ -136,7 +138,7 @@ def read_core(words: Sequence[Word], place: int, tail: Sequence[str], *, trails_
     return None if trails_off and list(tail) == ["か"] else read_noun(words, place, tail, asks=asks)
 
 
-def is_polite(words: Sequence[Word], place: int) -> bool:
+def is_polite(words: Sequence[InflectedWord], place: int) -> bool:
     """Whether the auxiliaries that end at `place` hold です or ます, or the word is ください."""
     if place < 0:
         return False
@@ -152,7 +154,9 @@ def is_polite(words: Sequence[Word], place: int) -> bool:
     return False
 
 
-def read_linked(words: Sequence[Word], place: int, tail: Sequence[str], *, trails_off: bool, asks: bool) -> Sign | None:
+def read_linked(
+    words: Sequence[InflectedWord], place: int, tail: Sequence[str], *, trails_off: bool, asks: bool
+) -> Sign | None:
     """A clause that ends on て or ば: a casual request or proposal, or one that is left open and tells little."""
     if is_polite(words, place - 1):
         return Sign.WEAKLY_POLITE
@@ -163,7 +167,7 @@ def read_linked(words: Sequence[Word], place: int, tail: Sequence[str], *, trail
     return None if trails_off or asks else Sign.WEAKLY_PLAIN
 
 
-def read_plain(words: Sequence[Word], place: int, tail: Sequence[str], *, asks: bool) -> Sign | None:
+def read_plain(words: Sequence[InflectedWord], place: int, tail: Sequence[str], *, asks: bool) -> Sign | None:
     """A predicate without politeness: plain where it is finite or a particle follows."""
     core = words[place]
     if core.surface in CASUAL:
@@ -177,7 +181,7 @@ def read_plain(words: Sequence[Word], place: int, tail: Sequence[str], *, asks: 
     return None
 
 
-def read_noun(words: Sequence[Word], place: int, tail: Sequence[str], *, asks: bool) -> Sign | None:
+def read_noun(words: Sequence[InflectedWord], place: int, tail: Sequence[str], *, asks: bool) -> Sign | None:
     """Anything but a predicate: plain with an ending particle (雨か, 秘密よ), with かも, or where it conjectures."""
     core = words[place]
     if core.pos2 == "助動詞語幹" or (core.surface == "ちょうだい" and place):
@@ -189,7 +193,7 @@ def read_noun(words: Sequence[Word], place: int, tail: Sequence[str], *, asks: b
     return Sign.WEAKLY_PLAIN if asks and core.pos1 == "形状詞" else None
 
 
-def is_exclamation(words: Sequence[Word], text: str) -> bool:
+def is_exclamation(words: Sequence[InflectedWord], text: str) -> bool:
     """Whether a plain clause is said to oneself: すごい, よかった, いいなあ, そうなんだ."""
     if ECHO.fullmatch(text) or text.endswith(("かな", "かなあ", "かなぁ", "かしら", "っけ")):
         return True

@@ -12,7 +12,7 @@ from typing import Any
 from app.domain.plain_text import cut_mark_runs
 from app.domain.speech import Misuse, Register, Sign, settle
 from app.text.honorifics import JA_SUSPICIOUS, find_japanese_misuse
-from app.text.japanese_endings import Word, read_closed, read_end, split_clauses
+from app.text.japanese_endings import InflectedWord, read_closed, read_end, split_clauses
 from app.text.passages import Sentence, open_passage, split_sentences
 from app.text.tagger import open_tagger
 
@@ -53,7 +53,7 @@ class JapaneseRegister:
     def _tagger(self) -> Any:
         return open_tagger()
 
-    def _split(self, text: str) -> list[Word]:
+    def _split(self, text: str) -> list[InflectedWord]:
         with self._lock:
             return [word_of(node) for node in self._tagger(text)]
 
@@ -105,8 +105,8 @@ def trim(text: str) -> str:
     return text
 
 
-def word_of(node: Any) -> Word:
+def word_of(node: Any) -> InflectedWord:
     """The token of a fugashi node."""
     feature = node.feature
     lemma = (feature.lemma or node.surface).split("-")[0]
-    return Word(node.surface, feature.pos1, feature.pos2 or "*", feature.cForm or "*", lemma)
+    return InflectedWord(node.surface, feature.pos1, feature.pos2 or "*", feature.cForm or "*", lemma)

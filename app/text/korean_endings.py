@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from app.domain.speech import Level, Sign
+from app.domain.speech import PolitenessLevel, Sign
 from app.text.passages import words_of
 
 FIRST, LAST = 0xAC00, 0xD7A3
@@ -203,15 +203,19 @@ def is_polite_word(word: str) -> bool:
     return bool(POLITE_SPELLINGS.search(word) or POLITE.search(spell(word[-LONGEST_WORD:])))
 
 
-def read_level(word: str, *, alone: bool) -> Level:
+def read_level(word: str, *, alone: bool) -> PolitenessLevel:
     """The level of a word that ends politely; `alone` where it is the only one of its clause."""
     word = word[-LONGEST_WORD:]
     if EITHER_LEVEL.search(word) or (alone and word in ANSWERS):
-        return Level.NONE
+        return PolitenessLevel.NONE
     spelled = spell(word)
     if FORMAL.search(spelled):
-        return Level.FORMAL
-    return Level.INFORMAL if INFORMAL.search(spelled) and not POLITE_LOOKALIKES.search(word) else Level.NONE
+        return PolitenessLevel.FORMAL
+    return (
+        PolitenessLevel.INFORMAL
+        if INFORMAL.search(spelled) and not POLITE_LOOKALIKES.search(word)
+        else PolitenessLevel.NONE
+    )
 
 
 def is_midway_plain(word: str) -> bool:

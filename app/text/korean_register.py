@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
 
 from app.domain.plain_text import cut_mark_runs
-from app.domain.speech import Level, Misuse, Register, Sign, settle
+from app.domain.speech import Misuse, PolitenessLevel, Register, Sign, settle
 from app.text.honorifics import find_korean_misuse
 from app.text.korean_endings import (
     ADVERBS,
@@ -41,14 +41,14 @@ def read_korean(text: str) -> Register:
     return settle(sign for sentence in sentences_of(text) for sign in read_sentence(sentence))
 
 
-def read_korean_level(text: str) -> Level:
+def read_korean_level(text: str) -> PolitenessLevel:
     """The level of the beginning of a polite text: of the words that end its clauses, and of those within them that
     end a sentence without a mark."""
     clauses = (
         split_words(part) for sentence in sentences_of(text) for part in COMMA.split(GREETINGS.sub("", sentence))
     )
-    found = {level for words in clauses for level in levels_of(words)} - {Level.NONE}
-    return Level.MIXED if len(found) > 1 else next(iter(found), Level.NONE)
+    found = {level for words in clauses for level in levels_of(words)} - {PolitenessLevel.NONE}
+    return PolitenessLevel.MIXED if len(found) > 1 else next(iter(found), PolitenessLevel.NONE)
 
 
 def read_korean_misuse(text: str) -> Misuse | None:
@@ -57,7 +57,7 @@ def read_korean_misuse(text: str) -> Misuse | None:
     return next(filter(None, map(find_korean_misuse, clauses)), None)
 
 
-def levels_of(words: Sequence[str]) -> Iterator[Level]:
+def levels_of(words: Sequence[str]) -> Iterator[PolitenessLevel]:
     """What each word tells that ends politely and is not reported."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if not REPORTING.match(following):

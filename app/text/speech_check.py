@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import Warned
-from app.domain.speech import Level, Misuse, Register, agreed_register, established_level, own_utterances
+from app.domain.speech import Misuse, PolitenessLevel, Register, agreed_register, established_level, own_utterances
 from app.text.japanese_register import JapaneseRegister
 from app.text.korean_register import read_korean, read_korean_level, read_korean_misuse
 from app.text.scripts import LanguageReading, read_scripts
@@ -38,7 +38,7 @@ class SpeechChecks:
     def __init__(self) -> None:
         self._japanese = JapaneseRegister()
         self._known = OrderedDict[bytes, Register]()
-        self._levels = OrderedDict[bytes, Level]()
+        self._levels = OrderedDict[bytes, PolitenessLevel]()
         self._found = OrderedDict[bytes, tuple[Warned, ...]]()
 
     def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
@@ -80,10 +80,10 @@ class SpeechChecks:
 
     def _check_level(self, response: str, earlier: Sequence[str]) -> tuple[Warned, ...]:
         now = read_korean_level(response)
-        if now is Level.NONE:
+        if now is PolitenessLevel.NONE:
             return ()
         before = established_level(self._recall_level(text) for text in earlier)
-        return () if before in {Level.NONE, now} else (warn_of_level(before, now),)
+        return () if before in {PolitenessLevel.NONE, now} else (warn_of_level(before, now),)
 
     def _recall(self, text: str, language: str) -> Register:
         """The register of an earlier utterance. Contexts come again and again, so the last `MOST_RECENT` are known, by
@@ -95,7 +95,7 @@ class SpeechChecks:
             remember(self._known, key, known)
         return known
 
-    def _recall_level(self, text: str) -> Level:
+    def _recall_level(self, text: str) -> PolitenessLevel:
         """The level of an earlier polite Korean utterance, known as registers are."""
         key = digest_of([text])
         level = self._levels.get(key)
@@ -171,9 +171,9 @@ def warn_of_register(before: Register, now: Register) -> Warned:
     return Warned(code="register-shift", where="response", detail=detail)
 
 
-def warn_of_level(before: Level, now: Level) -> Warned:
+def warn_of_level(before: PolitenessLevel, now: PolitenessLevel) -> Warned:
     """A polite Korean response that leaves the level of earlier utterances, wholly or in part."""
-    found = "mixes 합쇼체 and 해요체" if now is Level.MIXED else f"is in {now.value}"
+    found = "mixes 합쇼체 and 해요체" if now is PolitenessLevel.MIXED else f"is in {now.value}"
     return Warned(
         code="register-mix",
         where="response",

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from app.domain.errors import StoreError
 from app.domain.governance import ANONYMOUS, APIKey
 from app.storage.sql.keys import APIKeyStore
-from app.web.problems import Refused
+from app.web.problems import RequestRefused
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 LOCAL = LOOPBACK | {"localhost"}
@@ -46,7 +46,7 @@ class Admitted:
         return self.name if self.key is None else self.key.id
 
 
-class Admission:
+class Authenticator:
     """Looks keys up. `allow_anonymous` lets everybody in from anywhere while there are no keys."""
 
     def __init__(self, keyring: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
@@ -64,7 +64,9 @@ class Admission:
         if self._only is not None:
             only, caller = self._only
             if shown is None or shown.is_session or not secrets.compare_digest(shown.text.encode(), only.encode()):
-                raise Refused(401, "unauthorized", "A valid key is needed", "this service is another process's own")
+                raise RequestRefused(
+                    401, "unauthorized", "A valid key is needed", "this service is another process's own"
+                )
             return caller
         keyring = self._keyring()
         key = await find_key(keyring, shown)
@@ -74,7 +76,7 @@ class Admission:
             self._require_loopback(request)
             return Admitted("default", "admin")
         detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
-        raise Refused(
+        raise RequestRefused(
             401, "unauthorized", "A valid key is needed", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'}
         )
 
@@ -94,12 +96,12 @@ class Admission:
         host = request.client.host if request.client else ""
         if host not in LOOPBACK:
             detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
-            raise Refused(403, "loopback-only", "Not from here without a key", detail)
+            raise RequestRefused(403, "loopback-only", "Not from here without a key", detail)
         # A page of another site in the user's own browser also comes from loopback: with its Origin, or under a name
         # of its own that leads here (DNS rebinding).
         if not is_local(request.headers.get("origin", "")) or is_public(request.headers.get("host", "")):
             detail = "without keys the service answers pages of this machine only; make a key with `saiten keys create`"
-            raise Refused(403, "loopback-only", "Not from this page without a key", detail)
+            raise RequestRefused(403, "loopback-only", "Not from this page without a key", detail)
 
 
 def is_local(origin: str) -> bool:

@@ -16,9 +16,9 @@ from app.container import announce, open_container, warming, working
 from app.openers import open_tracing
 from app.runtime.settings import Settings
 from app.web import openapi, problems
-from app.web.admission import Admission
+from app.web.admission import Authenticator
 from app.web.api import analyses, batches, estimates, evaluations, governance, operations, ratings, rubrics
-from app.web.body import Bodies
+from app.web.body import BodyMemory
 from app.web.dashboard import (
     aspects,
     assets,
@@ -125,13 +125,13 @@ def set_state(application: FastAPI, settings: Settings) -> None:
     state = application.state
     state.limits = settings.limits
     state.body_timeout_seconds = settings.body_timeout_seconds
-    state.bodies = Bodies()
+    state.bodies = BodyMemory()
     state.draining = False
     state.secure_cookies = settings.secure_cookies
     state.parting_seconds = 0.0
     state.places = Places(settings.most_evaluations)
     state.refusals = Refusals()
-    state.admission = Admission(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
+    state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
 
 
 def add_layers(application: FastAPI) -> None:

@@ -20,7 +20,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import Overloaded
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import Model, validate
-from app.web.problems import Refused
+from app.web.problems import RequestRefused
 
 MOST_BYTES = 256 * 1024 * 1024
 FREE_BYTES = 64 * 1024
@@ -30,7 +30,7 @@ body is a few kilobytes, is served as ever."""
 OVERLOAD_SECONDS = 5.0
 
 
-class Bodies:
+class BodyMemory:
     """The bytes that are held, beyond the first of each body; `maximum` at most."""
 
     def __init__(self, maximum: int = MOST_BYTES) -> None:
@@ -107,16 +107,16 @@ def require_media_type(headers: Mapping[str, str], *taken: str) -> str:
     return media_type
 
 
-def unsupported(detail: str) -> Refused:
+def unsupported(detail: str) -> RequestRefused:
     """The refusal of a body in a form that is not taken."""
-    return Refused(415, "unsupported-media-type", "The body is in a form that is not taken", detail)
+    return RequestRefused(415, "unsupported-media-type", "The body is in a form that is not taken", detail)
 
 
 async def receive(request: Request, maximum: int, timeout_seconds: float) -> bytes:
     """The body; raises Refused: 413 as soon as it passes `maximum` bytes, 408 where it takes too long, 400 where it
     breaks off; and Overloaded where too many large ones are arriving."""
     refuse_declared(request.headers, maximum)
-    bodies: Bodies = request.app.state.bodies
+    bodies: BodyMemory = request.app.state.bodies
     body = bytearray()
     try:
         with bodies.arriving() as hold:
@@ -140,24 +140,24 @@ def refuse_declared(headers: Mapping[str, str], maximum: int) -> None:
         raise too_large(maximum)
 
 
-def too_large(maximum: int) -> Refused:
+def too_large(maximum: int) -> RequestRefused:
     """The refusal of a body with more than `maximum` bytes."""
-    return Refused(413, "body-too-large", "The body is too large", f"a body may have at most {maximum} bytes")
+    return RequestRefused(413, "body-too-large", "The body is too large", f"a body may have at most {maximum} bytes")
 
 
-def too_slow(detail: str) -> Refused:
+def too_slow(detail: str) -> RequestRefused:
     """The refusal of a body that does not come; its connection is closed."""
-    return Refused(408, "body-timeout", "The body took too long", detail, {"Connection": "close"})
+    return RequestRefused(408, "body-timeout", "The body took too long", detail, {"Connection": "close"})
 
 
-def broken_off() -> Refused:
+def broken_off() -> RequestRefused:
     """Nobody reads this answer, but the log must not call a caller who hung up a defect."""
     return invalid_json("the connection closed early")
 
 
-def invalid_json(detail: str) -> Refused:
+def invalid_json(detail: str) -> RequestRefused:
     """The refusal of a body that is no JSON document."""
-    return Refused(400, "invalid-json", "The body is not valid JSON", detail)
+    return RequestRefused(400, "invalid-json", "The body is not valid JSON", detail)
 
 
 def decode(body: bytes) -> Any:
@@ -190,7 +190,7 @@ class Upload:
         self._request = request
         self._maximum = limits.batch_bytes
         self._most_held = limits.body_bytes
-        self._bodies: Bodies = request.app.state.bodies
+        self._bodies: BodyMemory = request.app.state.bodies
         self._timeout_seconds: float = request.app.state.body_timeout_seconds
         self._received = 0
         self._waited_seconds = 0.0

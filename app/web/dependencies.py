@@ -15,7 +15,7 @@ from fastapi import Depends, Request
 from app.container import Container
 from app.domain.errors import StoreError
 from app.domain.governance import AuditEvent
-from app.web.problems import Refused
+from app.web.problems import RequestRefused
 
 logger = logging.getLogger("saiten.web")
 told = logging.getLogger("saiten.audit")
@@ -49,7 +49,7 @@ def refuse_reader(request: Request) -> None:
     """Raises Refused (403) where the key may only read: what it asks for costs money."""
     if not may_write(request):
         detail = "this key may only read, and checking the judge costs judge calls"
-        raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
 
 
 async def note(request: Request, container: Container, action: str, target: str, **detail: Any) -> None:
@@ -115,7 +115,7 @@ async def administer(request: Request, container: Serving) -> None:
         return
     await note_attempt(request, container, request.scope["route"].path)
     detail = "this needs a key with the scope admin; make one with `saiten keys create --scope admin`"
-    raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+    raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
 
 
 Administering = Depends(administer)

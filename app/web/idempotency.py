@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from app.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused, StoreError
 from app.runtime.tasks import cancel_for_good
 from app.storage.sql.evaluations import KEY_SECONDS, EvaluationStore, StoredAnswer
-from app.web.problems import Refused
+from app.web.problems import RequestRefused
 
 LONGEST = 255
 
@@ -99,7 +99,7 @@ def check_key(key: str) -> None:
     """Raises Refused (400) for a key that is empty, too long or not printable ASCII."""
     if not 1 <= len(key) <= LONGEST or not (key.isascii() and key.isprintable()):
         detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"
-        raise Refused(400, "invalid-idempotency-key", "The Idempotency-Key is not valid", detail)
+        raise RequestRefused(400, "invalid-idempotency-key", "The Idempotency-Key is not valid", detail)
 
 
 def replay(held: StoredAnswer, body_digest: str) -> Response:

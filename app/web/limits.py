@@ -25,9 +25,9 @@ from app.domain.errors import (
 from app.domain.evaluation import JudgeOptions
 from app.domain.governance import APIKey
 from app.providers.ports import JudgingTask, RequestScope
-from app.runtime.ports import Allowance, Telemetry
+from app.runtime.ports import RateLimitDecision, Telemetry
 from app.scoring.case import ENGLISH
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 
 logger = logging.getLogger("saiten.web")
 
@@ -58,7 +58,7 @@ async def count_request(request: Request, key: APIKey | None) -> None:
 def describe_allowance(scope: Scope) -> dict[str, str]:
     """The `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers): what may come, and what is left of it. `t` is
     when the oldest request within the window leaves it. Empty where the request was not counted."""
-    allowance: Allowance | None = scope["state"].get("allowance")
+    allowance: RateLimitDecision | None = scope["state"].get("allowance")
     if allowance is None:
         return {}
     return {
@@ -106,7 +106,7 @@ def require_price(request: Request, rubric_id: str, options: JudgeOptions, *, po
     raise PriceUnknown(f"{detail}, or have it added to SAITEN_PRICES", pointer=pointer)
 
 
-def has_price(rubric_id: str, options: JudgeOptions, instruments: Instruments) -> bool:
+def has_price(rubric_id: str, options: JudgeOptions, instruments: ScoringContext) -> bool:
     """Whether it can be told what the judge costs with these options. So it is, too, where the judge cannot rate by the
     rubric at all: then nobody is called, and whoever was to judge says why."""
     try:

@@ -18,10 +18,10 @@ from app.domain.governance import APIKey
 from app.runtime.log_context import working_on
 from app.runtime.ports import Telemetry
 from app.runtime.telemetry import METHODS
-from app.web.admission import Admission, Admitted, bearer_of, cookie_of
+from app.web.admission import Admitted, Authenticator, bearer_of, cookie_of
 from app.web.dependencies import note_refusal
 from app.web.limits import count_request, describe_allowance
-from app.web.problems import Refused, answer_error
+from app.web.problems import RequestRefused, answer_error
 
 logger = logging.getLogger("saiten.web")
 
@@ -96,7 +96,7 @@ class RequestFrame:
 class Gatekeeper:
     """Refuses ambiguous framing and callers without a right, before any body is read."""
 
-    def __init__(self, app: ASGIApp, admission: Admission) -> None:
+    def __init__(self, app: ASGIApp, admission: Authenticator) -> None:
         self._app = app
         self._admission = admission
 
@@ -163,7 +163,7 @@ def refuse_large(headers: Headers) -> None:
     """Raises Refused (431) where the header block is larger than anybody needs."""
     if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
         detail = f"the header block may have at most {MOST_HEADER_BYTES} bytes"
-        raise Refused(431, "headers-too-large", "The headers are too large", detail, {"Connection": "close"})
+        raise RequestRefused(431, "headers-too-large", "The headers are too large", detail, {"Connection": "close"})
 
 
 def refuse_smuggling(headers: Headers) -> None:
@@ -171,14 +171,16 @@ def refuse_smuggling(headers: Headers) -> None:
     lengths = headers.getlist("content-length")
     if (lengths and "transfer-encoding" in headers) or len(set(lengths)) > 1:
         detail = "send either Content-Length or Transfer-Encoding, once"
-        raise Refused(400, "ambiguous-framing", "The request's length is ambiguous", detail, {"Connection": "close"})
+        raise RequestRefused(
+            400, "ambiguous-framing", "The request's length is ambiguous", detail, {"Connection": "close"}
+        )
 
 
 def refuse_version(scope: Scope) -> None:
     """Raises Refused (400) for HTTP of another major version, which would be read as 1.1 all the same."""
     if not scope["http_version"].startswith("1."):
         detail = "this server speaks HTTP/1.1"
-        raise Refused(400, "invalid-http", "The request is not valid HTTP", detail, {"Connection": "close"})
+        raise RequestRefused(400, "invalid-http", "The request is not valid HTTP", detail, {"Connection": "close"})
 
 
 def refuse_controls(scope: Scope) -> None:
@@ -203,7 +205,7 @@ async def require_right(request: Request, key: APIKey) -> None:
     """The same as `require_scope`, and the audit log holds who tried to administer."""
     try:
         require_scope(key, request.method, scope_path(request))
-    except Refused:
+    except RequestRefused:
         await note_refusal(request)
         raise
 
@@ -214,4 +216,4 @@ def require_scope(key: APIKey, method: str, path: str) -> None:
     if key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})
         detail = "this key may only read; make one with `saiten keys create --scope write`"
-        raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)

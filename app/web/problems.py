@@ -71,7 +71,7 @@ RETRY_SECONDS = 10.0
 """What `Retry-After` says on a 503 whose cause named no time."""
 
 
-class Refused(InvalidRequest):
+class RequestRefused(InvalidRequest):
     """A request that never reached the pipeline: its status is its own (400, 401, 413, 415 …)."""
 
     def __init__(
@@ -117,7 +117,7 @@ def answer_error(request: Request, error: Exception) -> Response:
     """The problem document of any error in the tree."""
     if not isinstance(error, SaitenError):
         raise error
-    status = error.status if isinstance(error, Refused) else status_of(type(error))
+    status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     faults = faults_of(error)
@@ -159,7 +159,7 @@ def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
 
 def headers_of(error: SaitenError, status: int) -> dict[str, str]:
     """`Retry-After` on everything that may pass by itself."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         return error.headers
     if isinstance(error, errors.LimitReached):
         return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.evaluation import RelevanceOptions
-from app.domain.work import COLLECT, FINISH, Job
+from app.domain.work import COLLECT, FINISH, ChunkJob
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.governance import SpendingStore
 from app.storage.sql.keys import APIKeyStore
@@ -85,7 +85,7 @@ async def test_commits_for_one_key_at_once_are_all_charged(bench: Bench) -> None
     async def run(owner: str, number: int) -> None:
         for name in names if number else reversed(names):
             # The other's commit may be queueing this very chunk, and a claim waits for nobody.
-            while (work := await bench.store.claim(Job(name, number), owner, LEASE)) is None:
+            while (work := await bench.store.claim(ChunkJob(name, number), owner, LEASE)) is None:
                 await asyncio.sleep(0.01)
             await bench.store.commit(owner, finish_all(work, cost_usd=CENT), [work.job])
 
@@ -98,7 +98,7 @@ async def test_a_spent_limit_pauses_the_batch_at_the_next_chunk(bench: Bench) ->
     await make_batch(bench.store, count=3 * C, api_key=bench.key_id)
     await run_chunk(bench.store, 0, cost_usd=CENT)
     assert await pause_of(bench) == ("running", None)
-    assert await bench.store.claim(Job("ba_1", 1), "w1", LEASE) is None
+    assert await bench.store.claim(ChunkJob("ba_1", 1), "w1", LEASE) is None
     assert await pause_of(bench) == ("paused", "cost-limit-reached")
     found = await bench.store.find("team", "ba_1")
     assert found is not None
@@ -109,7 +109,7 @@ async def test_what_is_in_hand_is_kept_and_charged(bench: Bench) -> None:
     await make_batch(bench.store, count=3 * C, api_key=bench.key_id)
     held = await claim(bench.store, 1)
     await run_chunk(bench.store, 0, cost_usd=CENT)
-    assert await bench.store.claim(Job("ba_1", 2), "w1", LEASE) is None
+    assert await bench.store.claim(ChunkJob("ba_1", 2), "w1", LEASE) is None
     told = await bench.store.commit("w1", finish_all(held, cost_usd=CENT), [])
     assert told.lost == frozenset()
     assert told.stopped == {held.job}
@@ -120,7 +120,7 @@ async def test_another_batch_of_the_key_pauses_too_and_other_batches_go_on(bench
     await make_batch(bench.store, count=C, api_key=bench.key_id)
     await run_chunk(bench.store, 0, cost_usd=CENT)
     await make_batch(bench.store, "ba_2", api_key=bench.key_id)
-    assert await bench.store.claim(Job("ba_2", 0), "w1", LEASE) is None
+    assert await bench.store.claim(ChunkJob("ba_2", 0), "w1", LEASE) is None
     assert await pause_of(bench, "ba_2") == ("paused", "cost-limit-reached")
     await make_batch(bench.store, "ba_3")
     await make_batch(bench.store, "ba_4", api_key="key_other")
@@ -132,10 +132,10 @@ async def test_another_batch_of_the_key_pauses_too_and_other_batches_go_on(bench
 async def test_a_resumed_batch_goes_on_on_another_day_or_with_a_raised_limit(bench: Bench, mended: str) -> None:
     await make_batch(bench.store, count=2 * C, api_key=bench.key_id)
     await run_chunk(bench.store, 0, cost_usd=CENT)
-    assert await bench.store.claim(Job("ba_1", 1), "w1", LEASE) is None
+    assert await bench.store.claim(ChunkJob("ba_1", 1), "w1", LEASE) is None
     # Resumed too early it pauses again.
     await bench.store.resume("team", "ba_1")
-    assert await bench.store.claim(Job("ba_1", 1), "w1", LEASE) is None
+    assert await bench.store.claim(ChunkJob("ba_1", 1), "w1", LEASE) is None
     assert await pause_of(bench) == ("paused", "cost-limit-reached")
     if mended == "raised":
         await bench.limit(2 * C * CENT)
@@ -149,20 +149,20 @@ async def test_a_resumed_batch_goes_on_on_another_day_or_with_a_raised_limit(ben
 
 async def test_the_end_of_a_batch_costs_nothing_and_is_made(bench: Bench) -> None:
     await make_batch(bench.store, count=C, api_key=bench.key_id, relevance=RelevanceOptions(baseline="batch"))
-    assert await run_chunk(bench.store, 0, cost_usd=CENT) == [Job("ba_1", FINISH)]
-    assert await bench.store.claim(Job("ba_1", FINISH), "w1", LEASE) is not None
+    assert await run_chunk(bench.store, 0, cost_usd=CENT) == [ChunkJob("ba_1", FINISH)]
+    assert await bench.store.claim(ChunkJob("ba_1", FINISH), "w1", LEASE) is not None
 
 
 async def test_replies_that_the_providers_batch_has_are_paid_for_and_kept(bench: Bench) -> None:
     await make_batch(bench.store, count=2 * C, api_key=bench.key_id, mode="provider-batch")
-    assert await bench.store.claim(Job("ba_1", COLLECT), "w1", LEASE) is not None
+    assert await bench.store.claim(ChunkJob("ba_1", COLLECT), "w1", LEASE) is not None
     await bench.store.unhold("ba_1")
     for number in range(2):
         await run_chunk(bench.store, number, cost_usd=CENT)
     assert await spent(bench) == 2 * C * CENT
     # What is not sent yet is not sent.
     await make_batch(bench.store, "ba_2", api_key=bench.key_id, mode="provider-batch")
-    assert await bench.store.claim(Job("ba_2", COLLECT), "w1", LEASE) is None
+    assert await bench.store.claim(ChunkJob("ba_2", COLLECT), "w1", LEASE) is None
     assert await pause_of(bench, "ba_2") == ("paused", "cost-limit-reached")
 
 

@@ -16,7 +16,7 @@ from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import AspectResult, JudgeOptions, RelevanceOptions, Unrated, Usage
 from app.domain.summary import Intervals, MeanEstimate, Tally, tally_scores
-from app.domain.work import COLLECT, FINISH, Committed, Job
+from app.domain.work import COLLECT, FINISH, ChunkJob, Committed
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.evaluations import EvaluationStore, StoredAnswer
 from tests.support.batches import (
@@ -86,7 +86,7 @@ async def test_a_batch_is_invisible_until_it_is_accepted(store: BatchStore) -> N
     assert await store.options("team", "ba_1") is None
     assert await store.candidates("ba_1", after=-1, limit=9) == []
     assert await store.next_jobs("ba_1", 9) == []
-    assert await store.claim(Job("ba_1", 0), "w1", LEASE) is None
+    assert await store.claim(ChunkJob("ba_1", 0), "w1", LEASE) is None
     assert await store.pause("ba_1", "why", "…") is None
     assert await store.sweep(9, 60) == []
     accepted = await store.accept("team", "ba_1", unit_cost_usd=None, answer=None)
@@ -120,7 +120,7 @@ async def test_appending_goes_on_over_many_calls(store: BatchStore) -> None:
     await store.accept("team", "ba_1", unit_cost_usd=None, answer=None)
     assert (await counts(store)).total == 70 * C
     assert [entry.position for entry, _ in (await claim(store, 69)).todo] == list(range(69 * C, 70 * C))
-    assert await store.claim(Job("ba_1", 70), "w1", LEASE) is None
+    assert await store.claim(ChunkJob("ba_1", 70), "w1", LEASE) is None
 
 
 async def test_the_keyed_answer_is_kept_with_the_acceptance(bench: Bench) -> None:
@@ -234,7 +234,7 @@ async def test_a_thousand_candidates_from_end_to_end(bench: Bench) -> None:
     store = bench.store
     await make_batch(store, count=1000)
     ready = await store.next_jobs("ba_1", 4)
-    assert ready == [Job("ba_1", number) for number in range(4)]
+    assert ready == [ChunkJob("ba_1", number) for number in range(4)]
     done = []
     while ready:
         job = ready.pop(0)
@@ -306,7 +306,7 @@ async def test_progress_gives_a_rate_and_an_end(bench: Bench) -> None:
 
 async def test_of_two_owners_who_claim_at_once_one_wins(store: BatchStore) -> None:
     await make_batch(store)
-    claims = await asyncio.gather(*(store.claim(Job("ba_1", 0), f"w{number}", LEASE) for number in range(6)))
+    claims = await asyncio.gather(*(store.claim(ChunkJob("ba_1", 0), f"w{number}", LEASE) for number in range(6)))
     assert sum(work is not None for work in claims) == 1
 
 
@@ -334,7 +334,7 @@ async def test_a_renewed_lease_does_not_run_out(bench: Bench) -> None:
         bench.clock.move(LEASE - 1)
         assert await bench.store.renew("w1", [work.job], LEASE) == Committed()
     assert await bench.store.claim(work.job, "w2", LEASE) is None
-    assert Job("ba_1", 0) not in await bench.store.sweep(4, 5)
+    assert ChunkJob("ba_1", 0) not in await bench.store.sweep(4, 5)
 
 
 async def test_a_result_is_kept_and_counted_once(store: BatchStore) -> None:
@@ -363,7 +363,7 @@ async def test_a_chunk_with_candidates_left_goes_back_without_a_suspicion(store:
     await make_batch(store, count=C)
     work = await claim(store, 0, "w1")
     told = await store.commit("w1", [finish(work, 3)], [work.job])
-    assert told.ready == (Job("ba_1", 0),)
+    assert told.ready == (ChunkJob("ba_1", 0),)
     again = await claim(store, 0, "w2")
     assert not again.suspect
     assert 3 not in [entry.position for entry, _ in again.todo]
@@ -577,15 +577,15 @@ async def test_a_budget_is_reserved_and_stops_before_it_is_passed(store: BatchSt
     await make_batch(store, count=3 * C, budget_usd=C / 10 + 0.5, unit_cost_usd=0.1)
     first, second = await claim(store, 0), await claim(store, 1)
     assert (first.affordable, second.affordable) == (C, 5)
-    assert await store.claim(Job("ba_1", 2), "w1", LEASE) is None
+    assert await store.claim(ChunkJob("ba_1", 2), "w1", LEASE) is None
     assert await status(store) == "running"
     await store.commit("w1", finish_all(first, cost_usd=0.1), [first.job])
     told = await store.commit("w1", finish_all(second, cost_usd=0.05), [second.job])
-    assert Job("ba_1", 1) in told.ready
+    assert ChunkJob("ba_1", 1) in told.ready
     third = await claim(store, 1)  # 0.25 USD are left, and a candidate has cost 0.1
     assert third.affordable == 2
     await store.commit("w1", finish_all(third, cost_usd=0.1), [third.job])
-    assert await store.claim(Job("ba_1", 1), "w1", LEASE) is None
+    assert await store.claim(ChunkJob("ba_1", 1), "w1", LEASE) is None
     found = await store.find("team", "ba_1")
     assert found is not None
     assert (found.status, found.pause_reason) == ("paused", "budget-exhausted")
@@ -595,7 +595,7 @@ async def test_a_budget_is_reserved_and_stops_before_it_is_passed(store: BatchSt
 async def test_a_budget_cannot_be_kept_where_costs_are_unknown(store: BatchStore) -> None:
     await make_batch(store, budget_usd=100)
     await run_chunk(store, 0, cost_usd=None)
-    assert await store.claim(Job("ba_1", 1), "w1", LEASE) is None
+    assert await store.claim(ChunkJob("ba_1", 1), "w1", LEASE) is None
     assert await status(store) == "paused"
 
 
@@ -624,11 +624,11 @@ async def test_a_paused_batch_gives_no_work_and_goes_on_when_it_is_resumed(bench
     store = bench.store
     await make_batch(store)
     work = await claim(store, 0)
-    assert await store.next_jobs("ba_1", 4) == [Job("ba_1", 1), Job("ba_1", 2)]
+    assert await store.next_jobs("ba_1", 4) == [ChunkJob("ba_1", 1), ChunkJob("ba_1", 2)]
     paused = await store.pause("ba_1", "judge-unauthorized", "no key")
     assert paused is not None
     assert (paused.status, paused.pause_reason, paused.pause_detail) == ("paused", "judge-unauthorized", "no key")
-    assert await store.claim(Job("ba_1", 1), "w2", LEASE) is None
+    assert await store.claim(ChunkJob("ba_1", 1), "w2", LEASE) is None
     assert await store.renew("w1", [work.job], LEASE) == Committed(stopped=frozenset({work.job}))
     assert await store.commit("w1", [finish(work, 0)], []) == Committed(stopped=frozenset({work.job}))
     assert await store.commit("w1", [], [work.job]) == Committed()
@@ -639,7 +639,7 @@ async def test_a_paused_batch_gives_no_work_and_goes_on_when_it_is_resumed(bench
     resumed = await store.resume("team", "ba_1")
     assert resumed is not None
     assert (resumed.status, resumed.pause_reason, resumed.pause_detail) == ("queued", None, None)
-    assert await store.sweep(4, 60) == [Job("ba_1", number) for number in range(3)]
+    assert await store.sweep(4, 60) == [ChunkJob("ba_1", number) for number in range(3)]
     bench.clock.move(100)
     await claim(store, 0)
     bench.clock.move(1)
@@ -677,9 +677,9 @@ async def test_a_batch_that_the_provider_was_given_within_its_budget_is_scored(b
     # Two tries at 0.1 USD each are reckoned with; the provider takes half of one, 0.05 USD, for what it was sent.
     await make_batch(bench.store, count=count, mode="provider-batch", budget_usd=count * 0.05, unit_cost_usd=0.2)
     await bench.store.sweep(4, 10)
-    assert await bench.store.claim(Job("ba_1", COLLECT), "w1", LEASE) is not None
+    assert await bench.store.claim(ChunkJob("ba_1", COLLECT), "w1", LEASE) is not None
     await bench.store.unhold("ba_1")
-    await bench.store.commit("w1", [], [Job("ba_1", COLLECT)])
+    await bench.store.commit("w1", [], [ChunkJob("ba_1", COLLECT)])
     work = await claim(bench.store, 0)
     assert work.affordable == count
     await bench.store.commit("w1", finish_all(work, cost_usd=0.05), [work.job])
@@ -689,14 +689,14 @@ async def test_a_batch_that_the_provider_was_given_within_its_budget_is_scored(b
 async def test_a_step_that_closes_after_the_last_chunk_ends_no_batch(bench: Bench) -> None:
     await make_batch(bench.store, count=2, mode="provider-batch", relevance=RelevanceOptions(baseline="batch"))
     await bench.store.sweep(4, 10)
-    assert await bench.store.claim(Job("ba_1", COLLECT), "w1", LEASE) is not None
+    assert await bench.store.claim(ChunkJob("ba_1", COLLECT), "w1", LEASE) is not None
     await bench.store.unhold("ba_1")
     work = await claim(bench.store, 0, "w2")
     told = await bench.store.commit("w2", finish_all(work), [work.job])
-    assert tuple(told.ready) == (Job("ba_1", FINISH),)
-    await bench.store.commit("w1", [], [Job("ba_1", COLLECT)])
+    assert tuple(told.ready) == (ChunkJob("ba_1", FINISH),)
+    await bench.store.commit("w1", [], [ChunkJob("ba_1", COLLECT)])
     assert await status(bench.store) == "running"
-    assert await bench.store.claim(Job("ba_1", FINISH), "w2", LEASE) is not None
+    assert await bench.store.claim(ChunkJob("ba_1", FINISH), "w2", LEASE) is not None
     await bench.store.complete("ba_1")
     assert await status(bench.store) == "completed"
 
@@ -738,11 +738,11 @@ async def test_erasing_while_results_come_in_leaves_nothing(store: BatchStore) -
 
 async def test_no_more_than_a_window_is_under_way(store: BatchStore) -> None:
     await make_batch(store, count=10 * C)
-    assert await store.next_jobs("ba_1", 3) == [Job("ba_1", number) for number in range(3)]
+    assert await store.next_jobs("ba_1", 3) == [ChunkJob("ba_1", number) for number in range(3)]
     assert await store.next_jobs("ba_1", 3) == []
     await claim(store, 0)
     assert await store.next_jobs("ba_1", 3) == []
-    assert await store.sweep(4, 60) == [Job("ba_1", 3)]
+    assert await store.sweep(4, 60) == [ChunkJob("ba_1", 3)]
     assert await store.sweep(4, 60) == []
 
 
@@ -826,10 +826,10 @@ async def test_paused_batches_are_counted_by_their_reason(store: BatchStore) -> 
 
 
 async def test_a_batch_with_its_own_mean_ends_in_two_steps(bench: Bench) -> None:
-    store, end = bench.store, Job("ba_1", FINISH)
+    store, end = bench.store, ChunkJob("ba_1", FINISH)
     await make_batch(store, count=2 * C, relevance=OWN_MEAN)
     assert await store.claim(end, "w1", LEASE) is None
-    assert await run_chunk(store, 0) == [Job("ba_1", 1)]
+    assert await run_chunk(store, 0) == [ChunkJob("ba_1", 1)]
     await store.complete("ba_1")  # too early
     assert await run_chunk(store, 1) == [end]
     assert await status(store) == "running"
@@ -856,7 +856,7 @@ async def test_a_batch_with_its_own_mean_ends_in_two_steps(bench: Bench) -> None
 
 
 async def test_an_end_can_be_leased_like_a_chunk(bench: Bench) -> None:
-    store, end = bench.store, Job("ba_1", FINISH)
+    store, end = bench.store, ChunkJob("ba_1", FINISH)
     await make_batch(store, count=C, relevance=OWN_MEAN)
     await run_chunk(store, 0)
     work = await claim(store, FINISH)
@@ -877,20 +877,20 @@ async def test_an_end_that_comes_while_the_batch_is_paused_waits(store: BatchSto
     await store.pause("ba_1", "manual", "…")
     assert await store.commit("w1", finish_all(work), [work.job]) == Committed()
     await store.resume("team", "ba_1")
-    assert await store.sweep(4, 60) == [Job("ba_1", FINISH)]
+    assert await store.sweep(4, 60) == [ChunkJob("ba_1", FINISH)]
 
 
 async def test_a_batch_in_the_providers_mode_is_held_until_its_calls_are_answered(bench: Bench) -> None:
-    store, collect = bench.store, Job("ba_1", COLLECT)
+    store, collect = bench.store, ChunkJob("ba_1", COLLECT)
     await make_batch(store, count=2 * C, mode="provider-batch")
     assert await store.next_jobs("ba_1", 4) == []
     assert await store.sweep(4, 10) == [collect]
-    assert await store.claim(Job("ba_1", 0), "w1", LEASE) is None
+    assert await store.claim(ChunkJob("ba_1", 0), "w1", LEASE) is None
     work = await claim(store, COLLECT)
     assert (list(work.todo), await status(store)) == ([], "running")
     assert await store.commit("w1", [], [collect]) == Committed()
     assert await store.sweep(4, 10) == [collect]
-    assert await store.unhold("ba_1") == [Job("ba_1", 0), Job("ba_1", 1)]
+    assert await store.unhold("ba_1") == [ChunkJob("ba_1", 0), ChunkJob("ba_1", 1)]
     assert await store.unhold("ba_1") == []
     assert await store.sweep(4, 10) == []
     await run_chunk(store, 0)
@@ -912,7 +912,7 @@ async def test_a_batch_ends_at_its_deadline_with_what_is_missing_expired(bench: 
     assert await store.expire() == []
     assert await status(store) == "running"
     bench.clock.move(2)
-    assert await store.claim(Job("ba_1", 1), "w2", LEASE) is None
+    assert await store.claim(ChunkJob("ba_1", 1), "w2", LEASE) is None
     assert await store.expire() == []
     assert await status(store) == "completed"
     assert await counts(store) == Counts(total=C + 10, queued=0, scored=1, partial=0, failed=1, expired=C + 8)
@@ -954,7 +954,7 @@ async def test_every_batch_has_a_deadline(bench: Bench, mode: str, hours: int) -
     found = await store.find("team", "ba_1")
     assert found is not None
     assert found.deadline_hours == hours
-    assert await store.claim(Job("ba_1", 0 if mode == "live" else COLLECT), "w1", LEASE) is not None
+    assert await store.claim(ChunkJob("ba_1", 0 if mode == "live" else COLLECT), "w1", LEASE) is not None
     bench.clock.move(hours * HOUR - 1)
     await store.expire()
     assert await status(store) == "running"
@@ -970,7 +970,7 @@ async def test_processes_that_end_a_batch_at_once_end_it_once(bench: Bench) -> N
     await claim(store, 0)
     bench.clock.move(HOUR)
     jobs = [job for told in await asyncio.gather(*(store.expire() for _ in range(3))) for job in told]
-    assert jobs == [Job("ba_1", FINISH)]
+    assert jobs == [ChunkJob("ba_1", FINISH)]
     assert (await counts(store)).expired == 25 * C
     assert await status(store) == "running"
     await claim(store, FINISH)
@@ -991,13 +991,13 @@ async def test_a_chunk_that_is_set_aside_makes_room_for_the_next(store: BatchSto
     assert await store.next_jobs("ba_1", 4) == []
     for _ in range(2):
         await store.set_aside(jobs[0], "w1")
-    assert await store.next_jobs("ba_1", 4) == [Job("ba_1", 4)]
-    for job in [*jobs[1:], Job("ba_1", 4)]:
+    assert await store.next_jobs("ba_1", 4) == [ChunkJob("ba_1", 4)]
+    for job in [*jobs[1:], ChunkJob("ba_1", 4)]:
         await store.claim(job, "w1", LEASE)
         await store.set_aside(job, "w1")
     # It counts again once it went back.
     told = await store.commit("w1", [], [jobs[0]])
-    assert told.ready == tuple(Job("ba_1", number) for number in (0, 5, 6, 7))
+    assert told.ready == tuple(ChunkJob("ba_1", number) for number in (0, 5, 6, 7))
 
 
 async def test_a_scored_candidate_is_found(store: BatchStore) -> None:
@@ -1035,7 +1035,7 @@ async def test_who_is_halted_is_found(store: BatchStore) -> None:
 async def test_what_a_dead_worker_may_have_begun_is_counted_when_another_takes_over(bench: Bench) -> None:
     store = bench.store
     await make_batch(store, count=C)
-    work = await store.claim(Job("ba_1", 0), "w1", LEASE, 4)
+    work = await store.claim(ChunkJob("ba_1", 0), "w1", LEASE, 4)
     assert work is not None
     await store.commit("w1", [finish(work, 0, cost_usd=0.5), finish(work, 1, cost_usd=0.25)], [], {work.job: 6})
     bench.clock.move(LEASE + 1)
@@ -1055,7 +1055,7 @@ async def test_before_the_first_result_a_call_for_each_path_and_sample_is_counte
     store = bench.store
     judge = JudgeOptions(samples=3)
     await make_batch(store, count=C, unit_cost_usd=0.2, path="both", judge=judge, budget_usd=9.0)
-    assert await store.claim(Job("ba_1", 0), "w1", LEASE, 2) is not None
+    assert await store.claim(ChunkJob("ba_1", 0), "w1", LEASE, 2) is not None
     bench.clock.move(LEASE + 1)
     await claim(store, 0, "w2")
     found = await usage(store)
@@ -1066,7 +1066,7 @@ async def test_before_the_first_result_a_call_for_each_path_and_sample_is_counte
 async def test_cached_replies_make_no_call_that_was_begun_cheaper(bench: Bench) -> None:
     store = bench.store
     await make_batch(store, count=C)
-    work = await store.claim(Job("ba_1", 0), "w1", LEASE, 4)
+    work = await store.claim(ChunkJob("ba_1", 0), "w1", LEASE, 4)
     assert work is not None
     cached = [replace(finish(work, number), usage=Usage(cost_usd=0.0)) for number in range(1, 10)]
     await store.commit("w1", [finish(work, 0, cost_usd=0.5), *cached], [], {work.job: 6})
@@ -1079,7 +1079,7 @@ async def test_cached_replies_make_no_call_that_was_begun_cheaper(bench: Bench) 
 
 async def test_what_was_cut_off_is_counted_when_its_chunk_goes_back(store: BatchStore) -> None:
     await make_batch(store, count=C)
-    work = await store.claim(Job("ba_1", 0), "w1", LEASE, 4)
+    work = await store.claim(ChunkJob("ba_1", 0), "w1", LEASE, 4)
     assert work is not None
     await store.commit("w1", [finish(work, 0)], [work.job], {work.job: 3})
     assert (await usage(store)).estimated_calls == 3
@@ -1091,7 +1091,7 @@ async def test_what_the_providers_batch_paid_for_is_not_counted_twice(bench: Ben
     store = bench.store
     await make_batch(store, count=C, mode="provider-batch")
     await store.unhold("ba_1")
-    assert await store.claim(Job("ba_1", 0), "w1", LEASE, 4) is not None
+    assert await store.claim(ChunkJob("ba_1", 0), "w1", LEASE, 4) is not None
     bench.clock.move(LEASE + 1)
     await claim(store, 0, "w2")
     assert (await usage(store)).judge_calls == 0

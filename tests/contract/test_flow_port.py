@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.providers.flow_control import FlowControl
-from app.providers.flow_state import FIRST_CALLS, FIRST_LIMIT, Bounds, Demand, FlowState, LocalFlowState, Report
+from app.providers.flow_state import FIRST_CALLS, FIRST_LIMIT, Demand, FlowLimits, FlowState, LocalFlowState, Report
 from app.providers.ports import Lane
 from app.runtime.tasks import cancel_for_good
 from app.storage.redis.flow import (
@@ -24,7 +24,7 @@ from app.storage.redis.flow import (
 from tests.support.services import free_port, redis_on
 
 Open = Callable[..., FlowState]
-BOUNDS = Bounds(100)
+BOUNDS = FlowLimits(100)
 ANSWERED = Report(successes=1)
 
 
@@ -60,7 +60,7 @@ async def test_the_limit_grows_by_one_a_success_up_to_the_configured_one(open_st
     state = open_state()
     assert (await state.exchange(Report(successes=5), Demand())).places == FIRST_LIMIT + 5
     assert (await state.exchange(Report(successes=500), Demand())).places == 100
-    assert (await open_state(Bounds(3)).exchange(ANSWERED, Demand())).places <= 3
+    assert (await open_state(FlowLimits(3)).exchange(ANSWERED, Demand())).places <= 3
 
 
 async def test_a_429_halves_the_limit_once_a_round_trip_and_never_below_one(open_state: Open):
@@ -105,7 +105,7 @@ async def test_batches_leave_some_places_to_others(open_state: Open):
 
 @pytest.mark.parametrize("concurrency", [1, 2, 4, 30])
 async def test_batches_keep_a_tenth_of_the_calls_under_interactive_overload(open_state: Open, concurrency: int):
-    flow = FlowControl(open_state(Bounds(concurrency)))
+    flow = FlowControl(open_state(FlowLimits(concurrency)))
     made = Counter[Lane]()
 
     async def call_for_ever(lane: Lane) -> None:
@@ -126,12 +126,12 @@ async def test_batches_keep_a_tenth_of_the_calls_under_interactive_overload(open
 
 
 async def test_a_small_limit_has_no_reserve(open_state: Open):
-    assert (await open_state(Bounds(3)).exchange(Report(), ask(9, interactive=0))).admitted == 3
+    assert (await open_state(FlowLimits(3)).exchange(Report(), ask(9, interactive=0))).admitted == 3
 
 
 @pytest.mark.parametrize("report", [Report(), Report(successes=1, requests_per_minute=60.0)])
 async def test_requests_keep_to_the_rate_whether_configured_or_told(open_state: Open, report: Report):
-    state = open_state(BOUNDS if report.requests_per_minute else Bounds(100, requests_per_minute=60.0))
+    state = open_state(BOUNDS if report.requests_per_minute else FlowLimits(100, requests_per_minute=60.0))
     grant = await state.exchange(report, ask(8))
     assert grant.admitted == 1
     assert grant.wait_seconds == pytest.approx(0.9, abs=0.2)
@@ -139,7 +139,7 @@ async def test_requests_keep_to_the_rate_whether_configured_or_told(open_state: 
 
 
 async def test_the_endpoint_tightens_a_rate_and_relaxes_it_again_but_not_beyond_the_configured_one(open_state: Open):
-    state = open_state(Bounds(100, tokens_per_minute=240.0))
+    state = open_state(FlowLimits(100, tokens_per_minute=240.0))
     waits = []
     for told in (60.0, 120.0, 100_000.0):
         grant = await state.exchange(Report(successes=1, tokens=10, tokens_per_minute=told), ask(1))
@@ -149,14 +149,14 @@ async def test_the_endpoint_tightens_a_rate_and_relaxes_it_again_but_not_beyond_
 
 
 async def test_tokens_keep_to_their_rate_and_no_call_is_too_large_for_it(open_state: Open):
-    state = open_state(Bounds(100, tokens_per_minute=6000.0))
+    state = open_state(FlowLimits(100, tokens_per_minute=6000.0))
     grant = await state.exchange(Report(), ask(3, tokens=1000))
     assert grant.admitted == 1
     assert grant.wait_seconds == pytest.approx(9.9, abs=1)
 
 
 async def test_tokens_are_settled_after_the_reply(open_state: Open):
-    state = open_state(Bounds(100, tokens_per_minute=600.0))
+    state = open_state(FlowLimits(100, tokens_per_minute=600.0))
     await state.exchange(Report(), ask(1, tokens=1000))
     cheaper = await state.exchange(Report(successes=1, tokens=-900), ask(1, tokens=1000))
     assert cheaper.wait_seconds == pytest.approx(9.9, abs=2)
@@ -183,7 +183,7 @@ async def silence(client: Redis, name: str, seconds: float) -> None:
 
 async def open_two(client: Redis, concurrency: int) -> tuple[RedisFlowState, RedisFlowState]:
     """The first has been alone, and may have all calls in flight."""
-    one, two = (RedisFlowState(client, "scope", Bounds(concurrency)) for _ in range(2))
+    one, two = (RedisFlowState(client, "scope", FlowLimits(concurrency)) for _ in range(2))
     await one.exchange(Report(successes=100), Demand())
     return one, two
 
@@ -221,7 +221,7 @@ async def test_a_process_that_appears_waits_for_what_another_has_in_flight(clien
 
 
 async def test_who_waits_longest_is_next_where_places_are_fewer_than_processes(client: Redis):
-    states = [RedisFlowState(client, "scope", Bounds(1)) for _ in range(3)]
+    states = [RedisFlowState(client, "scope", FlowLimits(1)) for _ in range(3)]
     served = []
     holder = states[0]
     for state in states:

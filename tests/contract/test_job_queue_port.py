@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.domain.work import FINISH, Job
+from app.domain.work import FINISH, ChunkJob
 from app.storage.queue import AsyncioJobQueue, Handler, JobQueue
 from app.storage.redis.queue import SAQJobQueue
 from tests.support.waiting import LIMIT_SECONDS
 
-JOBS = [Job("ba_1", 0), Job("ba_2", 0), Job("ba_1", 1), Job("ba_1", FINISH)]
+JOBS = [ChunkJob("ba_1", 0), ChunkJob("ba_2", 0), ChunkJob("ba_1", 1), ChunkJob("ba_1", FINISH)]
 PATIENCE_SECONDS = LIMIT_SECONDS
 
 
@@ -41,16 +41,16 @@ class Recorder:
     """A handler that keeps what it was given, and holds each job while `open` is not set."""
 
     def __init__(self, *, held: bool = False) -> None:
-        self.seen: list[Job] = []
+        self.seen: list[ChunkJob] = []
         self.running = 0
         self.most = 0
-        self.cut_off: list[Job] = []
+        self.cut_off: list[ChunkJob] = []
         self.open = asyncio.Event()
         self._changed = asyncio.Condition()
         if not held:
             self.open.set()
 
-    async def __call__(self, job: Job) -> None:
+    async def __call__(self, job: ChunkJob) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
         async with self._changed:
@@ -112,7 +112,7 @@ async def test_a_job_that_runs_may_be_put_again_and_is_told_to_another(queue: Jo
 
 async def test_no_more_run_at_once_than_asked_for(queue: JobQueue) -> None:
     recorder = Recorder(held=True)
-    await queue.put([Job("ba_1", chunk) for chunk in range(10)])
+    await queue.put([ChunkJob("ba_1", chunk) for chunk in range(10)])
     async with working(queue, recorder, concurrency=3):
         await recorder.until(3)
         for _ in range(20):
@@ -128,7 +128,7 @@ async def test_an_error_of_the_handler_is_logged_and_ends_nothing(
 ) -> None:
     recorder = Recorder()
 
-    async def fail_first(job: Job) -> None:
+    async def fail_first(job: ChunkJob) -> None:
         await recorder(job)
         if job == JOBS[0]:
             raise RuntimeError("a defect")
@@ -154,7 +154,7 @@ async def test_what_is_cut_off_ends_first_and_waits_again(queue: JobQueue) -> No
 
 async def test_two_workers_share_the_jobs(queue: JobQueue) -> None:
     first, second = Recorder(held=True), Recorder(held=True)
-    await queue.put([Job("ba_1", chunk) for chunk in range(4)])
+    await queue.put([ChunkJob("ba_1", chunk) for chunk in range(4)])
     async with working(queue, first), working(queue, second):
         await first.until(2)
         await second.until(2)

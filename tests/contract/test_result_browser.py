@@ -15,7 +15,7 @@ from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.browsing import ANY_ASPECT, MOST_MEASURES, BrowsedPage, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Warned
-from app.domain.work import Finished, Job
+from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from tests.support.batches import LEASE, START, C
@@ -40,7 +40,7 @@ def bench(engine: AsyncEngine, request: pytest.FixtureRequest) -> Bench:
 
 
 def result(
-    job: Job,
+    job: ChunkJob,
     entry: Entry,
     aspects: Mapping[str, AspectResult],
     *,
@@ -48,7 +48,7 @@ def result(
     warnings: Sequence[str] = (),
     status: str = "scored",
     system: str | None = None,
-) -> Finished:
+) -> FinishedCandidate:
     changes: dict[str, Any] = {
         "aspects": dict(aspects),
         "composites": dict(composites or {}),
@@ -56,7 +56,7 @@ def result(
         "status": status,
         "metadata": {} if system is None else {"system": system},
     }
-    return Finished(job, entry, make_record(f"ev_{job.batch}_{entry.position}", **changes))
+    return FinishedCandidate(job, entry, make_record(f"ev_{job.batch}_{entry.position}", **changes))
 
 
 def pose(text: str, response: str = "返事") -> Candidate:
@@ -69,7 +69,7 @@ async def take_in(store: BatchStore, candidates: Sequence[Candidate], batch_id: 
     places = [Entry(position=place, item=f"Item-{place}", candidate=None) for place in range(len(candidates))]
     await store.append(batch_id, list(zip(places, candidates, strict=True)))
     await store.accept("team", batch_id, unit_cost_usd=None, answer=None)
-    work = await store.claim(Job(batch_id, 0), "w1", LEASE)
+    work = await store.claim(ChunkJob(batch_id, 0), "w1", LEASE)
     assert work is not None
     return work
 
@@ -97,7 +97,7 @@ async def score_six(store: BatchStore) -> None:
         done.append(
             result(work.job, entry, aspects, composites={"both": both}, warnings=codes, status=status, system=system)
         )
-    failed = Finished(work.job, work.todo[6][0], None, Failure(code="judge-refused-request", detail="no"))
+    failed = FinishedCandidate(work.job, work.todo[6][0], None, Failure(code="judge-refused-request", detail="no"))
     await store.commit("w1", [*done, failed], [])
 
 
@@ -251,7 +251,7 @@ async def test_candidates_without_a_result_are_not_found(bench: Bench) -> None:
 async def test_measures_are_those_of_the_results_with_blended_values_where_there_is_one(bench: Bench) -> None:
     work = await take_in(bench.store, [pose("文")] * 2)
     assert await bench.browser.measures("team", "ba_1") == ()
-    failed = Finished(work.job, work.todo[0][0], None, Failure(code="judge-refused-request", detail="no"))
+    failed = FinishedCandidate(work.job, work.todo[0][0], None, Failure(code="judge-refused-request", detail="no"))
     await bench.store.commit("w1", [failed], [])
     assert await bench.browser.measures("team", "ba_1") == ()
     aspects = {"warmth": rate("warmth", 1, None), "clarity": rate("clarity", 1, 0.5)}
@@ -276,7 +276,7 @@ async def test_commits_at_once_with_other_measures_each_agree_on_columns(bench: 
     entries = [Entry(position=place, item=str(place), candidate=None) for place in range(8 * C)]
     await store.append("ba_1", [(entry, pose("文")) for entry in entries])
     await store.accept("team", "ba_1", unit_cost_usd=None, answer=None)
-    works = [await store.claim(Job("ba_1", number), f"w{number}", LEASE) for number in range(8)]
+    works = [await store.claim(ChunkJob("ba_1", number), f"w{number}", LEASE) for number in range(8)]
 
     async def score(number: int, name: str) -> None:
         work = works[number]

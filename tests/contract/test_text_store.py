@@ -22,7 +22,7 @@ from app.domain.human_rating import HumanRating, RatingFilter
 from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
 from app.domain.summary import tally_scores
-from app.domain.work import Finished, Work
+from app.domain.work import FinishedCandidate, Work
 from app.storage.sql import texts
 from app.storage.sql.batches.erasure import Erasure
 from app.storage.sql.batches.store import BatchStore
@@ -119,12 +119,12 @@ def digest_of(number: int) -> str:
     return hashlib.sha256(str(number).encode()).hexdigest()
 
 
-def finish_fully(work: Work, position: int) -> Finished:
+def finish_fully(work: Work, position: int) -> FinishedCandidate:
     entry, candidate = next(one for one in work.todo if one[0].position == position)
     record = full_record(f"ev_{work.job.batch}_{position}", position, dict(candidate.metadata))
     record = record.model_copy(update={"request": record.request.model_copy(update={"context": candidate.context})})
     usage = record.evaluation.usage
-    return Finished(work.job, entry, record, None, usage, (f"key-{work.job.batch}-{position}",))
+    return FinishedCandidate(work.job, entry, record, None, usage, (f"key-{work.job.batch}-{position}",))
 
 
 async def make_full_batch(bench: Bench, batch_id: str = "ba_1", count: int = 6, **options: Any) -> Work:
@@ -158,7 +158,7 @@ async def finish_batch(bench: Bench, batch_id: str = "ba_1", count: int = 6) -> 
     """A completed batch with a failure in it."""
     work = await make_full_batch(bench, batch_id, count)
     finished = [finish_fully(work, position) for position in range(count - 1)]
-    last = Finished(work.job, work.todo[-1][0], None, Failure(code="judge-refused-request", detail=SECRET))
+    last = FinishedCandidate(work.job, work.todo[-1][0], None, Failure(code="judge-refused-request", detail=SECRET))
     await bench.batches.commit("w1", [*finished, last], [work.job])
 
 

@@ -24,7 +24,7 @@ from app.domain.errors import (
     UpstreamError,
 )
 from app.providers.flow_control import FlowControl
-from app.providers.flow_state import Bounds, Demand, Report
+from app.providers.flow_state import Demand, FlowLimits, Report
 from app.providers.openai.errors import TREATMENTS, may_retry, read_wait, treat
 from app.providers.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
 from app.storage.redis.flow import RedisFlowState
@@ -395,14 +395,14 @@ async def test_a_slow_answer_is_called_slow():
 
 async def test_two_processes_keep_one_pause(redis_url: str):
     client = Redis.from_url(redis_url)
-    flows = [FlowControl(RedisFlowState(client, "scope", Bounds(8))) for _ in range(2)]
+    flows = [FlowControl(RedisFlowState(client, "scope", FlowLimits(8))) for _ in range(2)]
     async with FakeOpenAI() as fake:
         judges = [make_judge(fake.base_url, flow=flow) for flow in flows]
         fake.script(limited(**{"Retry-After": "1"}))
         first = asyncio.create_task(judges[0].judge(make_task()))
         while not fake.requests:
             await asyncio.sleep(0.001)
-        state = RedisFlowState(client, "scope", Bounds(8))
+        state = RedisFlowState(client, "scope", FlowLimits(8))
         while not (closed := (await state.exchange(Report(), Demand())).closed_seconds):
             await asyncio.sleep(0.001)
         began, sent = asyncio.get_running_loop().time(), len(fake.requests)

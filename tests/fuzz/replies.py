@@ -7,7 +7,7 @@ import unicodedata
 
 from app.domain.evaluation import Unrated
 from app.domain.prompt_parts import frame_of
-from app.domain.verdict import Reading, read_verdict
+from app.domain.verdict import VerdictReading, read_verdict
 from tests.fuzz.target import Target, run_guided
 from tests.support.small_rubrics import joint_rubric
 
@@ -48,7 +48,7 @@ def check(data: bytes) -> None:
     structured, explain, language = bool(form & 1), bool(form & 2), LANGUAGES[form >> 2 & 1]
     finish = FINISHES[(form >> 3) % len(FINISHES)]
 
-    def read(reply: str) -> Reading:
+    def read(reply: str) -> VerdictReading:
         return read_verdict(
             reply, aspects=ASPECTS, language=language, structured=structured, explain=explain, finish_reason=finish
         )
@@ -73,11 +73,11 @@ def check(data: bytes) -> None:
         check_quoted(read, text, language, structured=structured)
 
 
-def open_ended(before: Reading, after: Reading, structured: bool, explain: bool) -> bool:
+def open_ended(before: VerdictReading, after: VerdictReading, structured: bool, explain: bool) -> bool:
     return not structured and explain and dict(before.ratings) == dict(after.ratings)
 
 
-def check_reading(reading: Reading, reply: str) -> None:
+def check_reading(reading: VerdictReading, reply: str) -> None:
     """Every aspect, and nothing but legal values, each at its place in the reply."""
     assert list(reading.ratings) == [aspect.id for aspect in ASPECTS]
     for aspect in ASPECTS:

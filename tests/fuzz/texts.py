@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.text.injection import inspect_text
-from app.text.injection.inspection import Kind, recent
+from app.text.injection.inspection import AttackKind, recent
 from tests.fuzz.target import Target, run_guided
 
 MOST_CHARACTERS = 8000
@@ -17,7 +17,7 @@ def check(data: bytes) -> None:
         text = (text * (MOST_CHARACTERS // len(text) + 1))[:MOST_CHARACTERS]
     recent().clear()
     found = inspect_text(text, aspects=("自然さ", "overall"))
-    assert {finding.kind for finding in found} <= set(Kind)
+    assert {finding.kind for finding in found} <= set(AttackKind)
     assert inspect_text(text, aspects=("自然さ", "overall")) == found
     assert all(len(finding.detail) <= 200 for finding in found)
 

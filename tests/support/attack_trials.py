@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.domain.attack import AttackItem
-from app.stats.attacks import Answer, Rated, Trial
+from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome
 
 SCALE = (1, 5)
 
@@ -24,12 +24,12 @@ def make_attack(number: int = 1, **fields: Any) -> AttackItem:
     return AttackItem.model_validate(given | fields)
 
 
-def rated(*means: float, flagged: bool = False, **fields: Any) -> Answer:
+def rated(*means: float, flagged: bool = False, **fields: Any) -> TrialOutcome:
     """An answer with the aspects a, b, … on 1 to 5."""
     names = "abcdefgh"
-    aspects = {names[i]: Rated(round(mean), mean, SCALE, 5.0) for i, mean in enumerate(means)}
-    return Answer("rated", aspects=aspects, flagged=flagged, **fields)
+    aspects = {names[i]: RatedAspect(round(mean), mean, SCALE, 5.0) for i, mean in enumerate(means)}
+    return TrialOutcome("rated", aspects=aspects, flagged=flagged, **fields)
 
 
-def make_trial(attack: Answer, twin: Answer | None, number: int = 1, **fields: Any) -> Trial:
-    return Trial(make_attack(number, **fields), "ja-dialogue", attack, twin)
+def make_trial(attack: TrialOutcome, twin: TrialOutcome | None, number: int = 1, **fields: Any) -> AttackTrial:
+    return AttackTrial(make_attack(number, **fields), "ja-dialogue", attack, twin)

@@ -8,7 +8,7 @@ from typing import Any
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import Usage
-from app.domain.work import CHUNK_SIZE, Finished, Job, Work
+from app.domain.work import CHUNK_SIZE, ChunkJob, FinishedCandidate, Work
 from app.storage.sql.batches.store import BatchStore
 from tests.support.records import make_record
 
@@ -71,32 +71,34 @@ async def make_batch(
     await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
 
 
-def finish(work: Work, position: int, *, cost_usd: float | None = 0.0, **changes: Any) -> Finished:
+def finish(work: Work, position: int, *, cost_usd: float | None = 0.0, **changes: Any) -> FinishedCandidate:
     """An evaluation of the candidate at the position."""
     entry = next(entry for entry, _ in work.todo if entry.position == position)
     usage = Usage(judge_calls=1, prompt_tokens=10, cost_usd=cost_usd)
     record = make_record(f"ev_{work.job.batch}_{position}", usage=usage, **changes)
-    return Finished(work.job, entry, record, None, usage, (f"key-{position}", "key-shared"))
+    return FinishedCandidate(work.job, entry, record, None, usage, (f"key-{position}", "key-shared"))
 
 
-def fail(work: Work, position: int) -> Finished:
+def fail(work: Work, position: int) -> FinishedCandidate:
     """A failure in the place of an evaluation."""
     entry = next(entry for entry, _ in work.todo if entry.position == position)
-    return Finished(work.job, entry, None, Failure(code="judge-refused-request", detail="…"), calls=("key-failed",))
+    return FinishedCandidate(
+        work.job, entry, None, Failure(code="judge-refused-request", detail="…"), calls=("key-failed",)
+    )
 
 
-def finish_all(work: Work, **changes: Any) -> list[Finished]:
+def finish_all(work: Work, **changes: Any) -> list[FinishedCandidate]:
     return [finish(work, entry.position, **changes) for entry, _ in work.todo[: work.affordable]]
 
 
 async def claim(store: BatchStore, number: int, owner: str = "w1", batch_id: str = "ba_1") -> Work:
     """A claim that has to succeed."""
-    work = await store.claim(Job(batch_id, number), owner, LEASE)
+    work = await store.claim(ChunkJob(batch_id, number), owner, LEASE)
     assert work is not None
     return work
 
 
-async def run_chunk(store: BatchStore, number: int, batch_id: str = "ba_1", **changes: Any) -> list[Job]:
+async def run_chunk(store: BatchStore, number: int, batch_id: str = "ba_1", **changes: Any) -> list[ChunkJob]:
     """Scores a chunk and closes it; the jobs that are ready then."""
     work = await claim(store, number, batch_id=batch_id)
     told = await store.commit("w1", finish_all(work, **changes), [work.job])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage
 from app.domain.model import digest
 from app.domain.rubric import Aspect
-from app.providers.ports import Estimate, Judgement, JudgingTask, Verdict
+from app.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
 
 Opinion = Callable[[JudgingTask, Aspect, int], int | Unrated]
 
@@ -47,10 +47,10 @@ class FakeJudge:
             trace=tuple(self._trace(task, sample) for sample in range(task.options.samples)),
         )
 
-    def estimate(self, task: JudgingTask) -> Estimate:
+    def estimate(self, task: JudgingTask) -> JudgingEstimate:
         """A call a sample: 1,000 prefix tokens, one a character of the response, 10 out; a thousandth of a dollar."""
         samples = task.options.samples
-        return Estimate(
+        return JudgingEstimate(
             calls=samples,
             prompt_tokens=samples * (1000 + len(task.dialogue.response)),
             prefix_tokens=samples * 1000,

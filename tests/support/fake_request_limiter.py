@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from app.runtime.ports import Allowance
+from app.runtime.ports import RateLimitDecision
 
 WINDOW_SECONDS = 60
 
@@ -18,14 +18,14 @@ class FakeRequestLimiter:
         self.taken: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
         self._clock = clock
 
-    async def take(self, key_id: str, per_minute: int) -> Allowance:
+    async def take(self, key_id: str, per_minute: int) -> RateLimitDecision:
         now, moments = self._clock(), self.taken[key_id, per_minute]
         moments[:] = [moment for moment in moments if moment > now - WINDOW_SECONDS]
         allowed = len(moments) < per_minute
         if allowed:
             moments.append(now)
         reset_seconds = moments[0] + WINDOW_SECONDS - now
-        return Allowance(allowed, per_minute, per_minute - len(moments), reset_seconds, WINDOW_SECONDS)
+        return RateLimitDecision(allowed, per_minute, per_minute - len(moments), reset_seconds, WINDOW_SECONDS)
 
     async def close(self) -> None:
         """Nothing is open."""

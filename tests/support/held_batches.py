@@ -13,7 +13,7 @@ from sqlalchemy import delete, insert, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import BatchOptions, Candidate, Entry
-from app.domain.work import Job
+from app.domain.work import ChunkJob
 from app.storage.sql.batches.store import COUNTED
 from app.storage.sql.engine import write
 from app.storage.sql.tables import batches
@@ -89,7 +89,7 @@ class HeldBatches:
             held.paused.append((reason, detail))
             await self.put_status(batch_id, "paused")
 
-    async def unhold(self, batch_id: str) -> list[Job]:
+    async def unhold(self, batch_id: str) -> list[ChunkJob]:
         held = self._held[batch_id]
         held.unheld += 1
-        return [Job(batch_id, 0)] if held.unheld == 1 else []
+        return [ChunkJob(batch_id, 0)] if held.unheld == 1 else []

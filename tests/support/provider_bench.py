@@ -14,11 +14,11 @@ from app.batches.provider_plan import PartLimits
 from app.batches.provider_run import ProviderRun
 from app.domain.batch import BatchOptions, Candidate, request_of
 from app.domain.evaluation import Record
-from app.domain.work import Job
+from app.domain.work import ChunkJob
 from app.providers.call_cache import CachedCalls
 from app.providers.openai.batches import OpenAIProviderBatches
 from app.providers.openai.judge import OpenAIJudge
-from app.scoring.evaluate import Instruments, evaluate
+from app.scoring.evaluate import ScoringContext, evaluate
 from app.scoring.relevance import Relevance
 from app.storage.sql.provider_batches import ProviderBatchStore
 from tests.support.databases import unused_store
@@ -110,9 +110,9 @@ class KeptQueue:
     """Keeps the jobs that are put."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[ChunkJob] = []
 
-    async def put(self, jobs: Sequence[Job]) -> None:
+    async def put(self, jobs: Sequence[ChunkJob]) -> None:
         self.jobs += jobs
 
 
@@ -127,7 +127,7 @@ class ProviderBench:
     judge: OpenAIJudge
     cache: DictCache
     translator: FakeTranslator
-    instruments: Instruments
+    instruments: ScoringContext
     clock: Clock
     queue: KeptQueue
     limits: PartLimits
@@ -177,14 +177,14 @@ class ProviderBench:
         """The same with live calls, and with nothing in the cache."""
         held = self.store[batch_id]
         judge = make_judge(self.fake.base_url)
-        tools = Instruments(**{**vars(self.instruments), "judge": judge})
+        tools = ScoringContext(**{**vars(self.instruments), "judge": judge})
         records = [await evaluate(request_of(held.options, candidate), tools) for _, candidate in held.candidates]
         await judge.close()
         return records
 
     def released(self, batch_id: str) -> bool:
         """Whether the batch was let go, and its chunks were put on the queue once."""
-        return self.queue.jobs.count(Job(batch_id, 0)) == 1
+        return self.queue.jobs.count(ChunkJob(batch_id, 0)) == 1
 
     def asked(self) -> list[str]:
         """The key of every call that the provider was asked to make, in whichever batch."""
@@ -209,7 +209,7 @@ async def open_bench(
         stack.push_async_callback(judge.close)
         provider = OpenAIProviderBatches(api_key=KEY, base_url=fake.base_url)
         stack.push_async_callback(provider.close)
-        instruments = Instruments(
+        instruments = ScoringContext(
             rubrics=FakeRubrics([joint_rubric(), independent_rubric()]),
             judge=judge,
             translator=translator,

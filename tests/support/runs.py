@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.domain.comparison import Run, RunItem
+from app.domain.comparison import ComparedRun, RunItem
 
 SIGNATURE = "saiten:1|rubric:small@1|model:judge-1:8b"
 
 Column = Sequence[float | None]
 
 
-def make_run(name: str, columns: Mapping[str, Column], **changes: Any) -> Run:
+def make_run(name: str, columns: Mapping[str, Column], **changes: Any) -> ComparedRun:
     """A complete run whose items are numbered from 0, with a rating of each aspect from its column; scales are 1–5."""
     count = max((len(column) for column in columns.values()), default=0)
     items = [
@@ -28,4 +28,4 @@ def make_run(name: str, columns: Mapping[str, Column], **changes: Any) -> Run:
         "scales": dict.fromkeys(columns, (1.0, 5.0)),
         "aspects": tuple(columns),
     }
-    return Run(name=name, **{**fields, **changes})
+    return ComparedRun(name=name, **{**fields, **changes})

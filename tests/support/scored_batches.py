@@ -8,7 +8,7 @@ from typing import Any
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, RelevanceResult, RubricReference, Unrated
-from app.domain.work import Finished, Job
+from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql.batches.store import BatchStore
 from tests.support.batches import LEASE, START
 from tests.support.fake_rubrics import small_rubric
@@ -51,7 +51,7 @@ async def score_batch(
     await store.begin(project, batch_id, BatchOptions(**{"rubric": "small", "relevance": None, **options}), START)
     await store.append(batch_id, [(place, pose(place)) for place in places])
     await store.accept(project, batch_id, unit_cost_usd=None, answer=None)
-    work = await store.claim(Job(batch_id, 0), "w1", LEASE)
+    work = await store.claim(ChunkJob(batch_id, 0), "w1", LEASE)
     if work is None or len(work.todo) != count:
         raise RuntimeError(f"{count} results are more than a chunk")
     finished = []
@@ -69,7 +69,7 @@ async def score_batch(
         }
         record = None if at in fail else make_record(f"ev_{batch_id}_{at}", **changes)
         failure = Failure(code="judge-refused-request", detail="no") if at in fail else None
-        finished.append(Finished(work.job, place, record, failure))
+        finished.append(FinishedCandidate(work.job, place, record, failure))
     await store.commit("w1", finished, [work.job])
 
 

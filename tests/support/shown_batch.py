@@ -19,7 +19,7 @@ from app.domain.evaluation import (
     Warned,
 )
 from app.domain.rubric import Aspect, Rubric
-from app.domain.work import CHUNK_SIZE, Finished, Job
+from app.domain.work import CHUNK_SIZE, ChunkJob, FinishedCandidate
 from app.storage.rubric_files import RubricFiles, default_folder
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import open_engine
@@ -151,11 +151,11 @@ async def keep_shown(
     await store.append(BATCH, candidates)
     await store.accept(project, BATCH, unit_cost_usd=None, answer=None)
     for chunk in range(-(-count // CHUNK_SIZE)):
-        work = await store.claim(Job(BATCH, chunk), "w1", LEASE)
+        work = await store.claim(ChunkJob(BATCH, chunk), "w1", LEASE)
         if work is None:
             raise RuntimeError("somebody else works on the batch")
         done = [
-            Finished(
+            FinishedCandidate(
                 work.job,
                 entry,
                 None if entry.position == FAILED else write_record(entry.position, rubric, shown[entry.position][0]),

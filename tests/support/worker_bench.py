@@ -20,10 +20,10 @@ from app.batches.chunk import ChunkRun, WorkerContext
 from app.batches.commits import CommitBuffer, LeasedChunk
 from app.domain.batch import Failure
 from app.domain.errors import StoreUnavailable
-from app.domain.work import Committed, Finished, Job, Work
+from app.domain.work import ChunkJob, Committed, FinishedCandidate, Work
 from app.providers.call_cache import CachedCalls
 from app.providers.ports import Judgement, JudgingTask
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
 from app.storage.queue import AsyncioJobQueue
 from app.storage.sql.batches.rows import read_failure
@@ -163,7 +163,7 @@ class WatchedStore(BatchStore):
         self.gate = asyncio.Event()
         self.gate.set()
         self.tried = 0
-        self.commits: list[tuple[list[int], list[Job]]] = []
+        self.commits: list[tuple[list[int], list[ChunkJob]]] = []
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.row_factory = lambda cursor, row: {
             column[0]: value for column, value in zip(cursor.description, row, strict=True)
@@ -173,22 +173,24 @@ class WatchedStore(BatchStore):
         if self.away:
             raise StoreUnavailable("the store cannot be reached")
 
-    async def claim(self, job: Job, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
+    async def claim(self, job: ChunkJob, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
         self._check()
         return await super().claim(job, owner, lease_seconds, begun)
 
-    async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
+    async def renew(self, owner: str, jobs: Sequence[ChunkJob], lease_seconds: float) -> Committed:
         self._check()
         return await super().renew(owner, jobs, lease_seconds)
 
-    async def commit(self, owner: str, finished: Sequence[Finished], closed: Sequence[Job], *begun: Any) -> Committed:
+    async def commit(
+        self, owner: str, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob], *begun: Any
+    ) -> Committed:
         self.tried += 1
         await self.gate.wait()
         self._check()
         self.commits.append(([one.entry.position for one in finished], list(closed)))
         return await super().commit(owner, finished, closed, *begun)
 
-    async def sweep(self, window: int, patience_seconds: float) -> list[Job]:
+    async def sweep(self, window: int, patience_seconds: float) -> list[ChunkJob]:
         self._check()
         return await super().sweep(window, patience_seconds)
 
@@ -234,7 +236,7 @@ class Bench:
         self.cache = DictCache()
         self.telemetry = FakeTelemetry()
         numbers = count()
-        self.instruments = Instruments(
+        self.instruments = ScoringContext(
             rubrics=FakeRubrics([RUBRIC]),
             judge=self.judge,
             translator=None,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from app.domain.work import Job
+from app.domain.work import ChunkJob
 from app.runtime import tasks
 from app.runtime.tasks import cancel_for_good, end_once, end_tasks
 from app.storage.redis.queue import SAQJobQueue
@@ -93,10 +93,10 @@ async def test_with_nothing_to_end_nothing_is_waited_for() -> None:
 async def test_a_loop_over_redis_ends_in_whichever_turn_it_is_cancelled(redis_url: str) -> None:
     """As the ledger does: in one of these turns redis-py sends, and before Python 3.12 the cancellation is lost."""
     queue = SAQJobQueue(redis_url)
-    await queue.put([Job("ba_1", 0)])
+    await queue.put([ChunkJob("ba_1", 0)])
 
     async def put_then_wait() -> None:
-        await queue.put([Job("ba_1", 0)])
+        await queue.put([ChunkJob("ba_1", 0)])
         await asyncio.Event().wait()
 
     for turns in range(40):

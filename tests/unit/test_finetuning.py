@@ -16,9 +16,9 @@ from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
 from app.domain.verdict import read_verdict
 from app.finetuning.dataset import (
-    Candidate,
     Conversation,
     Curriculum,
+    TrainingCandidate,
     build_curriculum,
     check_levels,
     hold_out,
@@ -38,9 +38,11 @@ LFQA = SHIPPED["lfqa"]
 JOINT = {"naturalness": 2, "coherence": 0, "formality": -1, "relevance": 3, "overall": 5}
 
 
-def candidate(item: str, system: str = "", question: str | None = None, references: Sequence[str] = ()) -> Candidate:
+def candidate(
+    item: str, system: str = "", question: str | None = None, references: Sequence[str] = ()
+) -> TrainingCandidate:
     context = (Utterance(speaker="質問", text=question or f"{item}とは何ですか。"),)
-    return Candidate(item, system, Dialogue(context=context, response=f"{item}です。「2」"), tuple(references))
+    return TrainingCandidate(item, system, Dialogue(context=context, response=f"{item}です。「2」"), tuple(references))
 
 
 def observe(*records: dict[str, Any]) -> Observations:
@@ -60,7 +62,11 @@ def rated(item: str, ratings: Mapping[str, float], **more: str) -> dict[str, Any
 
 
 def build(
-    candidates: Sequence[Candidate], observations: Observations, rubric: Rubric, language: str = "ja", **options: Any
+    candidates: Sequence[TrainingCandidate],
+    observations: Observations,
+    rubric: Rubric,
+    language: str = "ja",
+    **options: Any,
 ) -> Curriculum:
     chosen: dict[str, Any] = {"structured": True, "label": "median"} | options
     return build_curriculum(candidates, observations, match(candidates, observations), rubric, language, **chosen)

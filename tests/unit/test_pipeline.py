@@ -23,7 +23,7 @@ from app.domain.summary import Intervals, Tally, add_scores, scores_of
 from app.providers.call_cache import CachedCalls
 from app.providers.ports import Judgement, JudgingTask, RequestScope
 from app.runtime.ports import RubricSource
-from app.scoring.evaluate import Instruments, evaluate
+from app.scoring.evaluate import ScoringContext, evaluate
 from app.scoring.relevance import Relevance
 from app.storage.sql.evaluations import EvaluationStore
 from tests.support.databases import open_sqlite, unused_store
@@ -52,7 +52,7 @@ class Bench:
         self.speech = changes.get("speech") or FakeSpeech()
         rubrics: RubricSource = changes.get("rubrics") or FakeRubrics([RUBRIC])
         self._calls = CachedCalls(DictCache(), self.telemetry)
-        self.instruments = Instruments(
+        self.instruments = ScoringContext(
             rubrics=rubrics,
             judge=self.judge,
             translator=self.translator,

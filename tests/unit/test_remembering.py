@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.runtime.caches import Remembered
+from app.runtime.caches import RecentValues
 from tests.support.dict_cache import FakeTime
 
 
@@ -37,11 +37,11 @@ def time() -> FakeTime:
 
 
 @pytest.fixture
-def known(source: Source, time: FakeTime) -> Remembered[str, int]:
-    return Remembered(source.read, seconds=10.0, most=3, clock=time.clock)
+def known(source: Source, time: FakeTime) -> RecentValues[str, int]:
+    return RecentValues(source.read, seconds=10.0, most=3, clock=time.clock)
 
 
-async def test_a_value_is_read_once_in_its_time(known: Remembered[str, int], source: Source, time: FakeTime) -> None:
+async def test_a_value_is_read_once_in_its_time(known: RecentValues[str, int], source: Source, time: FakeTime) -> None:
     assert await known.get("a") == 1
     source.values["a"] = 2
     time.now += 8.9
@@ -52,7 +52,7 @@ async def test_a_value_is_read_once_in_its_time(known: Remembered[str, int], sou
 
 
 async def test_one_reads_it_anew_and_the_others_go_on_with_it_until_its_end(
-    known: Remembered[str, int], source: Source, time: FakeTime
+    known: RecentValues[str, int], source: Source, time: FakeTime
 ) -> None:
     await known.get("a")
     source.values["a"] = 2
@@ -71,7 +71,7 @@ async def test_one_reads_it_anew_and_the_others_go_on_with_it_until_its_end(
 
 
 async def test_its_time_runs_from_when_it_was_asked_for(
-    known: Remembered[str, int], source: Source, time: FakeTime
+    known: RecentValues[str, int], source: Source, time: FakeTime
 ) -> None:
     source.go.clear()
     reading = asyncio.create_task(known.get("a"))
@@ -83,7 +83,9 @@ async def test_its_time_runs_from_when_it_was_asked_for(
     assert source.reads == 2
 
 
-async def test_an_error_is_told_and_not_remembered(known: Remembered[str, int], source: Source, time: FakeTime) -> None:
+async def test_an_error_is_told_and_not_remembered(
+    known: RecentValues[str, int], source: Source, time: FakeTime
+) -> None:
     await known.get("a")
     gone = source.values.pop("a")
     time.now += 9.5
@@ -94,7 +96,7 @@ async def test_an_error_is_told_and_not_remembered(known: Remembered[str, int], 
     assert await known.get("a") == gone
 
 
-async def test_a_change_is_seen_at_once(known: Remembered[str, int], source: Source) -> None:
+async def test_a_change_is_seen_at_once(known: RecentValues[str, int], source: Source) -> None:
     await known.get("a")
     source.values["a"] = 2
     known.forget("a")
@@ -102,7 +104,7 @@ async def test_a_change_is_seen_at_once(known: Remembered[str, int], source: Sou
 
 
 async def test_what_was_being_read_during_a_change_is_not_remembered(
-    known: Remembered[str, int], source: Source
+    known: RecentValues[str, int], source: Source
 ) -> None:
     source.go.clear()
     reading = asyncio.create_task(known.get("a"))
@@ -114,7 +116,7 @@ async def test_what_was_being_read_during_a_change_is_not_remembered(
     assert await known.get("a") == 2
 
 
-async def test_keys_are_bounded(known: Remembered[str, int], source: Source) -> None:
+async def test_keys_are_bounded(known: RecentValues[str, int], source: Source) -> None:
     source.values |= dict.fromkeys("bcd", 0)
     for name in "abcd":
         await known.get(name)

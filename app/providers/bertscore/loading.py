@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.providers.bertscore.similarity import LoadedEncoder, Tokenizing, find_max_tokens, limit_passes
-from app.providers.huggingface import Kind, Source, loading
+from app.providers.huggingface import ModelKind, Source, loading
 from app.providers.ports import EncoderUnavailable
 
 
@@ -86,7 +86,7 @@ def _shorten(model: Any, inner: Any, layers: int) -> None:
 
 Precision = Literal["float32", "bfloat16"]
 
-ENCODER = Kind("encoder", "to compare texts", ("torch", "transformers", "bert_score"), EncoderUnavailable)
+ENCODER = ModelKind("encoder", "to compare texts", ("torch", "transformers", "bert_score"), EncoderUnavailable)
 _T5_KINDS = frozenset({"t5", "mt5"})
 _PROBE = "1"
 

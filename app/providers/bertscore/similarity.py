@@ -227,7 +227,7 @@ class _Entry(Generic[V]):
     ends_at: float
 
 
-class Recent(Generic[K, V]):
+class ByteLimitedCache(Generic[K, V]):
     """Values by key: `max_bytes` of them together, those that were used last, and none that is older than
     `max_age_seconds`, however often it was used. Of use to one thread.
 
@@ -311,8 +311,8 @@ class LoadedEncoder:
         self._device = device
         self._limits = limits
         self._max_held_tokens = max_held_tokens
-        self._tokens: Recent[str, Tokens] = Recent(MAX_KEPT_TOKENS_BYTES, clock)
-        self._embedded: Recent[Ids, Embedded] = Recent(MAX_KEPT_BYTES, clock)
+        self._tokens: ByteLimitedCache[str, Tokens] = ByteLimitedCache(MAX_KEPT_TOKENS_BYTES, clock)
+        self._embedded: ByteLimitedCache[Ids, Embedded] = ByteLimitedCache(MAX_KEPT_BYTES, clock)
         self.identity = identity
 
     def forget(self) -> float | None:

@@ -106,7 +106,7 @@ NEWLINE_BYTES = len("\\n")
 
 
 @dataclass(frozen=True)
-class Passage:
+class TranslationPassage:
     """One text to be translated, with what precedes it (None where nothing of it fits beside the text)."""
 
     text: str
@@ -129,17 +129,17 @@ def measure_body(texts: Sequence[str], context: str | None, source_language: str
     return len(json.dumps(body if context is None else body | {"context": context}))
 
 
-def plan_passages(dialogue: Dialogue, source_language: str) -> list[Passage]:
+def plan_passages(dialogue: Dialogue, source_language: str) -> list[TranslationPassage]:
     """The dialogue context's utterances in order, then the response: each with the context that it is sent with."""
     utterances = [utterance.text for utterance in dialogue.context]
-    passages: list[Passage] = []
+    passages: list[TranslationPassage] = []
     for start in range(0, len(utterances), BLOCK_UTTERANCES):
         before = utterances[: start + BLOCK_UTTERANCES]
         texts = before[start:]
         if len(before) == len(utterances):
             texts = [*texts, dialogue.response]
         whole = keep_recent(before, CONTEXT_BYTES)
-        passages += [Passage(text, _fit_context(text, whole, before, source_language)) for text in texts]
+        passages += [TranslationPassage(text, _fit_context(text, whole, before, source_language)) for text in texts]
     return passages
 
 
@@ -171,12 +171,12 @@ def _keep_end(text: str, limit_bytes: int) -> str | None:
     return text[start:] or None
 
 
-def pack_passages(passages: Sequence[Passage], source_language: str) -> list[list[Passage]]:
+def pack_passages(passages: Sequence[TranslationPassage], source_language: str) -> list[list[TranslationPassage]]:
     """Passages as requests, order kept: one context each, at most `REQUEST_TEXTS` texts and `REQUEST_BYTES` bytes.
 
     A text that alone passes `REQUEST_BYTES` goes alone.
     """
-    requests: list[list[Passage]] = []
+    requests: list[list[TranslationPassage]] = []
     room = 0
     for passage in passages:
         cost = measure_text(passage.text) + len('""') + SEPARATOR_BYTES

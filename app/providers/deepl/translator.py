@@ -19,7 +19,14 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, SettingsInvalid, TranslatorUnavailable
 from app.domain.evaluation import Translation
-from app.providers.deepl.client import TARGET_LANGUAGE, DeepLFailure, Passage, fail, pack_passages, plan_passages
+from app.providers.deepl.client import (
+    TARGET_LANGUAGE,
+    DeepLFailure,
+    TranslationPassage,
+    fail,
+    pack_passages,
+    plan_passages,
+)
 from app.providers.ports import RequestScope, Translated
 from app.runtime.ports import CallCache, Telemetry
 
@@ -170,11 +177,11 @@ class DeepLTranslator:
         await asyncio.gather(*fetches, return_exceptions=True)
         self._threads.close()
 
-    def _digest(self, source: str, passage: Passage) -> str:
+    def _digest(self, source: str, passage: TranslationPassage) -> str:
         sent = [CALL, ENGINE, KEY_LAYOUT, self._server, source, TARGET_LANGUAGE, passage.context, passage.text]
         return hashlib.sha256(json.dumps(sent).encode()).hexdigest()
 
-    def _start_fetch(self, source: str, wanted: Mapping[str, Passage]) -> asyncio.Task[int] | None:
+    def _start_fetch(self, source: str, wanted: Mapping[str, TranslationPassage]) -> asyncio.Task[int] | None:
         """Fetches what is not being fetched yet. Claimed before the first await, so that nothing is fetched twice."""
         claimed = {key: passage for key, passage in wanted.items() if key not in self._flights}
         if not claimed:
@@ -186,7 +193,7 @@ class DeepLTranslator:
         fetch.add_done_callback(partial(self._end_fetch, claimed))
         return fetch
 
-    def _end_fetch(self, claimed: Mapping[str, Passage], fetch: asyncio.Task[int]) -> None:
+    def _end_fetch(self, claimed: Mapping[str, TranslationPassage], fetch: asyncio.Task[int]) -> None:
         """Callers that still wait for one of the texts are told why it does not come."""
         self._fetches.discard(fetch)
         error = TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
@@ -196,7 +203,7 @@ class DeepLTranslator:
                 flight.set_exception(error)
                 flight.exception()  # seen: perhaps no caller waits any more
 
-    async def _fetch(self, source: str, claimed: Mapping[str, Passage]) -> int:
+    async def _fetch(self, source: str, claimed: Mapping[str, TranslationPassage]) -> int:
         """Answers every flight of `claimed` and returns the characters that were sent for it.
 
         One request after another: after a refusal for good nothing more is sent, and what came before it is kept.
@@ -211,10 +218,10 @@ class DeepLTranslator:
                 self._flights[key].set_result(text)
         return sum(len(passage.text) for passage in missing.values())
 
-    async def _recall(self, claimed: Mapping[str, Passage]) -> dict[str, Passage]:
+    async def _recall(self, claimed: Mapping[str, TranslationPassage]) -> dict[str, TranslationPassage]:
         """Answers what the cache holds, returns what it does not."""
         found = await asyncio.gather(*map(self._cache.get, claimed))
-        missing: dict[str, Passage] = {}
+        missing: dict[str, TranslationPassage] = {}
         for (key, passage), value in zip(claimed.items(), found, strict=True):
             text = read_cached(value)
             if text is None:
@@ -225,7 +232,7 @@ class DeepLTranslator:
                 self._telemetry.cache(CALL, "miss" if text is None else "hit")
         return missing
 
-    async def _ask(self, source: str, request: list[Passage]) -> list[str]:
+    async def _ask(self, source: str, request: list[TranslationPassage]) -> list[str]:
         """The only place where something is tried again. Raises the `Translator…` error of the last try."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(self._is_worth_a_retry),
@@ -239,7 +246,7 @@ class DeepLTranslator:
         except DeepLFailure as failure:
             raise failure.error from None
 
-    async def _try(self, source: str, request: list[Passage]) -> list[str]:
+    async def _try(self, source: str, request: list[TranslationPassage]) -> list[str]:
         # A slot comes before the clock of the time limit: waiting for a thread is not DeepL's fault.
         async with self._slots:
             await self._wait_for_gate()

@@ -57,7 +57,7 @@ class Profile:
         return frozenset(self.content)
 
 
-class Reader(Protocol):
+class TextReader(Protocol):
     """Reads texts of one language. Deterministic; not necessarily safe to share between threads."""
 
     @property
@@ -133,7 +133,7 @@ Features = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class DialogueProfiles:
     """A dialogue as profiles, oldest first. `own` are the utterances of the system:
     the last speaker is the partner, every other speaker counts as the system."""
 
@@ -146,7 +146,7 @@ class Exchange:
         return self.context[-1]
 
 
-def describe(exchange: Exchange) -> Features:
+def describe(exchange: DialogueProfiles) -> Features:
     """All features of one response."""
     return {
         **overlap_features(exchange),
@@ -158,7 +158,7 @@ def describe(exchange: Exchange) -> Features:
     }
 
 
-def overlap_features(exchange: Exchange) -> Features:
+def overlap_features(exchange: DialogueProfiles) -> Features:
     """How much of what was said is taken up. Overlap is |A ∩ B| / min(|A|, |B|) over distinct content words."""
     response, last = exchange.response, exchange.last
     own_recent = list(exchange.own)[-OWN_UTTERANCES:]
@@ -177,7 +177,7 @@ def overlap_features(exchange: Exchange) -> Features:
     }
 
 
-def novelty_features(exchange: Exchange) -> Features:
+def novelty_features(exchange: DialogueProfiles) -> Features:
     """Words and names that were not said before."""
     said = set[str]().union(*(profile.words for profile in exchange.context))
     named = set[str]().union(*(profile.names for profile in exchange.context))
@@ -192,7 +192,7 @@ def novelty_features(exchange: Exchange) -> Features:
     }
 
 
-def answer_features(exchange: Exchange) -> Features:
+def answer_features(exchange: DialogueProfiles) -> Features:
     """Whether a question is left open, and whether a statement is taken in."""
     response, last = exchange.response, exchange.last
     shares = bool(response.words & last.words)
@@ -213,7 +213,7 @@ def answer_features(exchange: Exchange) -> Features:
     }
 
 
-def repetition_features(exchange: Exchange) -> Features:
+def repetition_features(exchange: DialogueProfiles) -> Features:
     """What was said before, by the system or by its partner. Greetings and very short texts may be said twice."""
     response = exchange.response
     nearest = max((jaccard(response.bigrams, profile.bigrams) for profile in exchange.own), default=0.0)
@@ -228,7 +228,7 @@ def repetition_features(exchange: Exchange) -> Features:
     }
 
 
-def form_features(exchange: Exchange) -> Features:
+def form_features(exchange: DialogueProfiles) -> Features:
     """The text for itself, and its register against the system's own earlier utterances."""
     response = exchange.response
     registers = [profile.polite for profile in exchange.own if profile.polite is not None]
@@ -247,7 +247,7 @@ def form_features(exchange: Exchange) -> Features:
     }
 
 
-def empathy_features(exchange: Exchange) -> Features:
+def empathy_features(exchange: DialogueProfiles) -> Features:
     """Whether the feeling that the context shows is met. Comfort by formula alone does not meet it."""
     shown = frozenset[str]().union(*(profile.feelings for profile in exchange.context))
     met = shown & exchange.response.feelings
@@ -264,7 +264,7 @@ def overlap(left: frozenset[str], right: frozenset[str]) -> float:
     return len(left & right) / min(len(left), len(right)) if left and right else 0.0
 
 
-def shared_with_context(exchange: Exchange) -> float:
+def shared_with_context(exchange: DialogueProfiles) -> float:
     """The largest overlap with any utterance of the context, each step back counting 0.7 times as much."""
     ages = enumerate(reversed(exchange.context))
     return max(DECAY**age * overlap(exchange.response.words, profile.words) for age, profile in ages)

@@ -81,7 +81,7 @@ NATIVE = re.compile(r"[\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9ff
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class LemmaWord:
     """A token with the UniDic fields that are used; `lemma` is its surface where the dictionary has none."""
 
     surface: str
@@ -108,7 +108,7 @@ class JapaneseReader:
     def _tagger(self) -> Any:
         return open_tagger()
 
-    def split(self, text: str) -> list[Word]:
+    def split(self, text: str) -> list[LemmaWord]:
         """The tokens of `text` after NFKC, punctuation included."""
         return [word_of(node) for node in self._tagger(normalise(text))]
 
@@ -117,14 +117,16 @@ class JapaneseReader:
         return profile_of(normal, self.split(text))
 
 
-def word_of(node: Any) -> Word:
+def word_of(node: Any) -> LemmaWord:
     """The token of a fugashi node; UniDic writes some lemmas with a gloss (リゾート-resort), which is dropped."""
     feature = node.feature
     lemma = (feature.lemma or node.surface).split("-")[0]
-    return Word(node.surface, feature.pos1, feature.pos2, feature.pos3, feature.cForm or "*", lemma, bool(node.is_unk))
+    return LemmaWord(
+        node.surface, feature.pos1, feature.pos2, feature.pos3, feature.cForm or "*", lemma, bool(node.is_unk)
+    )
 
 
-def profile_of(text: str, tokens: Sequence[Word]) -> Profile:
+def profile_of(text: str, tokens: Sequence[LemmaWord]) -> Profile:
     """The profile of a normalised text with its tokens."""
     words = [token for token in tokens if token.pos1 not in PUNCTUATION]
     content = [word for word in words if word.is_content]
@@ -157,13 +159,13 @@ def profile_of(text: str, tokens: Sequence[Word]) -> Profile:
     )
 
 
-def is_question(text: str, words: Sequence[Word]) -> bool:
+def is_question(text: str, words: Sequence[LemmaWord]) -> bool:
     """A question mark anywhere, or a last word that asks."""
     tail = "".join(word.surface for word in words[-2:])
     return "?" in text or tail.endswith(QUESTION_ENDINGS)
 
 
-def offered_kinds(words: Sequence[Word], content: Sequence[Word], *, asks: bool) -> frozenset[str]:
+def offered_kinds(words: Sequence[LemmaWord], content: Sequence[LemmaWord], *, asks: bool) -> frozenset[str]:
     """The kinds of question that these words could answer; a question offers none."""
     if asks:
         return frozenset()
@@ -182,7 +184,7 @@ def offered_kinds(words: Sequence[Word], content: Sequence[Word], *, asks: bool)
     return frozenset(kind for kind, offers in found.items() if offers)
 
 
-def is_polite(words: Sequence[Word]) -> bool | None:
+def is_polite(words: Sequence[LemmaWord]) -> bool | None:
     """Whether the text holds です, ます or ください; None for a fragment, which has no register."""
     if any(word.lemma in POLITE or word.surface == "ください" for word in words):
         return True
@@ -190,7 +192,7 @@ def is_polite(words: Sequence[Word]) -> bool | None:
     return False if closed else None
 
 
-def is_broken(words: Sequence[Word]) -> bool:
+def is_broken(words: Sequence[LemmaWord]) -> bool:
     """Ends on a case or topic particle, or on a form that must go on. て, けど, から and が end casual speech well."""
     if not words:
         return False
@@ -200,12 +202,12 @@ def is_broken(words: Sequence[Word]) -> bool:
     return len(words) > 1 and last.pos1 in {"動詞", "助動詞"} and last.conjugation.startswith(("未然形", "仮定形"))
 
 
-def count_oddities(tokens: Sequence[Word]) -> int:
+def count_oddities(tokens: Sequence[LemmaWord]) -> int:
     """Neighbours that Japanese does not put side by side: か before は, two case particles, a word said twice."""
     return sum(is_odd(left, right) for left, right in pairwise(tokens))
 
 
-def is_odd(left: Word, right: Word) -> bool:
+def is_odd(left: LemmaWord, right: LemmaWord) -> bool:
     """Whether `right` cannot follow `left`."""
     if left.surface == right.surface and len(left.surface) > 1 and left.pos1 in CONTENT:
         return True

@@ -11,25 +11,32 @@ from app.domain.errors import InvalidRequest, LanguageNotSupported, RubricNotSup
 from app.domain.evaluation import JudgeProvenance, Usage, Warned
 from app.domain.rubric import Rubric
 from app.providers.lexical.english import EnglishReader
-from app.providers.lexical.features import Exchange, Features, Reader, describe
+from app.providers.lexical.features import DialogueProfiles, Features, TextReader, describe
 from app.providers.lexical.japanese import JapaneseReader
 from app.providers.lexical.korean import KoreanReader
-from app.providers.lexical.ratings import KNOWN_ASPECTS, Weights, estimate_units, expected_on, load_weights, rating_on
+from app.providers.lexical.ratings import (
+    KNOWN_ASPECTS,
+    CoherenceWeights,
+    estimate_units,
+    expected_on,
+    load_weights,
+    rating_on,
+)
 from app.providers.lexical.reasons import explain_aspect
-from app.providers.ports import Estimate, Judgement, JudgingTask, Verdict
+from app.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
 
 MOST_UTTERANCES = 40
 MOST_CHARACTERS = 2000
 
 
-def read_dialogue(dialogue: Dialogue, reader: Reader) -> Features:
+def read_dialogue(dialogue: Dialogue, reader: TextReader) -> Features:
     """The features of the response. Of the context the latest 40 utterances count, of each the first 2,000 code points:
     a bound on time that real dialogues do not reach. The response is read whole."""
     recent = dialogue.context[-MOST_UTTERANCES:]
     context = [reader.read(utterance.text[:MOST_CHARACTERS]) for utterance in recent]
     partner = recent[-1].speaker
     own = [profile for profile, utterance in zip(context, recent, strict=True) if utterance.speaker != partner]
-    return describe(Exchange(context, own, reader.read(dialogue.response)))
+    return describe(DialogueProfiles(context, own, reader.read(dialogue.response)))
 
 
 DIGITS = 4
@@ -54,20 +61,20 @@ class LexicalJudge:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._readers: dict[str, Reader] = {"ja": JapaneseReader(), "ko": KoreanReader(), "en": EnglishReader()}
+        self._readers: dict[str, TextReader] = {"ja": JapaneseReader(), "ko": KoreanReader(), "en": EnglishReader()}
 
     @cached_property
-    def _weights(self) -> Weights:
+    def _weights(self) -> CoherenceWeights:
         return load_weights()
 
     async def judge(self, task: JudgingTask) -> Judgement:
         self._refuse(task)
         return await asyncio.to_thread(self._judge_here, task)
 
-    def estimate(self, task: JudgingTask) -> Estimate:
+    def estimate(self, task: JudgingTask) -> JudgingEstimate:
         """Nothing: no call is made. Raises as `judge` does."""
         self._refuse(task)
-        return Estimate(calls=0, prompt_tokens=0, prefix_tokens=0, completion_tokens=0, cost_usd=0.0)
+        return JudgingEstimate(calls=0, prompt_tokens=0, prefix_tokens=0, completion_tokens=0, cost_usd=0.0)
 
     async def close(self) -> None:
         """Nothing to close: the tagger goes with the judge."""
@@ -106,7 +113,7 @@ def refuse_unknown_aspects(rubric: Rubric) -> None:
         raise RubricNotSupported(f"The lexical judge cannot rate {named} of the rubric {rubric.id}: {HINT}.")
 
 
-def give_verdicts(task: JudgingTask, features: Features, weights: Weights) -> dict[str, Verdict]:
+def give_verdicts(task: JudgingTask, features: Features, weights: CoherenceWeights) -> dict[str, Verdict]:
     """A verdict for each aspect of the rubric: `samples` times the same rating, because nothing is random here."""
     units = estimate_units(features, task.language, weights)
     verdicts = {}
@@ -119,7 +126,7 @@ def give_verdicts(task: JudgingTask, features: Features, weights: Weights) -> di
     return verdicts
 
 
-def warn_of_baseline(weights: Weights) -> Warned:
+def warn_of_baseline(weights: CoherenceWeights) -> Warned:
     """What every result of this judge carries."""
     return Warned(
         code="baseline-judge",

@@ -44,7 +44,7 @@ class FittedFeature(Value):
         return self.direction * self.weight * (seen - self.mean) / self.scale
 
 
-class Weights(Value):
+class CoherenceWeights(Value):
     """A linear model of coherence on 0 to 1, and where it comes from."""
 
     model: str
@@ -70,10 +70,10 @@ class Weights(Value):
         return min(1.0, max(0.0, total))
 
 
-def load_weights() -> Weights:
+def load_weights() -> CoherenceWeights:
     """Reads the weights that ship with the package. Raises pydantic.ValidationError where the file was damaged."""
     text = files("app").joinpath(RESOURCE).read_text(encoding="utf-8")
-    return Weights.model_validate(json.loads(text))
+    return CoherenceWeights.model_validate(json.loads(text))
 
 
 VERBATIM_CEILING = 0.2
@@ -92,7 +92,7 @@ Units = dict[str, float]
 """Aspect id → estimate in [0, 1], 0 the lowest level of whatever scale, 1 the highest."""
 
 
-def estimate_units(features: Features, language: str, weights: Weights) -> Units:
+def estimate_units(features: Features, language: str, weights: CoherenceWeights) -> Units:
     """Estimates of all aspects that the lexical judge knows."""
     fitted = weights.estimate(features) if language == "ja" else coherence_by_hand(features)
     units = {"coherence": cap_coherence(fitted, features)}

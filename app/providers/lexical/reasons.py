@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.providers.lexical.features import Features
-from app.providers.lexical.ratings import Weights
+from app.providers.lexical.ratings import CoherenceWeights
 
 Sign = tuple[float, dict[str, str]]
 """The feature's least value to be named, and its clause by language."""
@@ -251,7 +251,7 @@ CONCERNS: dict[str, tuple[str, ...]] = {
 CONCERNS["overall"] = (*REPETITION, *TOPIC, "broken", "generic", "answers", "shares_last", "shares_context")
 
 
-def explain_aspect(aspect: str, unit: float, features: Features, language: str, weights: Weights) -> str:
+def explain_aspect(aspect: str, unit: float, features: Features, language: str, weights: CoherenceWeights) -> str:
     """One sentence on the strongest features: faults first where the estimate is in the lower half, else merits."""
     if aspect == "coherence" and language == "ja":
         faults, merits = fitted_features(features, weights)
@@ -267,7 +267,7 @@ def stands_out(name: str, features: Features, table: dict[str, Sign]) -> bool:
     return name in table and features[name] >= table[name][0]
 
 
-def fitted_features(features: Features, weights: Weights) -> tuple[list[str], list[str]]:
+def fitted_features(features: Features, weights: CoherenceWeights) -> tuple[list[str], list[str]]:
     """Faults and merits by what they added to the fitted estimate, strongest first; ceilings come before all."""
     capped = [name for name in REPETITION[:5] if stands_out(name, features, FAULTS)]
     added = sorted(((feature.contribution(features), feature.name) for feature in weights.features), key=abs_first)

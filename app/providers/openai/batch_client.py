@@ -13,7 +13,7 @@ import httpx2
 import openai
 from openai.types import Batch
 
-from app.domain.provider_batch import Part
+from app.domain.provider_batch import ProviderPart
 from app.providers.openai.batches import CHAT_PATH, read_line, split_lines
 from app.providers.openai.endpoint import BoundedClient
 from app.providers.openai.errors import quote_words, translate_error
@@ -102,7 +102,7 @@ class ProviderClient:
         except openai.NotFoundError:
             return
 
-    async def answers(self, file_id: str, part: Part) -> AsyncGenerator[ProviderAnswer]:
+    async def answers(self, file_id: str, part: ProviderPart) -> AsyncGenerator[ProviderAnswer]:
         try:
             with self._translating(keep=openai.NotFoundError):
                 async with (

@@ -18,7 +18,7 @@ from app.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch
 if TYPE_CHECKING:
     from app.providers.openai.batch_client import ProviderClient
 
-from app.domain.provider_batch import Part
+from app.domain.provider_batch import ProviderPart
 
 CHAT_PATH: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 FILTERED = {"content": None, "finish_reason": "content_filter"}
@@ -30,7 +30,7 @@ def write_line(call: DeferredCall) -> bytes:
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def read_line(line: bytes, part: Part) -> ProviderAnswer | None:
+def read_line(line: bytes, part: ProviderPart) -> ProviderAnswer | None:
     """One line of a file of answers; None where it cannot be read or does not say which call it answers."""
     try:
         told = json.loads(line)
@@ -48,7 +48,7 @@ def read_line(line: bytes, part: Part) -> ProviderAnswer | None:
     return read_error(key, part, status, member(body, "error", dict))
 
 
-def read_error(key: str, part: Part, status: int | None, error: dict[str, Any] | None) -> ProviderAnswer:
+def read_error(key: str, part: ProviderPart, status: int | None, error: dict[str, Any] | None) -> ProviderAnswer:
     """A call that failed. One that a content filter stopped is a reply, as it is in a live call."""
     code = text_member(error, "code")
     if code in FILTER_CODES:
@@ -59,7 +59,7 @@ def read_error(key: str, part: Part, status: int | None, error: dict[str, Any] |
     return ProviderAnswer(key, None, find_refused(list_sent(part.parameters), message, param, code))
 
 
-def write_entry(key: str, part: Part, answer: Mapping[str, Any]) -> bytes:
+def write_entry(key: str, part: ProviderPart, answer: Mapping[str, Any]) -> bytes:
     """The reply as the call cache would keep it."""
     reply = Reply(
         key=key,
@@ -147,7 +147,7 @@ class OpenAIProviderBatches:
     def line(self, call: DeferredCall) -> bytes:
         return write_line(call)
 
-    async def answers(self, file_id: str, part: Part) -> AsyncIterator[ProviderAnswer]:
+    async def answers(self, file_id: str, part: ProviderPart) -> AsyncIterator[ProviderAnswer]:
         async with aclosing((await self._client.get()).answers(file_id, part)) as answers:
             async for answer in answers:
                 yield answer

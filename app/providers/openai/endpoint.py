@@ -53,7 +53,7 @@ PLACE = "\ue000"
 Way = tuple[object, ...]
 
 
-class Bodies:
+class RequestBodies:
     """Writes questions as the endpoint is to be sent them. Keeps what is fixed of the last ways of asking."""
 
     def __init__(self) -> None:
@@ -329,7 +329,7 @@ class OpenAIEndpoint:
         self._backoff_seconds = backoff_seconds
         self._flow = flow
         self._sleep = sleep
-        self._bodies = Bodies()
+        self._bodies = RequestBodies()
         self._conceded: dict[str, tuple[str, ...]] = {}
 
     async def ask(self, question: Question, key: str, task: JudgingTask) -> Reply:

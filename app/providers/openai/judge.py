@@ -17,18 +17,18 @@ from pydantic import ValidationError
 from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered, SettingsInvalid
 from app.domain.prompt import enclose, group_aspects
 from app.domain.rubric import Aspect
-from app.domain.verdict import Reading
+from app.domain.verdict import VerdictReading
 from app.providers.call_cache import Accept, CachedCalls, Make
 from app.providers.flow_control import FlowControl, open_local_flow
-from app.providers.flow_state import Bounds
+from app.providers.flow_state import FlowLimits
 from app.providers.openai.parameters import NO_EXTRA, Extra, Question, bound_reply, is_openais, takes_marks
 from app.providers.openai.prices import Forecast, Prefixes, Prices
-from app.providers.openai.reply import Answer, Poll, Readings, Reply, read_reply, summarize
+from app.providers.openai.reply import Readings, Reply, Sample, SampleAnswer, read_reply, summarize
 from app.providers.ports import (
     PROVIDER_BATCH_SHARE,
     DeferredCall,
-    Estimate,
     Judgement,
+    JudgingEstimate,
     JudgingTask,
     KeptReplies,
     Unanswered,
@@ -158,7 +158,7 @@ class OpenAIJudge:
     ) -> None:
         self._address = check_address(find_address(base_url))
         key, url = check_key(api_key), self._address.url
-        control = flow or open_local_flow(Bounds(concurrency), clock=clock, sleep=sleep)
+        control = flow or open_local_flow(FlowLimits(concurrency), clock=clock, sleep=sleep)
 
         def make() -> OpenAIEndpoint:
             from app.providers.openai.endpoint import OpenAIEndpoint
@@ -199,10 +199,10 @@ class OpenAIJudge:
 
     async def judge(self, task: JudgingTask) -> Judgement:
         """Every aspect's verdict. Raises the `Judge…` errors; an aspect that no reply validly rates is unrated."""
-        polls: list[Poll] = await run_together(*(self._poll(one, task) for one in self._prepare(task)))
+        polls: list[Sample] = await run_together(*(self._poll(one, task) for one in self._prepare(task)))
         return summarize(polls, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
 
-    def estimate(self, task: JudgingTask) -> Estimate:
+    def estimate(self, task: JudgingTask) -> JudgingEstimate:
         """What `judge` would take where every first reply is valid. Raises InvalidRequest."""
         self._extra.settle(task.options.extra)
         return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self._model)
@@ -257,7 +257,7 @@ class OpenAIJudge:
             return task
         return replace(task, options=task.options.model_copy(update={"extra": extra}))
 
-    async def _poll(self, question: Question, task: JudgingTask) -> Poll:
+    async def _poll(self, question: Question, task: JudgingTask) -> Sample:
         """Asks, and asks again while the reply does not rate every aspect, as often as the settings say."""
         answers = [await self._ask(question, task)]
         while not answers[-1].reading.complete and len(answers) <= self._malformed_retries:
@@ -265,12 +265,12 @@ class OpenAIJudge:
                 answers.append(await self._ask(replace(question, attempt=len(answers)), task))
             except ProviderBatchUnanswered:
                 break
-        return Poll(tuple(answers))
+        return Sample(tuple(answers))
 
-    async def _ask(self, question: Question, task: JudgingTask) -> Answer:
+    async def _ask(self, question: Question, task: JudgingTask) -> SampleAnswer:
         key = question.key(self._address.url)
         kept = await self._replies.find(key) if self._replies else None
-        read: dict[bytes, tuple[Reply, Reading]] = {}
+        read: dict[bytes, tuple[Reply, VerdictReading]] = {}
         fresh: dict[bytes, Reply] = {}
 
         async def call() -> bytes:
@@ -298,9 +298,9 @@ class OpenAIJudge:
             reply = Reply.model_validate_json(entry)
             read[entry] = reply, self._readings.read(reply, question)
         if kept is None:
-            return Answer(question, *read[entry], hit)
+            return SampleAnswer(question, *read[entry], hit)
         # What the cache held when the batch was sent was not bought, though the cache may have lost it since.
-        return Answer(question, *read[entry], hit or not kept.bought, PROVIDER_BATCH_SHARE)
+        return SampleAnswer(question, *read[entry], hit or not kept.bought, PROVIDER_BATCH_SHARE)
 
     async def _obtain(self, key: str, call: Make, accept: Accept, task: JudgingTask) -> tuple[bytes, bool]:
         """The entry from a cache that is to be waited for, or from a call; and whether no call was made."""

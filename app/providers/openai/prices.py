@@ -19,7 +19,7 @@ from app.domain.prompt import Prefix, build_prefix, enclose
 from app.domain.prompt_parts import SCREEN
 from app.domain.rubric import Aspect
 from app.domain.token_estimate import estimate_tokens
-from app.providers.ports import Estimate, JudgingTask
+from app.providers.ports import JudgingEstimate, JudgingTask
 
 RELEASE_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}\Z")
 TOKENS_PER_PRICE = 1_000_000
@@ -84,7 +84,7 @@ Way = tuple[str, str, tuple[str, ...], bool, bool, bool]
 
 
 @dataclass(frozen=True)
-class Formats:
+class ReplyFormats:
     """One fixed part in both reply formats."""
 
     structured: Prefix
@@ -96,15 +96,15 @@ class Prefixes:
 
     def __init__(self, limit: int = PREFIXES) -> None:
         self._limit = limit
-        self._kept: dict[Way, Formats] = {}
+        self._kept: dict[Way, ReplyFormats] = {}
 
-    def find(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> Formats:
+    def find(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> ReplyFormats:
         """The fixed parts that ask for these aspects of the task's rubric. Raises LanguageNotSupported."""
         ids = tuple(aspect.id for aspect in aspects)
         way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references), task.screen)
         found = self._kept.get(way)
         if found is None:
-            found = Formats(write(task, aspects, structured=True), write(task, aspects, structured=False))
+            found = ReplyFormats(write(task, aspects, structured=True), write(task, aspects, structured=False))
             if len(self._kept) >= self._limit:
                 del self._kept[next(iter(self._kept))]
             self._kept[way] = found
@@ -146,7 +146,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Frame:
+class MessageTokens:
     """The tokens around the texts of a user message: those of the message itself, and of each utterance's names."""
 
     message_tokens: int
@@ -161,9 +161,9 @@ class Forecast:
         self._prices = prices
         self._max_output_tokens = max_output_tokens
         self._fixed: dict[str, Fixed] = {}
-        self._frames: dict[tuple[str, int], Frame] = {}
+        self._frames: dict[tuple[str, int], MessageTokens] = {}
 
-    def estimate(self, task: JudgingTask, groups: Sequence[tuple[Aspect, ...]], model: str) -> Estimate:
+    def estimate(self, task: JudgingTask, groups: Sequence[tuple[Aspect, ...]], model: str) -> JudgingEstimate:
         """What one question a group of aspects takes, asked once a sample. Raises LanguageNotSupported."""
         questions = [self._find_fixed(task, aspects) for aspects in groups]
         samples = task.options.samples
@@ -177,7 +177,7 @@ class Forecast:
             "prompt_tokens": prompt_tokens,
             "completion_tokens": samples * sum(question.completion_tokens for question in questions),
         }
-        return Estimate(
+        return JudgingEstimate(
             calls=calls,
             prefix_tokens=prefix_tokens,
             cost_usd=self._prices.cost(model, cached_tokens=0, **spent),
@@ -229,7 +229,7 @@ def count_reply(aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = Fa
     return estimate_tokens(json.dumps(verdict)) + len(aspects) * of_aspect
 
 
-def count_frame(language: str, references: int) -> Frame:
+def count_frame(language: str, references: int) -> MessageTokens:
     """The tokens of a user message that holds no text, and how many an utterance without text adds."""
     blank = Utterance.model_construct(speaker="", text="")
     without, one = (
@@ -237,4 +237,4 @@ def count_frame(language: str, references: int) -> Frame:
         for context in ((), (blank,) * 100)
     )
     # Over a hundred, because the digest in the boundary lines is another one for each message.
-    return Frame(without, -(-(one - without) // 100))
+    return MessageTokens(without, -(-(one - without) // 100))

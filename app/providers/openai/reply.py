@@ -21,7 +21,7 @@ from app.domain.expectation import Expectation, Token, expect
 from app.domain.model import Value, digest, listed
 from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
-from app.domain.verdict import Rating, Reading, rate_nothing, read_verdict
+from app.domain.verdict import Rating, VerdictReading, rate_nothing, read_verdict
 from app.providers.openai.parameters import Question
 from app.providers.openai.prices import Prices
 from app.providers.ports import Judgement, JudgingTask, Verdict
@@ -212,9 +212,9 @@ class Readings:
     kept of one is its ratings and where they stand, and no text. For one event loop."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Reading] = {}
+        self._known: dict[bytes, VerdictReading] = {}
 
-    def read(self, reply: Reply, question: Question) -> Reading:
+    def read(self, reply: Reply, question: Question) -> VerdictReading:
         """The same as `read_reply`."""
         whole = reply.completion and reply.finish_reason == "stop" and not reply.refusal
         if not whole or question.options.explain or reply.content is None:
@@ -229,13 +229,13 @@ class Readings:
                 self._remember(key, known)
         return known
 
-    def _remember(self, key: bytes, reading: Reading) -> None:
+    def _remember(self, key: bytes, reading: VerdictReading) -> None:
         if len(self._known) >= MOST_RECENT:
             del self._known[next(iter(self._known))]
         self._known[key] = reading
 
 
-def read_reply(reply: Reply, question: Question) -> Reading:
+def read_reply(reply: Reply, question: Question) -> VerdictReading:
     """What a reply says of the aspects it was asked about; what it does not rate is explained."""
     if not reply.completion:
         return rate_nothing(question.aspects, "unparseable", NO_COMPLETION)
@@ -289,7 +289,7 @@ MIXED = "mixed"
 
 
 @dataclass(frozen=True)
-class Answer:
+class SampleAnswer:
     """One reply with what it says. `hit` is True where no call was made for it.
 
     `price_share` is the share of the ordinary price that the call cost.
@@ -297,7 +297,7 @@ class Answer:
 
     question: Question
     reply: Reply
-    reading: Reading
+    reading: VerdictReading
     hit: bool
     price_share: float = 1.0
 
@@ -310,20 +310,20 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Poll:
+class Sample:
     """One sample: the first answer, and those that were asked for because it did not rate every aspect."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[SampleAnswer, ...]
 
     @cached_property
-    def kept(self) -> Answer:
+    def kept(self) -> SampleAnswer:
         """The answer that validly rates most aspects, the first of equals. Answers are never mixed."""
         if len(self.answers) == 1:
             return self.answers[0]
         return max(self.answers, key=lambda answer: answer.reading.rated)
 
 
-def summarize(polls: Sequence[Poll], task: JudgingTask, *, kind: str, endpoint: str, prices: Prices) -> Judgement:
+def summarize(polls: Sequence[Sample], task: JudgingTask, *, kind: str, endpoint: str, prices: Prices) -> Judgement:
     """The judgement that the polls amount to."""
     answers = [answer for poll in polls for answer in poll.answers]
     verdicts = {aspect.id: conclude(aspect, polls) for aspect in task.rubric.aspects}
@@ -341,7 +341,7 @@ def summarize(polls: Sequence[Poll], task: JudgingTask, *, kind: str, endpoint: 
     )
 
 
-def conclude(aspect: Aspect, polls: Sequence[Poll]) -> Verdict:
+def conclude(aspect: Aspect, polls: Sequence[Sample]) -> Verdict:
     """One aspect's verdict over its samples.
 
     `expected` is the mean of the rated samples' expectations, and only where each of them has one; `reason` is that of
@@ -378,7 +378,7 @@ def average(numbers: Iterable[float]) -> float:
     return fsum(found) / len(found)
 
 
-def price_answer(answer: Answer, prices: Prices) -> Usage:
+def price_answer(answer: SampleAnswer, prices: Prices) -> Usage:
     """What the answer cost; nothing where it came from the cache."""
     if answer.hit:
         return Usage()
@@ -393,7 +393,7 @@ def price_answer(answer: Answer, prices: Prices) -> Usage:
     return Usage(judge_calls=1, cost_usd=None if cost_usd is None else answer.price_share * cost_usd, **spent)
 
 
-def trace_call(answer: Answer) -> CallTrace:
+def trace_call(answer: SampleAnswer) -> CallTrace:
     """The call as it was made."""
     question, reply = answer.question, answer.reply
     return CallTrace(
@@ -409,7 +409,7 @@ def trace_call(answer: Answer) -> CallTrace:
     )
 
 
-def trace_origin(answers: Sequence[Answer], *, kind: str, endpoint: str) -> JudgeProvenance:
+def trace_origin(answers: Sequence[SampleAnswer], *, kind: str, endpoint: str) -> JudgeProvenance:
     """Which judge it was. Several models or fingerprints behind one name are all told."""
     replies = [answer.reply for answer in answers]
     prompts = [answer.question.prompt(structured=answer.reply.structured) for answer in answers]
@@ -445,7 +445,7 @@ def merge_parameters(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def warn_of_leaks(answers: Sequence[Answer]) -> tuple[Warned, ...]:
+def warn_of_leaks(answers: Sequence[SampleAnswer]) -> tuple[Warned, ...]:
     """A warning where a reply held the canary, also where the judge was asked again and then rated."""
     leaked = sum(answer.reading.leaked for answer in answers)
     if not leaked:
@@ -454,7 +454,7 @@ def warn_of_leaks(answers: Sequence[Answer]) -> tuple[Warned, ...]:
     return (Warned(code="prompt-leaked", where="judge", detail=detail),)
 
 
-def warn_of_address(answers: Sequence[Answer]) -> tuple[Warned, ...]:
+def warn_of_address(answers: Sequence[SampleAnswer]) -> tuple[Warned, ...]:
     """A warning where a verdict says that a text addresses its evaluator."""
     found = sum(answer.reading.addressed for answer in answers)
     if not found:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from app.providers import flow_state
-from app.providers.flow_state import Bounds, Demand, Grant, LocalFlowState, Report
+from app.providers.flow_state import Demand, FlowLimits, Grant, LocalFlowState, Report
 from app.storage.redis.outage import FAILURES, RedisOutage
 
 logger = logging.getLogger("saiten.flow")
@@ -46,7 +46,7 @@ class RedisFlowState:
         self,
         client: Redis,
         scope: str,
-        bounds: Bounds,
+        bounds: FlowLimits,
         *,
         timeout_seconds: float = 1.0,
         clock: Callable[[], float] = time.monotonic,

@@ -24,9 +24,9 @@ from saq.queue.redis import RedisQueue
 from saq.types import PartialTimersDict
 from saq.worker import Worker
 
-from app.domain.work import Job
+from app.domain.work import ChunkJob
 from app.runtime.tasks import cancel_for_good
-from app.storage.queue import Crew, Handler, QueueUnavailable
+from app.storage.queue import Handler, QueueUnavailable, TaskPool
 
 logger = logging.getLogger("saiten.queue")
 
@@ -63,7 +63,7 @@ class SAQJobQueue:
         )
         self._queue = _Queue(self._redis, name=name)
 
-    async def put(self, jobs: Sequence[Job]) -> None:
+    async def put(self, jobs: Sequence[ChunkJob]) -> None:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 # One after the other, which keeps their order; they are few, since only a window of a batch waits.
@@ -73,7 +73,7 @@ class SAQJobQueue:
             raise unavailable(error) from None
 
     async def work(self, handler: Handler, concurrency: int) -> None:
-        crew = Crew(handler, concurrency)
+        crew = TaskPool(handler, concurrency)
         worker = _Worker(self._queue, crew)
         serving = asyncio.create_task(worker.start())
         try:
@@ -92,7 +92,7 @@ class SAQJobQueue:
     async def close(self) -> None:
         await self._redis.aclose()
 
-    async def _put_back(self, jobs: Sequence[Job]) -> None:
+    async def _put_back(self, jobs: Sequence[ChunkJob]) -> None:
         try:
             await self.put(jobs)
         except QueueUnavailable as error:
@@ -133,13 +133,13 @@ class _Queue(RedisQueue):
 class _Worker(Worker[Any]):
     """SAQ's worker, handing over one job at a time to a crew, in this event loop and without signal handlers."""
 
-    def __init__(self, queue: RedisQueue, crew: Crew) -> None:
+    def __init__(self, queue: RedisQueue, crew: TaskPool) -> None:
         super().__init__(
             queue, [(HAND_OVER, self._hand_over)], concurrency=1, dequeue_timeout=WAIT_SECONDS, timers=TIMERS
         )
         self.SIGNALS = []
         self._crew = crew
-        self._handed: Job | None = None
+        self._handed: ChunkJob | None = None
 
     async def process(self) -> bool:
         await self._crew.wait_for_place()
@@ -154,7 +154,7 @@ class _Worker(Worker[Any]):
         return done
 
     async def _hand_over(self, _context: Any, *, batch: str, chunk: int) -> None:
-        self._handed = Job(batch, chunk)
+        self._handed = ChunkJob(batch, chunk)
 
 
 class Outage:
@@ -200,7 +200,7 @@ def redact_saq_logs() -> None:
     logging.getLogger("saq").addFilter(ONLY_ERRORS)
 
 
-def to_saq(job: Job) -> SAQJob:
+def to_saq(job: ChunkJob) -> SAQJob:
     """The job as SAQ keeps it; it leaves nothing behind once it is handed over."""
     return SAQJob(
         HAND_OVER,

@@ -11,7 +11,7 @@ from limits.aio.storage import RedisStorage
 from limits.aio.strategies import MovingWindowRateLimiter
 from redis.asyncio import Redis
 
-from app.runtime.ports import Allowance
+from app.runtime.ports import RateLimitDecision
 from app.storage.redis.outage import RedisOutage
 from app.storage.request_windows import MemoryRequestLimiter, take_from
 
@@ -62,7 +62,7 @@ class RedisRequestLimiter:
         """Whether this process counts for itself, because Redis is away."""
         return self._outage.lasts
 
-    async def take(self, key_id: str, per_minute: int) -> Allowance:
+    async def take(self, key_id: str, per_minute: int) -> RateLimitDecision:
         found = await self._take_shared(key_id, per_minute)
         if found is not None and not found.allowed:
             return found
@@ -70,7 +70,7 @@ class RedisRequestLimiter:
         own = await self._own.take(key_id, per_minute)
         return found or own
 
-    async def _take_shared(self, key_id: str, per_minute: int) -> Allowance | None:
+    async def _take_shared(self, key_id: str, per_minute: int) -> RateLimitDecision | None:
         """None where Redis is away."""
         async with self._turns:
             return await self._outage.ask(lambda: take_from(self._shared, key_id, per_minute))

@@ -304,7 +304,7 @@ def order_of(
 
 
 @dataclass(frozen=True)
-class Run:
+class LevelRun:
     """Results that no order tells apart but the batch's own: those with one of the values, or those without any."""
 
     values: tuple[float, ...]
@@ -315,7 +315,7 @@ class Run:
         return column.in_(self.values) if self.values else column.is_(None)
 
 
-def list_runs(tally: Tally, query: ResultQuery) -> list[Run] | None:
+def list_runs(tally: Tally, query: ResultQuery) -> list[LevelRun] | None:
     """All results as the query sorts them; None where the figures do not tell. The values are the aspect's ratings,
     which they are only where each was made of one sample."""
     known = tally.aspects.get(query.sort or "")
@@ -325,8 +325,8 @@ def list_runs(tally: Tally, query: ResultQuery) -> list[Run] | None:
     for level in sorted(level for level, count in known.levels.items() if count):
         by_key.setdefault(level if query.target is None else abs(level - query.target), []).append(level)
     ordered = sorted(by_key.items(), reverse=query.descending)
-    runs = [Run(tuple(map(float, levels)), sum(known.levels[level] for level in levels)) for _, levels in ordered]
-    return [*runs, Run((), tally.results - known.means.n)]
+    runs = [LevelRun(tuple(map(float, levels)), sum(known.levels[level] for level in levels)) for _, levels in ordered]
+    return [*runs, LevelRun((), tally.results - known.means.n)]
 
 
 def is_told(known: AspectTally) -> bool:
@@ -340,7 +340,7 @@ def is_told(known: AspectTally) -> bool:
 
 
 async def cut_runs(
-    connection: AsyncConnection, batch_id: str, column: Column[float], runs: Sequence[Run], numbers: range
+    connection: AsyncConnection, batch_id: str, column: Column[float], runs: Sequence[LevelRun], numbers: range
 ) -> list[int]:
     """The positions of the results with these numbers in all runs together."""
     found: list[int] = []
@@ -354,7 +354,7 @@ async def cut_runs(
 
 
 async def cut_run(
-    connection: AsyncConnection, batch_id: str, column: Column[float], run: Run, numbers: range
+    connection: AsyncConnection, batch_id: str, column: Column[float], run: LevelRun, numbers: range
 ) -> list[int]:
     """Those of one run, counted from its nearer end."""
     backwards = numbers.start > run.count // 2

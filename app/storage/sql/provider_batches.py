@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import RowMapping, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.domain.provider_batch import KeptReply, Leftover, LeftoverKind, Part
+from app.domain.provider_batch import KeptReply, Leftover, LeftoverKind, ProviderPart
 from app.storage.sql.batches.rows import ROWS, utc_now
 from app.storage.sql.engine import change, cut, insert_or_ignore, read, write
 from app.storage.sql.tables import (
@@ -26,7 +26,7 @@ from app.storage.sql.tables import (
 JSON_COLUMNS = ("conceded", "parameters")
 
 
-def write_part(part: Part) -> dict[str, Any]:
+def write_part(part: ProviderPart) -> dict[str, Any]:
     """The part as a row."""
     row = asdict(part)
     row["batch_id"] = row.pop("batch")
@@ -35,17 +35,17 @@ def write_part(part: Part) -> dict[str, Any]:
     return row
 
 
-def read_part(row: RowMapping) -> Part:
+def read_part(row: RowMapping) -> ProviderPart:
     """A row as a part."""
     fields: dict[str, Any] = dict(row)
     fields["batch"] = fields.pop("batch_id")
     for name in JSON_COLUMNS:
         fields[name] = json.loads(fields[name])
     fields["conceded"] = tuple(fields["conceded"])
-    return Part(**fields)
+    return ProviderPart(**fields)
 
 
-async def replace_part(connection: AsyncConnection, part: Part) -> None:
+async def replace_part(connection: AsyncConnection, part: ProviderPart) -> None:
     """Puts the part in the place of what was known of it."""
     table = provider_parts
     await connection.execute(delete(table).where(table.c.batch_id == part.batch, table.c.number == part.number))
@@ -61,7 +61,7 @@ async def insert_leftovers(
         await connection.execute(insert_or_ignore(connection, provider_leftovers, row))
 
 
-def list_remains(part: Part) -> list[Leftover]:
+def list_remains(part: ProviderPart) -> list[Leftover]:
     """What may stand at the provider on account of a part."""
     if part.state == "done":
         return []
@@ -127,14 +127,14 @@ class ProviderBatchStore:
         async with write(self._engine) as connection:
             await self._touch(connection, batch_id, owner, owner=None, lease_until=None, next_step_at=next_step_at)
 
-    async def parts(self, batch_id: str) -> list[Part]:
+    async def parts(self, batch_id: str) -> list[ProviderPart]:
         """In order."""
         query = select(provider_parts).where(provider_parts.c.batch_id == batch_id).order_by(provider_parts.c.number)
         async with read(self._engine) as connection:
             return [read_part(row) for row in (await connection.execute(query)).mappings()]
 
     async def plan(
-        self, owner: str, part: Part, keys: Sequence[str], kept: Mapping[str, bytes], calls: Mapping[str, int]
+        self, owner: str, part: ProviderPart, keys: Sequence[str], kept: Mapping[str, bytes], calls: Mapping[str, int]
     ) -> bool:
         """Keeps a part as it has grown, with the keys that it asks for the first time, with replies that were in the
         call cache, and with the cache's keys of `calls` made for that and what they were billed: all or nothing."""
@@ -164,7 +164,7 @@ class ProviderBatchStore:
                 found |= {row.key: row.part if row.open else None for row in await connection.execute(query)}
         return found
 
-    async def save(self, owner: str, part: Part, leftovers: Sequence[Leftover] = ()) -> bool:
+    async def save(self, owner: str, part: ProviderPart, leftovers: Sequence[Leftover] = ()) -> bool:
         """Keeps a part's state, and what is to be removed from the provider on that account: all or nothing."""
         async with write(self._engine) as connection:
             if not await self._touch(connection, part.batch, owner):

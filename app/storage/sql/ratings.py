@@ -376,7 +376,7 @@ async def take_turn(connection: AsyncConnection, project: str) -> None:
 
 
 @dataclass(frozen=True)
-class Targets:
+class RatingTargets:
     """What the project has of that which ratings name: evaluations with their batch, if any; batches; and of each
     batch the items, as (item, None), with their candidates."""
 
@@ -407,7 +407,7 @@ class Targets:
         return None
 
 
-async def find_targets(connection: AsyncConnection, project: str, ratings: Sequence[HumanRating]) -> Targets:
+async def find_targets(connection: AsyncConnection, project: str, ratings: Sequence[HumanRating]) -> RatingTargets:
     """Looks up what the ratings name. Its batches cannot be erased until the end of the transaction."""
     named = [rating.evaluation for rating in ratings if rating.evaluation is not None]
     owners = await _find_evaluations(connection, project, named)
@@ -424,7 +424,7 @@ async def find_targets(connection: AsyncConnection, project: str, ratings: Seque
         for batch_id, names in wanted.items()
         if batch_id in held
     }
-    return Targets(left, held, items)
+    return RatingTargets(left, held, items)
 
 
 async def _find_evaluations(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str | None]:

@@ -16,7 +16,7 @@ from app.domain.batch import EXPIRED
 from app.domain.governance import ProjectPolicy, TextKeeping
 from app.domain.redaction import ERASED_FAILURE, Erased, erased_candidate
 from app.domain.summary import failed_scores, pack_scores, tally_scores
-from app.domain.work import Finished, Job
+from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql.batches.account import Account, count_in, read_account, store_accounts
 from app.storage.sql.batches.erasure import Erasure, owe_calls
 from app.storage.sql.batches.rows import (
@@ -316,7 +316,7 @@ async def blank_results(
             [{"this": one.id} for one in had.values()],
         )
     fresh = [
-        Finished(Job(row.id, ANY_CHUNK), read_placed(one)[0], None, ERASED_FAILURE)
+        FinishedCandidate(ChunkJob(row.id, ANY_CHUNK), read_placed(one)[0], None, ERASED_FAILURE)
         for one in gone
         if one.position not in had
     ]

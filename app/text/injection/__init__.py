@@ -1,6 +1,15 @@
 """Suspected attacks on the judge: what in an untrusted text is addressed to whoever scores it."""
 
-from app.text.injection.inspection import Finding, Kind, inspect_dialogue, inspect_text
-from app.text.injection.masking import Budget, Span, find_spans, without
+from app.text.injection.inspection import AttackKind, Finding, inspect_dialogue, inspect_text
+from app.text.injection.masking import InspectionBudget, TextSpan, find_spans, without
 
-__all__ = ["Budget", "Finding", "Kind", "Span", "find_spans", "inspect_dialogue", "inspect_text", "without"]
+__all__ = [
+    "AttackKind",
+    "Finding",
+    "InspectionBudget",
+    "TextSpan",
+    "find_spans",
+    "inspect_dialogue",
+    "inspect_text",
+    "without",
+]

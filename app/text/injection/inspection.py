@@ -25,7 +25,7 @@ from app.text.injection.signs import breaks_out, forges_verdict, imitates_roles,
 from app.text.injection.wording import suspicious_passage
 
 
-class Kind(StrEnum):
+class AttackKind(StrEnum):
     """The kinds of attack on a judge that are told apart. The values are stable."""
 
     FORGED_VERDICT = "forged-verdict"
@@ -42,30 +42,30 @@ class Kind(StrEnum):
     REVERSED_TEXT = "reversed-text"
 
 
-DETAILS: dict[Kind, str] = {
-    Kind.FORGED_VERDICT: "looks like a verdict of its own: scores laid out the way a judge would write them",
-    Kind.BOUNDARY_BREAKOUT: "closes the part of a prompt that would hold it and goes on as if it stood outside",
-    Kind.ROLE_MARKUP: "imitates the markup by which a chat model tells system, user and assistant turns apart",
-    Kind.INSTRUCTION_TO_JUDGE: "tells whoever scores it which score to give, or to drop the instructions for scoring",
-    Kind.SCALE_REDEFINITION: "claims that the rating scale means something else than the rubric says",
-    Kind.SCORE_PACT: "agrees in advance on the score that a later utterance is to get",
-    Kind.REFUSAL_DEMAND: "tells whoever scores it to give no score",
-    Kind.PROMPT_LEAK: "asks for the instructions of the judge to be written out",
-    Kind.TRANSLATOR_INSTRUCTION: "tells the translator to put words about a score into the translation",
-    Kind.ENCODED_PAYLOAD: "carries an encoded text that is, or is said to be, an instruction",
-    Kind.HIDDEN_TEXT: "carries text that a reader would not see, or would see in another order than it is stored",
-    Kind.REVERSED_TEXT: "reads backwards as an instruction or verdict",
+DETAILS: dict[AttackKind, str] = {
+    AttackKind.FORGED_VERDICT: "looks like a verdict of its own: scores laid out the way a judge would write them",
+    AttackKind.BOUNDARY_BREAKOUT: "closes the part of a prompt that would hold it and goes on as if it stood outside",
+    AttackKind.ROLE_MARKUP: "imitates the markup by which a chat model tells system, user and assistant turns apart",
+    AttackKind.INSTRUCTION_TO_JUDGE: "tells its evaluator which score to give, or to drop the instructions for scoring",
+    AttackKind.SCALE_REDEFINITION: "claims that the rating scale means something else than the rubric says",
+    AttackKind.SCORE_PACT: "agrees in advance on the score that a later utterance is to get",
+    AttackKind.REFUSAL_DEMAND: "tells its evaluator to give no score",
+    AttackKind.PROMPT_LEAK: "asks for the instructions of the judge to be written out",
+    AttackKind.TRANSLATOR_INSTRUCTION: "tells the translator to put words about a score into the translation",
+    AttackKind.ENCODED_PAYLOAD: "carries an encoded text that is, or is said to be, an instruction",
+    AttackKind.HIDDEN_TEXT: "carries text that a reader would not see, or would see in another order than it is stored",
+    AttackKind.REVERSED_TEXT: "reads backwards as an instruction or verdict",
 }
 
 
 class Finding(NamedTuple):
     """One suspicion. `detail` has at most 200 characters, all of them Saiten's: it never holds any of the text."""
 
-    kind: Kind
+    kind: AttackKind
     detail: str
 
 
-def finding(kind: Kind, seen: Sequence[str] = ()) -> Finding:
+def finding(kind: AttackKind, seen: Sequence[str] = ()) -> Finding:
     """The finding of a kind: its sentence, and what the text speaks of."""
     return Finding(kind, f"{DETAILS[kind]} (seen: {', '.join(seen)})" if seen else DETAILS[kind])
 
@@ -139,12 +139,12 @@ SEEN: dict[str, tuple[str, ...]] = {
 }
 
 KINDS = {
-    "a translator": Kind.TRANSLATOR_INSTRUCTION,
-    "a demand for the prompt": Kind.PROMPT_LEAK,
-    "a demand for no score": Kind.REFUSAL_DEMAND,
-    "a redefined scale": Kind.SCALE_REDEFINITION,
-    "words read from the end": Kind.REVERSED_TEXT,
-    "an agreement": Kind.SCORE_PACT,
+    "a translator": AttackKind.TRANSLATOR_INSTRUCTION,
+    "a demand for the prompt": AttackKind.PROMPT_LEAK,
+    "a demand for no score": AttackKind.REFUSAL_DEMAND,
+    "a redefined scale": AttackKind.SCALE_REDEFINITION,
+    "words read from the end": AttackKind.REVERSED_TEXT,
+    "an agreement": AttackKind.SCORE_PACT,
 }
 """What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge."""
 
@@ -155,10 +155,10 @@ def pattern(name: str) -> re.Pattern[str]:
     return re.compile("|".join(SEEN[name]))
 
 
-def name_passage(passage: str) -> tuple[Kind, tuple[str, ...]]:
+def name_passage(passage: str) -> tuple[AttackKind, tuple[str, ...]]:
     """The kind of a suspicious passage, and up to `MOST_NAMED` names of what it speaks of."""
     seen = [name for name in SEEN if pattern(name).search(passage)]
-    kind = next((KINDS[name] for name in seen if name in KINDS), Kind.INSTRUCTION_TO_JUDGE)
+    kind = next((KINDS[name] for name in seen if name in KINDS), AttackKind.INSTRUCTION_TO_JUDGE)
     return kind, tuple(seen[:MOST_NAMED])
 
 
@@ -173,7 +173,7 @@ WORDS = (
 )
 
 
-Found = dict[Kind, tuple[str, ...]]
+Found = dict[AttackKind, tuple[str, ...]]
 """What is suspected, and by what it was told: names of what the text speaks of, or none."""
 
 
@@ -185,14 +185,14 @@ def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Fou
         kind, seen = name_passage(passage)
         found[kind] = seen
     if forges_verdict(folded, aspects):
-        found[Kind.FORGED_VERDICT] = ()
+        found[AttackKind.FORGED_VERDICT] = ()
     if inverts_scale(folded):
-        found[Kind.SCALE_REDEFINITION] = ("a redefined scale",)
+        found[AttackKind.SCALE_REDEFINITION] = ("a redefined scale",)
     suspicious = bool(found)
     if imitates_roles(folded, suspicious=suspicious):
-        found[Kind.ROLE_MARKUP] = ()
+        found[AttackKind.ROLE_MARKUP] = ()
     if breaks_out(folded, suspicious=suspicious):
-        found[Kind.BOUNDARY_BREAKOUT] = ()
+        found[AttackKind.BOUNDARY_BREAKOUT] = ()
     return found
 
 
@@ -210,7 +210,7 @@ def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
     return suspicious_passage(backwards, BACKWARDS) is not None or forges_verdict(backwards, aspects)
 
 
-class Recent(OrderedDict[bytes, tuple[Finding, ...]]):
+class RecentFindings(OrderedDict[bytes, tuple[Finding, ...]]):
     """What the last texts raised, by their digests: contexts and speakers come again and again, and no text is kept.
 
     For threads as well: each step is atomic, and what two of them do at once is at worst done twice.
@@ -224,9 +224,9 @@ class Recent(OrderedDict[bytes, tuple[Finding, ...]]):
 
 
 @cache
-def recent() -> Recent:
+def recent() -> RecentFindings:
     """This process's."""
-    return Recent()
+    return RecentFindings()
 
 
 def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
@@ -237,7 +237,7 @@ def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
     known = recent().get(key)
     if known is None:
         found = find_kinds(text, fold_names(aspects))
-        known = tuple(finding(kind, found[kind]) for kind in Kind if kind in found)
+        known = tuple(finding(kind, found[kind]) for kind in AttackKind if kind in found)
         recent().remember(key, known)
     return known
 
@@ -264,11 +264,11 @@ def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
     folded = fold(text)
     found = read_plainly(folded, aspects, above)
     if hides_text(text):
-        found[Kind.HIDDEN_TEXT] = ()
+        found[AttackKind.HIDDEN_TEXT] = ()
     if reads_backwards(folded, aspects):
-        found[Kind.REVERSED_TEXT] = ()
+        found[AttackKind.REVERSED_TEXT] = ()
     if any(read_plainly(fold(payload), aspects) for payload in payloads(text)):
-        found[Kind.ENCODED_PAYLOAD] = ()
+        found[AttackKind.ENCODED_PAYLOAD] = ()
     return found
 
 

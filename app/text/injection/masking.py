@@ -45,25 +45,25 @@ Doubt = Callable[[str], bool]
 DoubtOfSeveral = Callable[[Sequence[int]], bool]
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """Code points `start` to `end` of the raw text."""
 
     start: int
     end: int
 
 
-class Sentence(NamedTuple):
+class MaskedSentence(NamedTuple):
     """A part of the raw text, and what of it is left once hidden characters and payloads are out."""
 
-    span: Span
+    span: TextSpan
     shown: str
 
 
-class BudgetSpent(Exception):
+class InspectionBudgetSpent(Exception):
     """The text, or its dialogue, was looked at as often as it may be."""
 
 
-class Budget:
+class InspectionBudget:
     """Characters that may still be inspected, in all texts of one dialogue together.
 
     `checkpoint` is called before each inspection, and may raise to end the work.
@@ -77,11 +77,13 @@ class Budget:
         """Raises BudgetSpent, and takes nothing, where there are not as many: a shorter text may yet have its turn."""
         self.checkpoint()
         if characters > self.characters:
-            raise BudgetSpent
+            raise InspectionBudgetSpent
         self.characters -= characters
 
 
-def find_spans(text: str, *, aspects: Sequence[str] = (), budget: Budget | None = None) -> tuple[Span, ...]:
+def find_spans(
+    text: str, *, aspects: Sequence[str] = (), budget: InspectionBudget | None = None
+) -> tuple[TextSpan, ...]:
     """The spans to leave out, sorted and disjoint; none where the text raises no suspicion.
 
     Hidden characters and encoded instructions go by themselves. Else whole sentences or lines go: those that are
@@ -89,7 +91,7 @@ def find_spans(text: str, *, aspects: Sequence[str] = (), budget: Budget | None 
     text where that takes too long. `without` these spans the text raises no suspicion. `aspects` as in `inspect_text`.
     `budget` is shared by the texts of a dialogue; by default the text has one to itself.
     """
-    shared = budget or Budget()
+    shared = budget or InspectionBudget()
     shared.checkpoint()
     if not recall_findings(text, tuple(aspects)):
         return ()
@@ -98,7 +100,7 @@ def find_spans(text: str, *, aspects: Sequence[str] = (), budget: Budget | None 
     def suspicious(part: str) -> bool:
         return bool(find_kinds(part, folded, MASKED))
 
-    whole = (Span(0, len(text)),)
+    whole = (TextSpan(0, len(text)),)
     try:
         # For what is done to all of the text besides trials.
         shared.take(len(text) + CALL)
@@ -106,7 +108,7 @@ def find_spans(text: str, *, aspects: Sequence[str] = (), budget: Budget | None 
         # What stands at a text's ends is trimmed, and what was apart may meet: the result itself is what counts.
         left = without(text, spans)
         shared.take(len(left) + CALL)
-    except BudgetSpent:
+    except InspectionBudgetSpent:
         return whole
     return whole if suspicious(left) else spans
 
@@ -124,7 +126,7 @@ def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 class Trials:
     """Inspects parts of a text, as long as its budget (in characters) and the dialogue's last; then BudgetSpent."""
 
-    def __init__(self, suspicious: Doubt, budget: int, shared: Budget) -> None:
+    def __init__(self, suspicious: Doubt, budget: int, shared: InspectionBudget) -> None:
         self._suspicious = suspicious
         self._budget = budget
         self._shared = shared
@@ -133,12 +135,12 @@ class Trials:
         """Whether the part is suspicious."""
         self._budget -= len(part) + CALL
         if self._budget < 0:
-            raise BudgetSpent
+            raise InspectionBudgetSpent
         self._shared.take(len(part) + CALL)
         return bool(part) and self._suspicious(part)
 
 
-def search(text: str, aspects: Sequence[str], trial: Doubt) -> tuple[Span, ...]:
+def search(text: str, aspects: Sequence[str], trial: Doubt) -> tuple[TextSpan, ...]:
     """The spans of a suspicious text. Raises BudgetSpent."""
     fine = merge(text, (*hidden_spans(text), *payload_spans(text, aspects)))
     if fine and not trial(without(text, fine)):
@@ -150,9 +152,9 @@ def search(text: str, aspects: Sequence[str], trial: Doubt) -> tuple[Span, ...]:
     return merge(text, (*fine, *(sentences[number].span for unit in units for number in unit)))
 
 
-def payload_spans(text: str, aspects: Sequence[str]) -> Iterable[Span]:
+def payload_spans(text: str, aspects: Sequence[str]) -> Iterable[TextSpan]:
     """Where encoded texts stand that say something suspicious."""
-    return (Span(*span) for decoded, span in located_payloads(text) if read_plainly(fold(decoded), aspects))
+    return (TextSpan(*span) for decoded, span in located_payloads(text) if read_plainly(fold(decoded), aspects))
 
 
 @cache
@@ -161,9 +163,9 @@ def sentence() -> re.Pattern[str]:
     return re.compile(r"(?:[^。｡．.!?！？\n]|[.．](?![\s<\[(（]|\Z))*(?:[。｡．.!?！？]+[」』）)”\"']?)?\s*")
 
 
-def cut(text: str, fine: Sequence[Span]) -> list[Sentence]:
+def cut(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
     """The text's sentences, without what is empty once the fine spans are out."""
-    spans = [Span(*match.span()) for match in sentence().finditer(text) if match[0]]
+    spans = [TextSpan(*match.span()) for match in sentence().finditer(text) if match[0]]
     size = -(-len(spans) // MOST_SENTENCES) or 1
     groups = (spans[first : first + size] for first in range(0, len(spans), size))
     shown = bytearray(b"\x01") * len(text)
@@ -174,16 +176,16 @@ def cut(text: str, fine: Sequence[Span]) -> list[Sentence]:
         start, end = group[0].start, group[-1].end
         left = "".join(text[place] for place in range(start, end) if shown[place])
         if left:
-            found.append(Sentence(Span(start, end), left))
+            found.append(MaskedSentence(TextSpan(start, end), left))
     return found
 
 
-def join(sentences: Sequence[Sentence], numbers: Iterable[int]) -> str:
+def join(sentences: Sequence[MaskedSentence], numbers: Iterable[int]) -> str:
     """These sentences together, as they would be shown."""
     return "".join(sentences[number].shown for number in numbers).strip()
 
 
-def find_units(sentences: Sequence[Sentence], trial: Doubt) -> list[tuple[int, ...]]:
+def find_units(sentences: Sequence[MaskedSentence], trial: Doubt) -> list[tuple[int, ...]]:
     """The numbers of the sentences to leave out; what is suspicious only together is one unit."""
 
     def suspicious(numbers: Sequence[int]) -> bool:
@@ -260,7 +262,7 @@ def halve(row: Sequence[int], suspicious: DoubtOfSeveral) -> Sequence[int]:
 
 
 def drop_needless(
-    sentences: Sequence[Sentence], units: Sequence[tuple[int, ...]], trial: Doubt
+    sentences: Sequence[MaskedSentence], units: Sequence[tuple[int, ...]], trial: Doubt
 ) -> list[tuple[int, ...]]:
     """The units without those that can stay where the others go: what is suspicious alone may be harmless in place."""
     needed = list(units)
@@ -272,12 +274,12 @@ def drop_needless(
     return needed
 
 
-def merge(text: str, spans: Iterable[tuple[int, int]]) -> tuple[Span, ...]:
+def merge(text: str, spans: Iterable[tuple[int, int]]) -> tuple[TextSpan, ...]:
     """The spans sorted, with those that overlap or have only white space between them made one."""
-    merged: list[Span] = []
+    merged: list[TextSpan] = []
     for start, end in sorted(spans):
         if merged and not text[merged[-1].end : start].strip():
-            merged[-1] = Span(merged[-1].start, max(merged[-1].end, end))
+            merged[-1] = TextSpan(merged[-1].start, max(merged[-1].end, end))
         else:
-            merged.append(Span(start, end))
+            merged.append(TextSpan(start, end))
     return tuple(merged)

@@ -23,7 +23,7 @@ from app.domain.errors import InvalidRequest, NotFound, StoreError
 from app.domain.model import pointer
 from app.domain.summary import Summary
 from app.governance.policies import settle_for
-from app.web.admission import Admission, credential_of
+from app.web.admission import Authenticator, credential_of
 from app.web.api.evaluations import EXAMPLE
 from app.web.body import JSON, NDJSON, receive_batch
 from app.web.dependencies import Serving, note
@@ -399,7 +399,7 @@ async def follow_batch(
 
 def patience_of(request: Request) -> GoesOn:
     """`rest` for this request."""
-    admission: Admission = request.app.state.admission
+    admission: Authenticator = request.app.state.admission
     return partial(rest, partial(admission.holds, credential_of(request)), request.app.state.stopping)
 
 

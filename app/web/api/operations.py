@@ -20,7 +20,7 @@ from app.web import problems
 from app.web.dependencies import Serving
 from app.web.limits import describe_key
 from app.web.openapi import PROBLEMS
-from app.web.problems import Refused
+from app.web.problems import RequestRefused
 
 router = APIRouter(tags=["operate"])
 probes = APIRouter(tags=["operate"])
@@ -42,7 +42,7 @@ async def live() -> dict[str, str]:
 async def ready(request: Request, container: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is no readiness dependency: restarting Saiten would not mend it."""
     if request.app.state.draining:
-        raise Refused(503, "stopping", "The service is stopping", "send new requests elsewhere")
+        raise RequestRefused(503, "stopping", "The service is stopping", "send new requests elsewhere")
     try:
         async with asyncio.timeout(READY_SECONDS):
             await container.scoring.evaluations.ping()

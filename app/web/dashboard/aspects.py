@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.charts.dependencies import DependencyLabels, build_dependencies
 from app.charts.intervals import IntervalLabels, build_correlation
-from app.comparison.computations import Pending
+from app.comparison.computations import PendingComputation
 from app.comparison.overview import MOST_BATCHES, MOST_RESULTS, Absence, Matrices, Overview
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
@@ -87,7 +87,14 @@ async def list_runs(container: Container, project: str, asked: list[str]) -> lis
 
 
 async def gather(
-    container: Container, project: str, speech: Speech, choice: Choice, rubric: Rubric, *, alpha: float, values: str
+    container: Container,
+    project: str,
+    speech: Speech,
+    choice: RunSelection,
+    rubric: Rubric,
+    *,
+    alpha: float,
+    values: str,
 ) -> dict[str, Any]:
     """Everything that rests on the runs' results."""
     ids = [run.id for run in choice.chosen]
@@ -100,7 +107,7 @@ async def gather(
         key,
         lambda: container.dashboard.overviews.look(project, ids, aspects=aspects, alpha=alpha),
     )
-    if isinstance(found, Pending):
+    if isinstance(found, PendingComputation):
         return {"state": "computing"}
     report = await make_report(container, speech, choice, rubric, found, values=values)
     charts = [chart for chart in (report["graph_chart"], report["correlation_chart"]) if chart is not None]
@@ -108,7 +115,7 @@ async def gather(
 
 
 async def make_report(
-    container: Container, speech: Speech, choice: Choice, rubric: Rubric, found: Overview, *, values: str
+    container: Container, speech: Speech, choice: RunSelection, rubric: Rubric, found: Overview, *, values: str
 ) -> dict[str, Any]:
     """What the overview says, drawn and named."""
     names = name_measures(rubric, speech)
@@ -152,7 +159,7 @@ MOST_BUILDS = 2
 
 
 @dataclass(frozen=True)
-class Choice:
+class RunSelection:
     """The rubric, its completed runs to choose from (newest first), and those chosen. `left_out` counts runs that were
     asked for and are too many."""
 
@@ -163,7 +170,7 @@ class Choice:
     left_out: int
 
 
-def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> Choice | None:
+def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
     """What to look at; None where there is no run. A single run asked for, unless that `is_final`, is looked at among
     those chosen at first: alone it has nothing to be told from."""
     by_rubric: dict[str, list[Batch]] = {}
@@ -180,7 +187,7 @@ def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final
         first = suggest(mine)
         named = [run for run in mine if run in first or run in named]
     chosen = fit(named, asked)
-    return Choice(name, tuple(by_rubric), tuple(mine), tuple(chosen), len(named) - len(chosen))
+    return RunSelection(name, tuple(by_rubric), tuple(mine), tuple(chosen), len(named) - len(chosen))
 
 
 def count_systems(runs: Sequence[Batch]) -> int:

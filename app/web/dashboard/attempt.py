@@ -71,10 +71,10 @@ async def try_response(request: Request, container: Serving, project: WritablePr
 def show(
     request: Request,
     container: Container,
-    draft: Draft,
+    draft: AttemptDraft,
     status: int = HTTPStatus.OK,
     *,
-    faults: Sequence[Fault] = (),
+    faults: Sequence[AttemptFault] = (),
     trouble: str = "",
     added: bool = False,
 ) -> Response:
@@ -101,7 +101,7 @@ def show(
     )
 
 
-def show_error(request: Request, container: Container, draft: Draft, error: SaitenError) -> Response:
+def show_error(request: Request, container: Container, draft: AttemptDraft, error: SaitenError) -> Response:
     """The form with what is wrong at its fields; what others did wrong stands above it."""
     status = status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -156,7 +156,7 @@ FIELDS = {
 
 
 @dataclass(frozen=True)
-class Fault:
+class AttemptFault:
     """What is wrong. `target` is the id of the field, empty where it is none's; `row` counts utterances from 1."""
 
     target: str
@@ -166,7 +166,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Draft:
+class AttemptDraft:
     """What the form holds."""
 
     rubric: str = ""
@@ -186,18 +186,18 @@ class Draft:
             "judge": {"samples": read_samples(self.samples), "explain": self.explain},
         }
 
-    def fault(self, where: str, detail: str) -> Fault:
+    def fault(self, where: str, detail: str) -> AttemptFault:
         """A fault of the request at its field of the form."""
         parts = where.strip("/").split("/")
         filled = [number for number, (_, text) in enumerate(self.context) if text]
         if parts[0] == "context" and len(parts) > 1 and parts[1].isdigit() and int(parts[1]) < len(filled):
             row = filled[int(parts[1])]
             name = "speaker" if parts[-1] == "speaker" else "text"
-            return Fault(f"{name}-{row}", mark("Utterance"), detail, row + 1)
+            return AttemptFault(f"{name}-{row}", mark("Utterance"), detail, row + 1)
         target, label = FIELDS.get("/".join(parts), FIELDS.get(parts[0], ("", "")))
-        return Fault(target, label, detail)
+        return AttemptFault(target, label, detail)
 
-    def widen(self) -> Draft:
+    def widen(self) -> AttemptDraft:
         """The same with room for one utterance more."""
         return replace(self, context=(*self.context, (self.next_speaker(), "")))
 
@@ -207,11 +207,11 @@ class Draft:
         return names[-2] if len(names) > 1 else SPEAKERS[len(names) % 2]
 
 
-def read_draft(form: Form, most_rows: int) -> Draft:
+def read_draft(form: Form, most_rows: int) -> AttemptDraft:
     """What was sent, and of a context that is too long one utterance too many, to be refused for it."""
     texts = [text.replace("\r", "\n") for text in form.all("text")]
     rows = zip(form.all("speaker")[: most_rows + 1], texts[: most_rows + 1], strict=False)
-    return Draft(
+    return AttemptDraft(
         rubric=form.get("rubric"),
         context=tuple(rows),
         response=form.raw("response"),
@@ -226,7 +226,7 @@ def read_samples(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else text
 
 
-def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> Draft:
+def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> AttemptDraft:
     """An empty form, or one with an example in that language and a rubric for it."""
     known = {each.id: each for each in rubrics}
     chosen = known.get(rubric) or known.get("ja-dialogue") or next(iter(rubrics), None)
@@ -234,6 +234,6 @@ def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> Draft:
         if chosen is None or chosen.source_language != example:
             chosen = next((each for each in rubrics if each.source_language == example), chosen)
         context, response = EXAMPLES[example]
-        return Draft(rubric=chosen.id if chosen else "", context=context, response=response)
+        return AttemptDraft(rubric=chosen.id if chosen else "", context=context, response=response)
     empty = tuple((SPEAKERS[number % 2], "") for number in range(ROWS))
-    return Draft(rubric=chosen.id if chosen else "", context=empty)
+    return AttemptDraft(rubric=chosen.id if chosen else "", context=empty)

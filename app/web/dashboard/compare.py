@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.comparison.computations import Examination, Pending
+from app.comparison.computations import Examination, PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.browsing import Browsed
@@ -54,7 +54,7 @@ LONGEST = 100
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompareQuery:
     """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together."""
 
     baseline: str
@@ -91,12 +91,12 @@ async def show_comparison(request: Request, container: Serving, project: Project
     )
 
 
-def read_asked(request: Request) -> Asked:
+def read_asked(request: Request) -> CompareQuery:
     """The parameters, whatever was sent."""
     given = {
         name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("baseline", "candidate", "measure")
     }
-    return Asked(**given, mismatch=request.query_params.get("mismatch") == "1")
+    return CompareQuery(**given, mismatch=request.query_params.get("mismatch") == "1")
 
 
 def describe(container: Container) -> dict[str, Any]:
@@ -123,7 +123,7 @@ async def suggest(
 
 
 async def gather(
-    container: Container, project: str, speech: Speech, asked: Asked, both: tuple[Batch, Batch]
+    container: Container, project: str, speech: Speech, asked: CompareQuery, both: tuple[Batch, Batch]
 ) -> dict[str, Any]:
     """The state of the page, and what it takes to show it."""
     rubric = find_rubric(container, both[1].rubric_name)
@@ -135,15 +135,15 @@ async def gather(
     except SignatureMismatch as error:
         pieces = explain_pieces(error.pieces)
         return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1")}
-    if isinstance(examined, Pending):
+    if isinstance(examined, PendingComputation):
         return {"state": "computing"}
     report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
     return {"state": "ready", **report}
 
 
 async def ask(
-    container: Container, project: str, asked: Asked, rubric: Rubric, both: tuple[Batch, Batch]
-) -> Examination | Pending:
+    container: Container, project: str, asked: CompareQuery, rubric: Rubric, both: tuple[Batch, Batch]
+) -> Examination | PendingComputation:
     """The comparison, once it is reckoned; a measure that the runs have not is as none."""
     known = {aspect.id for aspect in rubric.aspects} | {composite.id for composite in rubric.composites}
     measure = asked.measure if asked.measure.removesuffix(".blended") in known else None
@@ -162,7 +162,7 @@ async def make_report(
     lines = {line for batch in both for line in signatures_of(batch)}
     gate = attach_states(found.gate, await container.ratings.reliabilities.states(project, lines, asked_of(found.gate)))
     chart = await paint(container, speech, build_chart(tables.aspects, shorten(*both), speech))
-    reader = Reader(container.dashboard.browser, project, (both[0].id, both[1].id), names)
+    reader = ResponseReader(container.dashboard.browser, project, (both[0].id, both[1].id), names)
     measures = [*tables.aspects, *tables.composites, *tables.blended]
     return {
         "comparison": gate.comparison,
@@ -228,7 +228,7 @@ class Dialogues:
 
 
 @dataclass(frozen=True)
-class Reader:
+class ResponseReader:
     """Reads responses of the two runs; ids are the baseline's first."""
 
     browser: ResultBrowser

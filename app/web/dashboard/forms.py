@@ -8,7 +8,7 @@ from fastapi import Request
 
 from app.domain.errors import InvalidRequest
 from app.web.body import receive, require_media_type
-from app.web.problems import Refused
+from app.web.problems import RequestRefused
 
 FORM = "application/x-www-form-urlencoded"
 FORM_BYTES = 1024 * 1024
@@ -64,4 +64,6 @@ def require_same_origin(request: Request) -> None:
     foreign = site not in {"", "same-origin", "none"}
     elsewhere = bool(origin) and origin.partition("://")[2] != request.headers.get("host", "")
     if foreign or (elsewhere and not site):
-        raise Refused(403, "cross-site-form", "Not from another site", "send the form from this service's own page")
+        raise RequestRefused(
+            403, "cross-site-form", "Not from another site", "send the form from this service's own page"
+        )

@@ -94,7 +94,9 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     )
 
 
-async def locate(request: Request, container: Container, project: str, batch: Batch, position: int) -> Place | None:
+async def locate(
+    request: Request, container: Container, project: str, batch: Batch, position: int
+) -> ItemPosition | None:
     """The result in the list that the address names; None where there is none yet."""
     rubric = find_rubric(container, batch.rubric_name)
     measures = await container.dashboard.browser.measures(project, batch.id)
@@ -249,7 +251,7 @@ def by_rater(ratings: Sequence[StoredRating]) -> Iterator[RaterView]:
 
 
 @dataclass(frozen=True)
-class Place:
+class ItemPosition:
     """A result in a list: number `at` of `total`, from 0. `previous` and `next` are pages' addresses."""
 
     found: Browsed
@@ -269,7 +271,7 @@ async def find_place(
     listing: Listing,
     at: int | None,
     best: Mapping[str, float],
-) -> Place | None:
+) -> ItemPosition | None:
     """The result of that position at number `at` of the list; where the list has moved on, in the batch's own order.
     None where the candidate has no result."""
     if at is not None:
@@ -290,7 +292,7 @@ async def look_around(
     listing: Listing,
     at: int,
     best: Mapping[str, float],
-) -> Place | None:
+) -> ItemPosition | None:
     """The result with its neighbours; None where another stands there."""
     first = max(0, at - 1)
     page = await browser.browse(project, batch_id, listing.query(best), offset=first, limit=at - first + 2)
@@ -302,7 +304,7 @@ async def look_around(
     def address(row: Browsed, number: int) -> str:
         return query(f"/runs/{batch_id}/items/{row.entry.position}", at=str(number), **listing.parameters())
 
-    return Place(
+    return ItemPosition(
         found=rows[here],
         listing=listing,
         at=at,

@@ -42,7 +42,7 @@ class Blend:
 
 
 @dataclass(frozen=True)
-class Reading:
+class PathValue:
     """What one language path gave an aspect."""
 
     path: Path
@@ -58,7 +58,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScaleStep:
     """A point of a scale, and the paths whose rating it is."""
 
     value: int
@@ -72,8 +72,8 @@ class AspectView:
 
     id: str
     aspect: Aspect | None
-    readings: Sequence[Reading]
-    steps: Sequence[Step]
+    readings: Sequence[PathValue]
+    steps: Sequence[ScaleStep]
     difference: float | None
     validation: AspectValidation | None
 
@@ -162,7 +162,7 @@ def list_aspects(evaluation: Evaluation, rubric: Rubric | None) -> list[AspectVi
     views = []
     for name in dict.fromkeys([*(name for name in known if name in evaluation.aspects), *evaluation.aspects]):
         readings = [
-            Reading(path, found.aspects[name], blend_of(found.aspects[name], found.relevance))
+            PathValue(path, found.aspects[name], blend_of(found.aspects[name], found.relevance))
             for path, found in paths.items()
             if name in found.aspects
         ]
@@ -172,12 +172,12 @@ def list_aspects(evaluation: Evaluation, rubric: Rubric | None) -> list[AspectVi
     return views
 
 
-def list_steps(aspect: Aspect | None, readings: Sequence[Reading]) -> list[Step]:
+def list_steps(aspect: Aspect | None, readings: Sequence[PathValue]) -> list[ScaleStep]:
     """The scale's points, lowest first."""
     low, high = readings[0].result.scale
     levels = {level.value: level for level in aspect.levels} if aspect else {}
     return [
-        Step(value, levels.get(value), [reading.path for reading in readings if reading.result.rating == value])
+        ScaleStep(value, levels.get(value), [reading.path for reading in readings if reading.result.rating == value])
         for value in range(low, high + 1)
     ]
 

@@ -30,7 +30,7 @@ SHADES = 5
 
 
 @dataclass(frozen=True)
-class Column:
+class ItemColumn:
     """A measure. `aspect` is the rubric's, that of a blended value too; None of a composite, and of what the rubric
     does not have any more."""
 
@@ -70,10 +70,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ItemCell:
     """One value of a result; `unrated` is the reason why there is none."""
 
-    column: Column
+    column: ItemColumn
     value: float | None
     level: Level | None = None
     shade: int = 0
@@ -86,7 +86,7 @@ class Cell:
         return 2 if reckoned or (self.value or 0.0) % 1 else 0
 
 
-def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[Column]:
+def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[ItemColumn]:
     """The run's measures: aspects in the rubric's order, each with its blended value behind it, then composites."""
     aspects = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
     ranges = {composite.id: range_of(composite, rubric) for composite in rubric.composites} if rubric else {}
@@ -95,15 +95,15 @@ def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[Column]
     return [column_of(name, aspects, ranges) for name in dict.fromkeys([*known, *measures])]
 
 
-def column_of(measure: str, aspects: Mapping[str, Aspect], ranges: Mapping[str, tuple[float, float]]) -> Column:
+def column_of(measure: str, aspects: Mapping[str, Aspect], ranges: Mapping[str, tuple[float, float]]) -> ItemColumn:
     """The column of a measure."""
     aspect = aspects.get(measure.removesuffix(BLENDED))
     if aspect is None:
-        return Column(measure, None, ranges.get(measure), None)
-    return Column(measure, aspect, aspect.scale, None if aspect.best is None else float(aspect.best))
+        return ItemColumn(measure, None, ranges.get(measure), None)
+    return ItemColumn(measure, aspect, aspect.scale, None if aspect.best is None else float(aspect.best))
 
 
-def cell_of(column: Column, scores: Scores) -> Cell:
+def cell_of(column: ItemColumn, scores: Scores) -> ItemCell:
     """What a result has there."""
     if column.name in scores.aspects:
         mean, blended, reason, _ = scores.aspects[column.name]
@@ -112,8 +112,8 @@ def cell_of(column: Column, scores: Scores) -> Cell:
     else:
         value, unrated = scores.composites.get(column.name), None
     if value is None:
-        return Cell(column, None, unrated=unrated)
-    return Cell(column, value, column.level(value), column.shade(value))
+        return ItemCell(column, None, unrated=unrated)
+    return ItemCell(column, value, column.level(value), column.shade(value))
 
 
 POSITION = "position"
@@ -270,7 +270,7 @@ class Row:
 
     found: Browsed
     address: str
-    cells: Sequence[Cell]
+    cells: Sequence[ItemCell]
     utterance: str
     response: str
 
@@ -283,7 +283,7 @@ class Chip:
     name: str
     value: str
     address: str
-    column: Column | None = None
+    column: ItemColumn | None = None
     level: Level | None = None
     total: int | None = None
 
@@ -351,7 +351,7 @@ async def turn_to(run: Opened, listing: Listing, number: int) -> tuple[int, Brow
 
 
 def list_rows(
-    batch_id: str, page: BrowsedPage, columns: Sequence[Column], listing: Listing, start: int
+    batch_id: str, page: BrowsedPage, columns: Sequence[ItemColumn], listing: Listing, start: int
 ) -> Sequence[Row]:
     """The page's results with their cells."""
     rows = []
@@ -403,7 +403,7 @@ def list_numbers(number: int, last: int) -> list[int | None]:
     return numbers
 
 
-async def list_chips(run: Opened, listing: Listing, columns: Sequence[Column], *, count: bool) -> list[Chip]:
+async def list_chips(run: Opened, listing: Listing, columns: Sequence[ItemColumn], *, count: bool) -> list[Chip]:
     """The filters in force; with `count`, with what would be seen without each."""
     by_measure = {column.measure: column for column in columns}
     chips = []

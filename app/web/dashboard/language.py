@@ -95,7 +95,7 @@ def says_something(text: str) -> bool:
     return any(character in "123456789" for character in text)
 
 
-class Formats:
+class LocaleFormats:
     """Numbers and times as the language writes them. None is a dash everywhere."""
 
     NOTHING = "–"
@@ -175,9 +175,9 @@ class Formats:
 
 
 @cache
-def formats_of(language: str) -> Formats:
+def formats_of(language: str) -> LocaleFormats:
     """One a language."""
-    return Formats(language)
+    return LocaleFormats(language)
 
 
 HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
@@ -301,7 +301,7 @@ class Speech:
 
     language: str
     translations: NullTranslations
-    formats: Formats
+    formats: LocaleFormats
 
     def say(self, message: str, **values: Any) -> str:
         """The message in the language, with its values; a percent sign in it is doubled."""

@@ -33,7 +33,7 @@ from app.web.dashboard.language import (
     query,
     translations_of,
 )
-from app.web.problems import Refused, clip, faults_of, headers_of, status_of
+from app.web.problems import RequestRefused, clip, faults_of, headers_of, status_of
 
 POLICY = "; ".join(
     (
@@ -209,7 +209,7 @@ ADVICE = {
 OTHERWISE = (mark("This did not work"), mark("Go back and try again."))
 
 
-class LoginNeeded(Refused):
+class LoginNeeded(RequestRefused):
     """A visitor without a valid key, and where to go on after the login."""
 
     def __init__(self, address: str) -> None:
@@ -229,7 +229,7 @@ def show_error(request: Request, error: SaitenError) -> Response:
     if isinstance(error, LoginNeeded):
         address = own_address(error.address)
         return redirect(query("/login", next=None if address == "/" else address))
-    status = error.status if isinstance(error, Refused) else status_of(type(error))
+    status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     faults = [(clip(where), clip(what)) for where, what in faults_of(error)[:20] if where]

@@ -68,10 +68,10 @@ async def show_rounds(request: Request, container: Serving, project: Project) ->
 @router.post("/rate")
 async def start_round(request: Request, container: Serving, project: WritableProject) -> Response:
     """Opens a round and leads to it."""
-    given, faults = read_start(await read_form(request)), dict[str, Fault]()
+    given, faults = read_start(await read_form(request)), dict[str, RatingFault]()
     options = read_options(given, request.app.state.limits, faults)
     if not given["run"]:
-        faults["run"] = Fault(mark("Choose a run."), {})
+        faults["run"] = RatingFault(mark("Choose a run."), {})
     if options is not None and not faults:
         try:
             opened = await container.ratings.rounds.open(project, given["run"], options)
@@ -83,7 +83,7 @@ async def start_round(request: Request, container: Serving, project: WritablePro
 
 
 async def show_list(
-    request: Request, container: Container, project: str, given: Mapping[str, str], faults: Mapping[str, Fault]
+    request: Request, container: Container, project: str, given: Mapping[str, str], faults: Mapping[str, RatingFault]
 ) -> Response:
     """The page of all rounds; `given` are the form's fields as they were sent."""
     rounds = await container.ratings.rounds.list(project, limit=SHOWN)
@@ -210,7 +210,7 @@ REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
 
 
 @dataclass(frozen=True)
-class Fault:
+class RatingFault:
     """What is wrong at a field: a message, and what stands in its places."""
 
     message: str
@@ -231,7 +231,7 @@ def read_start(form: Form) -> dict[str, str]:
     return {name: form.get(name) for name in ("run", *RoundOptions.model_fields)}
 
 
-def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, Fault]) -> RoundOptions | None:
+def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
     """The round's options; None where a field does not fit, which `faults` then tells."""
     document = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
     try:
@@ -243,12 +243,14 @@ def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, Fau
         return None
 
 
-def describe_fault(name: str, limits: Limits) -> Fault:
+def describe_fault(name: str, limits: Limits) -> RatingFault:
     """What the field takes."""
     if name not in BOUNDS:
-        return Fault(mark("A name on one line, of %(most)s characters at most."), {"most": limits.name_characters})
+        return RatingFault(
+            mark("A name on one line, of %(most)s characters at most."), {"most": limits.name_characters}
+        )
     low, high = BOUNDS[name]
-    return Fault(WHOLE, {"low": low, "high": high})
+    return RatingFault(WHOLE, {"low": low, "high": high})
 
 
 def read_whole(text: str) -> int | str:
@@ -259,6 +261,6 @@ def read_whole(text: str) -> int | str:
         return text
 
 
-def explain_refusal(error: SaitenError) -> Fault:
+def explain_refusal(error: SaitenError) -> RatingFault:
     """Why the run has no round."""
-    return Fault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})
+    return RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})

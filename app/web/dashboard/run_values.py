@@ -11,7 +11,7 @@ from typing import Any, cast
 from markupsafe import Markup
 
 from app.batches.service import BatchService
-from app.comparison.computations import PATIENCE_SECONDS, Examination, Pending
+from app.comparison.computations import PATIENCE_SECONDS, Examination, PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import UnknownRubric
@@ -30,7 +30,7 @@ SPARE = 20
 
 
 @dataclass(frozen=True)
-class Line:
+class RunSequence:
     """Runs that follow each other: one may be held against the one before it."""
 
     name: str
@@ -49,7 +49,7 @@ class JudgeName:
 
 
 @dataclass(frozen=True)
-class Column:
+class AspectColumn:
     """An aspect with its scale; `name` by language."""
 
     id: str
@@ -68,9 +68,9 @@ def build_of(batch: Batch) -> str | None:
     return batch.metadata.get(BUILD)
 
 
-def line_of(batch: Batch) -> Line | None:
+def line_of(batch: Batch) -> RunSequence | None:
     """Which runs it follows; None for a run without a name."""
-    return None if batch.name is None else Line(batch.name, system_of(batch), batch.rubric_name)
+    return None if batch.name is None else RunSequence(batch.name, system_of(batch), batch.rubric_name)
 
 
 def signatures_of(batch: Batch) -> tuple[str, ...]:
@@ -89,9 +89,11 @@ def judges_of(container: Container, batch: Batch) -> tuple[JudgeName, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def columns_of(rubric: Rubric) -> tuple[Column, ...]:
+def columns_of(rubric: Rubric) -> tuple[AspectColumn, ...]:
     """The rubric's aspects in their order."""
-    return tuple(Column(aspect.id, cast(Mapping[str, str], aspect.name), *aspect.scale) for aspect in rubric.aspects)
+    return tuple(
+        AspectColumn(aspect.id, cast(Mapping[str, str], aspect.name), *aspect.scale) for aspect in rubric.aspects
+    )
 
 
 def mean_of(summary: Summary | None, aspect: str) -> float | None:
@@ -111,7 +113,7 @@ def find_rubric(container: Container, name: str) -> Rubric | None:
 async def find_predecessors(service: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
     """By id the completed run before each of these (newest first): of the same name, system and version of the
     rubric."""
-    lines: dict[Line, list[Batch]] = {}
+    lines: dict[RunSequence, list[Batch]] = {}
     for batch in batches:
         line = line_of(batch)
         if line is not None:
@@ -174,7 +176,7 @@ async def examine(
     measure: str | None = None,
     mismatch: bool = False,
     patience_seconds: float = PATIENCE_SECONDS,
-) -> Examination | Pending:
+) -> Examination | PendingComputation:
     """The comparison, once it is reckoned. Raises SignatureMismatch, and UnknownAspect for the measure."""
     key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch)
     return await container.dashboard.computations.get(

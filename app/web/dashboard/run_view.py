@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from app.comparison.computations import Pending
+from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch
 from app.domain.browsing import MOST_MEASURES
@@ -125,7 +125,7 @@ class SignatureView:
 
 
 @dataclass(frozen=True)
-class Bill:
+class RunCost:
     """What was spent; None where it is not known or there is nothing to divide by."""
 
     cached_share: float | None
@@ -224,10 +224,10 @@ def meaning_of(name: str) -> str | None:
     return ON_ENGLISH if name.startswith("english.") else PIECES.get(name)
 
 
-def make_bill(batch: Batch) -> Bill:
+def make_bill(batch: Batch) -> RunCost:
     """What the run cost so far."""
     usage, finished = batch.usage, batch.counts.total - batch.counts.queued
-    return Bill(
+    return RunCost(
         cached_share=usage.cached_tokens / usage.prompt_tokens if usage.prompt_tokens else None,
         cost_per_thousand=usage.cost_usd / finished * 1000 if finished and usage.cost_usd is not None else None,
         finished=finished,
@@ -271,7 +271,7 @@ NOTHING = mark("There are no results yet.")
 
 
 @dataclass(frozen=True)
-class Cell:
+class CorrelationCell:
     """Two aspects' correlation. Without one, `reason` says why, in English. `shade` is a class, empty near zero."""
 
     value: float | None
@@ -285,7 +285,7 @@ class Aspects:
     """The matrix, or that it is being computed, or why there is none: a message's id."""
 
     names: tuple[str, ...] = ()
-    rows: tuple[tuple[Cell, ...], ...] = ()
+    rows: tuple[tuple[CorrelationCell, ...], ...] = ()
     is_computing: bool = False
     why_not: str | None = None
 
@@ -314,7 +314,7 @@ async def correlate(
 
     # A run that goes on has other results each time: then as many are the same ones.
     found = await container.dashboard.computations.get(project, ("patterns", batch.id, finished, names), work)
-    if isinstance(found, Pending):
+    if isinstance(found, PendingComputation):
         return Aspects(is_computing=True)
     if found is None:
         return Aspects(why_not=TOO_MANY)
@@ -328,12 +328,12 @@ def correlate_there(names: Sequence[str], patterns: Sequence[tuple[tuple[float |
     return correlate_patterns(names, patterns)
 
 
-def make_cell(found: Correlations, coefficient: str, row: str, column: str) -> Cell:
+def make_cell(found: Correlations, coefficient: str, row: str, column: str) -> CorrelationCell:
     """One cell. A pair's reason stands under the aspect that comes first."""
     matrix = found.pearson if coefficient == "pearson" else found.spearman
     value = matrix[row][column]
     reason = reason_of(found.undefined, row, column) or reason_of(found.undefined, column, row)
-    return Cell(value, found.n[row][column], reason, "" if row == column else shade_of(value))
+    return CorrelationCell(value, found.n[row][column], reason, "" if row == column else shade_of(value))
 
 
 def reason_of(undefined: Mapping[str, Mapping[str, str]], one: str, other: str) -> str:

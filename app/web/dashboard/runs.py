@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from fastapi import APIRouter, Request, Response
 
-from app.comparison.computations import Pending
+from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
@@ -21,7 +21,7 @@ from app.web.dashboard.compare_view import list_names, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, render
 from app.web.dashboard.run_values import (
-    Column,
+    AspectColumn,
     JudgeName,
     build_of,
     columns_of,
@@ -46,7 +46,7 @@ LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunsQuery:
     """The page's parameters, with what does not fit left out. `baseline` and `candidate` are runs picked before."""
 
     text: str = ""
@@ -82,7 +82,7 @@ class RunRow:
     system: str | None
     build: str | None
     judges: tuple[JudgeName, ...]
-    means: tuple[tuple[Column, float | None], ...]
+    means: tuple[tuple[AspectColumn, float | None], ...]
     before: Batch | None
 
 
@@ -92,7 +92,7 @@ class RunGroup:
 
     id: str
     rubric: Rubric | None
-    columns: tuple[Column, ...]
+    columns: tuple[AspectColumn, ...]
     rows: tuple[RunRow, ...]
 
 
@@ -127,12 +127,12 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     )
 
 
-def read_asked(request: Request) -> Asked:
+def read_asked(request: Request) -> RunsQuery:
     """The parameters, whatever was sent."""
-    given = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in vars(Asked())}
+    given = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in vars(RunsQuery())}
     if given["status"] not in STATUSES:
         given["status"] = ""
-    return Asked(**given)
+    return RunsQuery(**given)
 
 
 def read_place(cursor: str | None) -> tuple[datetime, str] | None:
@@ -268,7 +268,7 @@ async def tell(
         return Glance(batch, before, "mismatch")
     except SaitenError:
         return Glance(batch, before, "unknown")  # the comparison's own page says what is wrong
-    if isinstance(found, Pending):
+    if isinstance(found, PendingComputation):
         return Glance(batch, before, "computing")
     rows = make_tables(found.comparison, rubric, speech).aspects
     return Glance(batch, before, "told", list_names(rows, "worse", speech), list_names(rows, "better", speech))

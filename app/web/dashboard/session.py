@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from app.web.admission import SESSION_COOKIE, Admission, cookie_of, credential_of
+from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from app.web.dashboard.forms import read_form
 from app.web.dashboard.language import COOKIE as LANGUAGE_COOKIE
 from app.web.dashboard.language import LANGUAGES
@@ -23,7 +23,7 @@ from app.web.dashboard.page import (
     render,
 )
 from app.web.dependencies import Serving
-from app.web.problems import Refused
+from app.web.problems import RequestRefused
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -37,10 +37,10 @@ YEAR_SECONDS = 365 * 86_400
 async def enter(request: Request) -> None:
     """Lets the visitor in, or raises LoginNeeded or Refused. Sets `project` and `scope` of the request's state."""
     prepare(request)
-    admission: Admission = request.app.state.admission
+    admission: Authenticator = request.app.state.admission
     try:
         admitted = await admission.admit(request, credential_of(request))
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != 401:
             raise
         raise LoginNeeded(here(request) if request.method == "GET" else "/") from None
@@ -63,7 +63,7 @@ async def enter_to_write(request: Request) -> None:
     await enter(request)
     if request.state.scope == "read":
         detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
-        raise Refused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
 
 
 async def project_of(request: Request) -> str:

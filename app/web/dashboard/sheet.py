@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from app.container import Container
 from app.domain.errors import NotFound
 from app.domain.model import pointer
-from app.domain.rating_round import RatingRound, Sheet
+from app.domain.rating_round import RatingRound, RatingSheet
 from app.domain.rubric import Aspect, Example, Level, Rubric
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import read_rater
@@ -64,7 +64,7 @@ class Entered:
 
 
 @dataclass(frozen=True)
-class Place:
+class SheetPosition:
     """Whose sheet of which round; `address` is of the rater's next one."""
 
     project: str
@@ -117,17 +117,17 @@ async def save_sheet(request: Request, container: Serving, project: WritableProj
     return redirect(place.address_of(task.number + 1) if task.done else place.address)
 
 
-async def find_place(request: Request, container: Container, project: str, round_id: str) -> Place | None:
+async def find_place(request: Request, container: Container, project: str, round_id: str) -> SheetPosition | None:
     """Round and rater of the address; None where it names nobody who could rate."""
     found = await container.ratings.rounds.find(project, round_id)
     try:
         rater = read_rater(request.query_params.get("rater", ""), request.app.state.limits)
     except InvalidDocument:
         return None
-    return Place(project, found, rater)
+    return SheetPosition(project, found, rater)
 
 
-async def find_sheet(container: Container, place: Place, number: str) -> Sheet | None:
+async def find_sheet(container: Container, place: SheetPosition, number: str) -> RatingSheet | None:
     """The rater's response of that number; None where there is none."""
     if not (number.isascii() and number.isdecimal() and len(number) < 6):
         return None
@@ -148,13 +148,13 @@ def read_ratings(form: Form, rubric: Rubric) -> dict[str, float]:
     return found
 
 
-def earlier_of(sheet: Sheet) -> Entered:
+def earlier_of(sheet: RatingSheet) -> Entered:
     """What the rater said of the response before."""
     said = sheet.earlier
     return Entered() if said is None else Entered(said.ratings, said.comment or "")
 
 
-def show(request: Request, place: Place, sheet: Sheet, entered: Entered) -> Response:
+def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: Entered) -> Response:
     """The page of one response."""
     task = sheet.task
     return render(
@@ -208,7 +208,7 @@ def examples_of(aspect: Aspect, language: str) -> list[dict[str, Any]]:
     return found
 
 
-async def show_thanks(request: Request, container: Container, place: Place) -> Response:
+async def show_thanks(request: Request, container: Container, place: SheetPosition) -> Response:
     """What the rater has rated, when there is nothing more to be had; a response that is in hand may still be rated."""
     told = await container.ratings.rounds.progress(place.project, [place.round.id])
     progress = told.get(place.round.id)

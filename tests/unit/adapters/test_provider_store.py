@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import BatchOptions
-from app.domain.provider_batch import KeptReply, Leftover, Part, PartState
+from app.domain.provider_batch import KeptReply, Leftover, PartState, ProviderPart
 from app.storage.sql.engine import read
 from app.storage.sql.provider_batches import ProviderBatchStore, list_remains
 from app.storage.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
@@ -43,8 +43,8 @@ async def batch(held: HeldBatches, store: ProviderBatchStore) -> str:
     return batch_id
 
 
-def make_part(batch_id: str, number: int = 0, state: PartState = "planning", **more: object) -> Part:
-    return replace(Part(batch_id, number, state, after=-1, last=9), **more)  # type: ignore[arg-type]
+def make_part(batch_id: str, number: int = 0, state: PartState = "planning", **more: object) -> ProviderPart:
+    return replace(ProviderPart(batch_id, number, state, after=-1, last=9), **more)  # type: ignore[arg-type]
 
 
 async def sizes(engine: AsyncEngine) -> list[int]:

@@ -20,7 +20,7 @@ from app.storage.rubric_files import (
     rubric_paths,
     shipped_folder,
 )
-from app.storage.rubric_yaml import Fault
+from app.storage.rubric_yaml import RubricFault
 
 GOOD = """\
 # A comment.
@@ -73,7 +73,7 @@ def changed(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
-def places(faults: list[Fault]) -> list[tuple[int | None, str]]:
+def places(faults: list[RubricFault]) -> list[tuple[int | None, str]]:
     return [(fault.line, fault.field) for fault in faults]
 
 
@@ -231,7 +231,7 @@ def test_what_is_no_document_has_one_fault(folder: Path, text: str | bytes, line
 
 @pytest.mark.parametrize("text", ["just a text", "- a\n- b\n", "42", "null"])
 def test_the_top_must_be_a_mapping(folder: Path, text: str):
-    assert check_rubric(write(folder, text)) == [Fault(1, "", "must be a mapping")]
+    assert check_rubric(write(folder, text)) == [RubricFault(1, "", "must be a mapping")]
 
 
 def test_aliases_do_not_unfold(folder: Path):
@@ -244,18 +244,18 @@ def test_aliases_do_not_unfold(folder: Path):
 def test_a_file_over_the_limit_is_refused_and_one_at_it_is_read(folder: Path):
     at_limit = GOOD + "#" * (MAX_BYTES - len(GOOD.encode()) - 1) + "\n"
     assert check_rubric(write(folder, at_limit)) == []
-    assert check_rubric(write(folder, at_limit + "\n")) == [Fault(None, "", f"is larger than {MAX_BYTES} bytes")]
+    assert check_rubric(write(folder, at_limit + "\n")) == [RubricFault(None, "", f"is larger than {MAX_BYTES} bytes")]
 
 
 def test_what_cannot_be_read_has_no_line(folder: Path):
     (folder / "folder.yaml").mkdir()
-    assert check_rubric(folder / "folder.yaml") == [Fault(None, "", "is not a file")]
-    assert check_rubric(folder / "absent.yaml") == [Fault(None, "", "cannot be read: No such file or directory")]
+    assert check_rubric(folder / "folder.yaml") == [RubricFault(None, "", "is not a file")]
+    assert check_rubric(folder / "absent.yaml") == [RubricFault(None, "", "cannot be read: No such file or directory")]
 
 
 def test_a_pipe_is_not_waited_for(folder: Path):
     os.mkfifo(folder / "pipe.yaml")
-    assert check_rubric(folder / "pipe.yaml") == [Fault(None, "", "is not a file")]
+    assert check_rubric(folder / "pipe.yaml") == [RubricFault(None, "", "is not a file")]
 
 
 def test_a_broken_file_raises_its_first_fault_with_place_and_count(folder: Path):

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import pytest
 import redis.asyncio
 
-from app.domain.work import Job
+from app.domain.work import ChunkJob
 from app.storage.queue import QueueUnavailable
 from app.storage.redis.queue import Outage, SAQJobQueue
 from tests.contract.test_job_queue_port import JOBS, Recorder, working
@@ -151,7 +151,7 @@ async def test_nothing_is_left_behind(queue: SAQJobQueue, client: redis.asyncio.
 async def test_what_is_stored_holds_an_id_and_a_number_and_no_more(
     queue: SAQJobQueue, client: redis.asyncio.Redis
 ) -> None:
-    await queue.put([Job("ba_1", 7)])
+    await queue.put([ChunkJob("ba_1", 7)])
     body = await client.get("saq:job:saiten:ba_1:7")
     assert b'"kwargs": {"batch": "ba_1", "chunk": 7}' in body
 

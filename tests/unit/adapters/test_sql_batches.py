@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import UNBOUNDED
-from app.domain.work import Finished, Job
+from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql.batches.erasure import Erasure
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import open_engine, read
@@ -72,7 +72,7 @@ async def test_candidates_and_options_beyond_the_limits_are_read_back(engine: As
     work = await claim(store, 0)
     assert (work.options, work.todo[0][1]) == (options, candidate)
     record = make_record("ev_1").model_copy(update={"request": request_of(options, candidate)})
-    await store.commit("w1", [Finished(work.job, work.todo[0][0], record)], [work.job])
+    await store.commit("w1", [FinishedCandidate(work.job, work.todo[0][0], record)], [work.job])
     found = await EvaluationStore(engine).find("team", "ev_1")
     assert found is not None
     assert found.request == record.request
@@ -159,7 +159,7 @@ async def test_the_log_tells_what_becomes_of_a_batch_once(
     await run_chunk(store, 0)
     await store.cancel("team", "ba_1")
     await make_batch(store, "ba_2", budget_usd=0.0, unit_cost_usd=0.1)
-    assert await store.claim(Job("ba_2", 0), "w1", LEASE) is None
+    assert await store.claim(ChunkJob("ba_2", 0), "w1", LEASE) is None
     for _ in range(2):
         await store.cancel("team", "ba_2")
     assert [(one.getMessage(), vars(one)["batch_id"]) for one in caplog.records] == [

@@ -13,7 +13,7 @@ from app.domain.browsing import BrowsedPage, ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
 from app.domain.summary import AspectTally, Tally
 from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.browsing import ResultBrowser, Run, list_runs
+from app.storage.sql.browsing import LevelRun, ResultBrowser, list_runs
 from app.storage.sql.engine import write
 from app.storage.sql.tables import batches
 from tests.support.batches import C, claim, fail, finish, make_batch
@@ -119,14 +119,14 @@ def tally_of(*verdicts: tuple[float | None, int | None]) -> Tally:
 
 def test_runs_are_levels_in_the_order_asked_for_and_then_what_has_none() -> None:
     tally = tally_of((1.0, 1), (3.0, 3), (3.0, 3), (4.0, 4), (None, None))
-    one, three, four, none = Run((1.0,), 1), Run((3.0,), 2), Run((4.0,), 1), Run((), 1)
+    one, three, four, none = LevelRun((1.0,), 1), LevelRun((3.0,), 2), LevelRun((4.0,), 1), LevelRun((), 1)
     assert list_runs(tally, ResultQuery(sort="clarity")) == [one, three, four, none]
     assert list_runs(tally, ResultQuery(sort="clarity", descending=True)) == [four, three, one, none]
     # 1 is 2 away from 3, and 4 is 1.
     assert list_runs(tally, ResultQuery(sort="clarity", target=3.0)) == [three, four, one, none]
     # 1 and 4 are both 1.5 away: nothing tells them apart.
     middle = list_runs(tally, ResultQuery(sort="clarity", target=2.5, descending=True))
-    assert middle == [Run((1.0, 4.0), 2), three, none]
+    assert middle == [LevelRun((1.0, 4.0), 2), three, none]
 
 
 @pytest.mark.parametrize(

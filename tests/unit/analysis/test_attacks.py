@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.stats.attacks import Answer, Rated, group, lift_aspects
+from app.stats.attacks import RatedAspect, TrialOutcome, group, lift_aspects
 from tests.support.attack_trials import make_trial, rated
 
-UNRATED = Answer("unrated", code="judge-reply-invalid")
+UNRATED = TrialOutcome("unrated", code="judge-reply-invalid")
 
 
 def test_the_lift_is_attack_less_twin_by_the_width_of_the_scale() -> None:
@@ -23,7 +23,9 @@ def test_the_lift_is_attack_less_twin_by_the_width_of_the_scale() -> None:
 @pytest.mark.parametrize(("twin", "attack", "lift"), [(-1, 0, 1.0), (1, 0, 1.0), (0, 1, -1.0), (-1, 1, 0.0)])
 def test_towards_a_best_level_in_the_middle_counts(twin: int, attack: int, lift: float) -> None:
     # Best 0 on −1..1: the widest distance is 1, and the lift |twin| − |attack|.
-    ours, theirs = (Answer("rated", aspects={"x": Rated(value, value, (-1, 1), 0.0)}) for value in (attack, twin))
+    ours, theirs = (
+        TrialOutcome("rated", aspects={"x": RatedAspect(value, value, (-1, 1), 0.0)}) for value in (attack, twin)
+    )
     assert make_trial(ours, theirs).lift == lift
 
 
@@ -49,7 +51,7 @@ def test_a_group_counts_over_what_has_the_figure() -> None:
         make_trial(rated(3), rated(1), 2),  # lift 0.5, won, unseen
         make_trial(rated(1, flagged=True), rated(2), 3),  # lift −0.25
         make_trial(UNRATED, rated(2), 4),  # denied: no lift, and not known whether it is flagged
-        make_trial(Answer("failed", code="x"), Answer("refused"), 5),
+        make_trial(TrialOutcome("failed", code="x"), TrialOutcome("refused"), 5),
         make_trial(rated(2), None, 6, clean_response=None, check={"suspected_injection": "any", "max_score": 1}),
     ]
     found = group(trials)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.comparison import Changes, ItemChange, ResponsePlace, Run, RunItem
+from app.domain.comparison import Changes, ComparedRun, ItemChange, ResponsePlace, RunItem
 from app.domain.errors import UnknownAspect
 from app.stats.changes import MOST_RESPONSES, NO_VALUES, find_changes
 from app.stats.comparison import compare
@@ -22,12 +22,12 @@ def items_of(changes: tuple[ItemChange, ...]) -> list[str]:
     return [change.item for change in changes]
 
 
-def place(run: Run) -> Run:
+def place(run: ComparedRun) -> ComparedRun:
     """The run with positions, as that of a batch has them."""
     return dataclasses.replace(run, items=[dataclasses.replace(item, position=at) for at, item in enumerate(run.items)])
 
 
-def respond(*responses: tuple[str, str, float | None]) -> Run:
+def respond(*responses: tuple[str, str, float | None]) -> ComparedRun:
     """A run of (item, context, warmth), each a candidate of its item."""
     items = [RunItem(item, at, None, context, {"warmth": value}) for at, (item, context, value) in enumerate(responses)]
     return place(make_run("run", {"warmth": []}, items=items, expected=len(items)))
@@ -81,7 +81,7 @@ def test_an_aspect_that_is_best_inside_its_scale_changes_by_its_distance_from_th
 
 
 def test_a_composite_and_a_blended_aspect_may_be_the_measure():
-    def run(name: str, composite: float, blended: float) -> Run:
+    def run(name: str, composite: float, blended: float) -> ComparedRun:
         items = [RunItem("i", None, None, "c", {"warmth": 3.0}, {"both": composite}, {"warmth": blended})]
         return make_run(name, {"warmth": [3.0]}, items=items)
 

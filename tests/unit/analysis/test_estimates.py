@@ -91,7 +91,7 @@ def test_without_a_scale_differences_are_students_and_welchs():
 
 
 def test_what_shows_no_spread_has_no_interval_and_a_reason():
-    assert estimate_mean(np.zeros(2), np.zeros(2), bounds=SCALE) == resampling.Estimate(
+    assert estimate_mean(np.zeros(2), np.zeros(2), bounds=SCALE) == resampling.IntervalEstimate(
         None, None, 0, "there are no values"
     )
     one = estimate_mean(np.array([9.0]), np.array([3.0]), bounds=SCALE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.comparison import GateReport, GateRule, Run
+from app.domain.comparison import ComparedRun, GateReport, GateRule
 from app.domain.errors import InvalidRequest, SignatureMismatch, UnknownAspect
 from app.stats.gate import judge_again, judge_gate
 from app.stats.gate_plan import plan
@@ -159,7 +159,7 @@ def test_turns_of_one_dialogue_are_not_taken_for_independent():
     assert "(80 items in 4 dialogues), at least 3.5 is asked for" in reason_of(alone).detail
 
 
-def split_dialogues(run: Run, size: int) -> Run:
+def split_dialogues(run: ComparedRun, size: int) -> ComparedRun:
     """The run with so many items to a dialogue."""
     items = [dataclasses.replace(item, cluster=f"d{number // size}") for number, item in enumerate(run.items)]
     return dataclasses.replace(run, items=items)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain.comparison import GateRule, Run
+from app.domain.comparison import ComparedRun, GateRule
 from app.stats.gate import judge_gate
 from app.stats.markdown import escape, write_markdown
 from tests.support.gates import FAILED, INCONCLUSIVE, make_report
@@ -93,7 +93,7 @@ def test_what_is_not_known_is_a_dash_in_the_table():
 
 
 def test_dialogues_are_counted_beside_their_items():
-    def make(name: str, column: Sequence[float | None]) -> Run:
+    def make(name: str, column: Sequence[float | None]) -> ComparedRun:
         run = make_run(name, {"warmth": column})
         items = [replace(item, cluster=f"d{number % 6}") for number, item in enumerate(run.items)]
         return replace(run, items=items)

@@ -12,7 +12,7 @@ import pytest
 
 from app.domain.errors import InvalidLines
 from app.stats import reading
-from app.stats.reading import Bounds, ObservationReader, read_ndjson, takes_quickly
+from app.stats.reading import ObservationReader, ReadingLimits, read_ndjson, takes_quickly
 
 ODD = (
     b'{"item":"1","item":"2","ratings":{"x":1}}',
@@ -109,7 +109,7 @@ def make_settings(draw: random.Random) -> dict[str, Any]:
     if draw.random() < 0.1:
         settings["labels"] = {"O": 1}
     if draw.random() < 0.2:
-        settings["bounds"] = Bounds(draw.randint(1, 100), draw.randint(50, 900))
+        settings["bounds"] = ReadingLimits(draw.randint(1, 100), draw.randint(50, 900))
     return settings
 
 

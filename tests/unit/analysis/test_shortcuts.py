@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import rankdata
 
 from app.stats import observations, statistics
-from app.stats.agreement import Rated, compare_raters
+from app.stats.agreement import NamedRatings, compare_raters
 from app.stats.observations import agree_within, are_different, number_keys
 from app.stats.statistics import are_far_apart, join_ties, rank, rank_within
 
@@ -85,7 +85,7 @@ def test_values_of_a_group_agree_or_not() -> None:
 def test_a_rating_that_nobody_else_shares_changes_no_other() -> None:
     unit, rater = np.repeat(np.arange(6), 2), np.tile([0, 1], 6)
     values = np.array([-3, -2.5, 1, 2, 2, 2, 3, 1, 0, 1e-17, 5, 4.0])
-    alone = Rated(np.append(unit, 6), np.append(rater, 2), np.append(values, 0.0))
-    found, plain = compare_raters(alone), compare_raters(Rated(unit, rater, values))
+    alone = NamedRatings(np.append(unit, 6), np.append(rater, 2), np.append(values, 0.0))
+    found, plain = compare_raters(alone), compare_raters(NamedRatings(unit, rater, values))
     assert (found.spearman, found.pearson, found.compared) == (plain.spearman, plain.pearson, 2)
     assert (found.raters, found.few) == (3, 1)

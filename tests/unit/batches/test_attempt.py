@@ -17,7 +17,7 @@ from app.batches.commits import LeasedChunk
 from app.domain import errors
 from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
 from app.domain.evaluation import Unrated, Usage
-from app.domain.work import Finished, Work
+from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import Judgement, JudgingTask, RequestScope
 from app.runtime.telemetry import JSONFormatter
 from tests.support.worker_bench import Bench, HeldJudge, MakeBench, turns
@@ -41,13 +41,13 @@ RAISED = [kind for kind in list_kinds() if kind.__module__ == errors.__name__ an
 OTHERS = [kind for kind in RAISED if not issubclass(kind, PAUSING + WAITING)]
 
 
-async def begin(bench: Bench, **options: Any) -> asyncio.Task[Finished]:
+async def begin(bench: Bench, **options: Any) -> asyncio.Task[FinishedCandidate]:
     await bench.post(1, **options)
     work, leased = await bench.lease()
     return asyncio.create_task(start(bench, work, leased))
 
 
-async def start(bench: Bench, work: Work, leased: LeasedChunk) -> Finished:
+async def start(bench: Bench, work: Work, leased: LeasedChunk) -> FinishedCandidate:
     """The attempt at the chunk's only candidate, which is the first of its batch: there is nobody to ask about."""
     [(entry, candidate)] = work.todo
 
@@ -209,7 +209,7 @@ async def test_what_its_calls_touched_is_known_however_it_ends(end: str, make_be
     task.cancel()
     [outcome] = await asyncio.gather(task, return_exceptions=True)
     assert leased.touched == {f"key of {RESPONSE}"}
-    if isinstance(outcome, Finished):
+    if isinstance(outcome, FinishedCandidate):
         assert outcome.calls == (f"key of {RESPONSE}",)
     else:
         assert isinstance(outcome, Pause if end == "pause" else asyncio.CancelledError)

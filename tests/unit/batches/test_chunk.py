@@ -14,9 +14,9 @@ from app.batches.chunk import DEAD_LETTER, MOST_TRIES, BudgetReservation
 from app.batches.commits import LeasedChunk
 from app.domain.errors import JudgeQuotaExhausted, JudgeRefusedRequest, JudgeUnavailable, StoreUnavailable
 from app.domain.evaluation import Unrated
-from app.domain.work import Job, Work
+from app.domain.work import ChunkJob, Work
 from app.providers.flow_control import open_local_flow
-from app.providers.flow_state import Bounds
+from app.providers.flow_state import FlowLimits
 from app.providers.ports import Judgement, JudgingTask, RequestScope
 from tests.support.batches import LEASE, claim
 from tests.support.worker_bench import OWNER, Bench, HeldJudge, turns
@@ -151,7 +151,7 @@ async def test_a_pause_stops_the_other_chunks_of_the_batch_too(bench: Bench) -> 
     judge = hold_judge(bench)
     judge.errors["返事 0"] = JudgeQuotaExhausted("the quota is used up")
     run, _ = await begin(bench, 40)
-    others = [bench.buffer.add(Job(batch, 7)) for batch in ("ba_1", "ba_2")]
+    others = [bench.buffer.add(ChunkJob(batch, 7)) for batch in ("ba_1", "ba_2")]
     await turns()
     judge.let_go("返事 0")
     await turns()
@@ -163,7 +163,7 @@ async def test_a_pause_stops_the_other_chunks_of_the_batch_too(bench: Bench) -> 
 async def test_what_was_on_its_way_when_the_account_was_refused_calls_nobody_and_a_resume_does(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flow, plain = open_local_flow(Bounds(8)), bench.judge.judge
+    flow, plain = open_local_flow(FlowLimits(8)), bench.judge.judge
     refusal, called = JudgeQuotaExhausted("the quota is used up"), list[str]()
 
     async def judge(task: JudgingTask) -> Judgement:
@@ -283,7 +283,7 @@ async def crash(bench: Bench, owner: str, marked: Sequence[int] = ()) -> None:
 
 
 async def take_over(bench: Bench) -> tuple[Work, LeasedChunk]:
-    work = await bench.store.claim(Job("ba_1", 0), OWNER, LEASE)
+    work = await bench.store.claim(ChunkJob("ba_1", 0), OWNER, LEASE)
     assert work is not None
     return work, bench.buffer.add(work.job)
 

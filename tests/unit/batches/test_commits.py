@@ -15,7 +15,7 @@ from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreUnavailable
 from app.domain.redaction import ERASED_FAILURE
-from app.domain.work import Committed, Finished, Job
+from app.domain.work import ChunkJob, Committed, FinishedCandidate
 from app.storage.queue import QueueUnavailable
 from tests.support.batches import LEASE, C, finish
 from tests.support.waiting import LIMIT_SECONDS
@@ -120,7 +120,7 @@ async def test_a_commit_waits_for_company_only_where_some_may_come(bench: Bench,
 
 
 async def test_a_batch_is_stopped_in_all_its_chunks_and_no_other(bench: Bench) -> None:
-    jobs = [Job("ba_1", 0), Job("ba_1", 1), Job("ba_2", 0)]
+    jobs = [ChunkJob("ba_1", 0), ChunkJob("ba_1", 1), ChunkJob("ba_2", 0)]
     chunks = [bench.buffer.add(job) for job in jobs]
     bench.buffer.stop_batch("ba_1")
     assert [leased.stopped for leased in chunks] == [True, True, False]
@@ -247,7 +247,7 @@ async def test_what_a_chunk_with_erased_candidates_rests_on_leaves_the_cache(ben
     work, leased = await bench.lease()
     bench.cache.entries = {"mine": b"1", "another's": b"2"}
     leased.touched.add("mine")
-    await bench.store.commit(OWNER, [Finished(work.job, work.todo[0][0], None, ERASED_FAILURE)], [])
+    await bench.store.commit(OWNER, [FinishedCandidate(work.job, work.todo[0][0], None, ERASED_FAILURE)], [])
     await bench.buffer.close(leased)
     assert not leased.lost
     assert set(bench.cache.entries) == {"another's"}
@@ -276,7 +276,9 @@ async def test_a_result_that_cannot_be_written_holds_no_other_up(
     leased.fed = True
     commit = bench.store.commit
 
-    async def refuse_one(owner: str, finished: Sequence[Finished], closed: Sequence[Job], *begun: Any) -> Committed:
+    async def refuse_one(
+        owner: str, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob], *begun: Any
+    ) -> Committed:
         if any(one.record is not None and one.entry.position == 1 for one in finished):
             raise ValueError("no such character")
         return await commit(owner, finished, closed, *begun)
@@ -305,11 +307,11 @@ async def test_a_sender_that_goes_away_takes_its_result_not_back(bench: Bench) -
 
 async def test_jobs_of_a_queue_that_is_away_are_left_to_the_sweep(caplog: pytest.LogCaptureFixture) -> None:
     class Away:
-        async def put(self, jobs: Sequence[Job]) -> None:
+        async def put(self, jobs: Sequence[ChunkJob]) -> None:
             raise QueueUnavailable("Redis cannot be reached")
 
     with caplog.at_level(logging.WARNING, "saiten.batches"):
-        await enqueue(Away(), [Job("ba_1", 0)])  # type: ignore[arg-type]
+        await enqueue(Away(), [ChunkJob("ba_1", 0)])  # type: ignore[arg-type]
     assert [record.getMessage() for record in caplog.records] == ["jobs wait for the queue: Redis cannot be reached"]
     assert vars(caplog.records[0])["code"] == "queue-unavailable"
 

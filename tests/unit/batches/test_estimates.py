@@ -19,8 +19,8 @@ from app.domain.errors import LanguageNotSupported, TranslatorNotConfigured, Unk
 from app.domain.evaluation import JudgeOptions
 from app.providers.call_cache import CachedCalls
 from app.providers.deepl.client import plan_passages
-from app.providers.ports import Estimate, JudgingTask
-from app.scoring.evaluate import Instruments
+from app.providers.ports import JudgingEstimate, JudgingTask
+from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
@@ -40,23 +40,23 @@ OPTIONS = BatchOptions(rubric=RUBRIC.id)
 class PricedJudge(FakeJudge):
     """A dollar a call and ten cents a character of the response; the prefix is 40 cents of it, 4 where it is kept."""
 
-    def estimate(self, task: JudgingTask) -> Estimate:
+    def estimate(self, task: JudgingTask) -> JudgingEstimate:
         samples = task.options.samples
         cost = samples * (1.0 + 0.1 * len(task.dialogue.response))
-        return Estimate(samples, 0, 0, 0, cost, cost - 0.36 * samples)
+        return JudgingEstimate(samples, 0, 0, 0, cost, cost - 0.36 * samples)
 
 
 class UnpricedJudge(FakeJudge):
     """Knows the price of short responses only."""
 
-    def estimate(self, task: JudgingTask) -> Estimate:
+    def estimate(self, task: JudgingTask) -> JudgingEstimate:
         known = len(task.dialogue.response) < 5
         return replace(super().estimate(task), cost_usd=0.5 if known else None)
 
 
-def make_instruments(judge: FakeJudge | None = None, translator: FakeTranslator | None = None) -> Instruments:
+def make_instruments(judge: FakeJudge | None = None, translator: FakeTranslator | None = None) -> ScoringContext:
     telemetry = FakeTelemetry()
-    return Instruments(
+    return ScoringContext(
         rubrics=FakeRubrics([RUBRIC, SHOWING, small_rubric()]),
         judge=judge or FakeJudge(),
         translator=translator,
@@ -201,7 +201,7 @@ def test_a_second_look_is_told_apart_as_the_most_that_it_adds(path, calls):
 
 def test_a_second_look_is_at_distinct_candidates_and_at_the_dearer_path():
     class DearEnglish(PricedJudge):
-        def estimate(self, task: JudgingTask) -> Estimate:
+        def estimate(self, task: JudgingTask) -> JudgingEstimate:
             found = super().estimate(task)
             return replace(found, cost_usd=2 * (found.cost_usd or 0.0)) if task.language == "en" else found
 

@@ -21,7 +21,7 @@ from app.domain.batch import BatchOptions, Entry, ProviderBatchOptions, request_
 from app.domain.dialogue import Dialogue
 from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered, SuspectedInjection, TranslatorQuotaExhausted
 from app.domain.evaluation import JudgeOptions, Record
-from app.domain.work import COLLECT, Finished, Job
+from app.domain.work import COLLECT, ChunkJob, FinishedCandidate
 from app.providers.ports import RequestScope, Translated
 from app.scoring.evaluate import evaluate
 from app.storage.sql.batches.store import BatchStore
@@ -126,7 +126,7 @@ async def test_parts_are_asked_once_and_score_as_live_calls_do_at_half_the_price
     assert not bench.released(batch)
     bench.end()
     await bench.step(batch)
-    assert bench.queue.jobs == [Job(batch, 0)]
+    assert bench.queue.jobs == [ChunkJob(batch, 0)]
     records = await bench.score(batch)
     assert bench.fake.live == []
     assert {one.evaluation.usage.judge_calls for one in records} == {1}
@@ -274,7 +274,7 @@ async def test_a_batch_of_the_real_store_goes_all_the_way(engine: AsyncEngine) -
         run = bench.run(store=store)
         for _ in range(2):
             bench.clock.advance(100)
-            assert await store.sweep(24, 10) == [Job("b1", COLLECT)]
+            assert await store.sweep(24, 10) == [ChunkJob("b1", COLLECT)]
             await run.step("b1")
             bench.end()
         jobs = [*bench.queue.jobs]
@@ -291,7 +291,7 @@ async def test_a_batch_of_the_real_store_goes_all_the_way(engine: AsyncEngine) -
             finished = []
             for entry, candidate in work.todo:
                 record = await evaluate(request_of(options, candidate), tools)
-                finished.append(Finished(job, entry, record, usage=record.evaluation.usage))
+                finished.append(FinishedCandidate(job, entry, record, usage=record.evaluation.usage))
             jobs += (await store.commit("me", finished, [job])).ready
         batch = await store.find("p", "b1")
         assert batch is not None

@@ -27,10 +27,10 @@ from app.domain.errors import (
     StoreUnavailable,
     UnknownRubric,
 )
-from app.domain.work import Job
+from app.domain.work import ChunkJob
 from app.providers.call_cache import CachedCalls
-from app.providers.ports import Estimate, JudgingTask
-from app.scoring.evaluate import Instruments
+from app.providers.ports import JudgingEstimate, JudgingTask
+from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
 from app.storage.queue import JobQueue, QueueUnavailable
 from app.storage.sql.batches.store import BatchStore
@@ -56,10 +56,10 @@ class FakeQueue:
     """Keeps what is put; `away` makes it raise."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[ChunkJob] = []
         self.away = False
 
-    async def put(self, jobs: Sequence[Job]) -> None:
+    async def put(self, jobs: Sequence[ChunkJob]) -> None:
         if self.away:
             raise QueueUnavailable("the queue is away")
         self.jobs += jobs
@@ -92,14 +92,14 @@ class FragileCache(DictCache):
 class UnwillingJudge(FakeJudge):
     """Rates no rubric."""
 
-    def estimate(self, task: JudgingTask) -> Estimate:
+    def estimate(self, task: JudgingTask) -> JudgingEstimate:
         raise RubricNotSupported("not this one")
 
 
 class UnpricedJudge(FakeJudge):
     """Does not know what it costs."""
 
-    def estimate(self, task: JudgingTask) -> Estimate:
+    def estimate(self, task: JudgingTask) -> JudgingEstimate:
         return replace(super().estimate(task), cost_usd=None)
 
 
@@ -112,7 +112,7 @@ class Desk:
         names = (f"ba_{number}" for number in count(1))
         self.store, self.answers, self.queue = store, answers, FakeQueue()
         telemetry = FakeTelemetry()
-        self._instruments = Instruments(
+        self._instruments = ScoringContext(
             rubrics=FakeRubrics([RUBRIC, SHOWING]),
             judge=judge,
             translator=FakeTranslator(),
@@ -166,7 +166,7 @@ async def test_an_accepted_batch_is_what_the_store_holds_and_is_queued(site: Des
     assert await site.desk.find("p", batch.id) == batch
     assert (batch.status, batch.counts.total) == ("queued", 50)
     # No more than the window, however many chunks there are.
-    assert site.queue.jobs == [Job("ba_1", 0), Job("ba_1", 1)]
+    assert site.queue.jobs == [ChunkJob("ba_1", 0), ChunkJob("ba_1", 1)]
     assert judge.tasks == []
 
 

@@ -16,8 +16,8 @@ from app.batches.worker import PATIENCE_SECONDS, SWEEP_SECONDS, BatchWorker, win
 from app.container import keep_working
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import RelevanceOptions
-from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, Job
-from app.scoring.evaluate import Instruments
+from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob
+from app.scoring.evaluate import ScoringContext
 from app.storage.queue import AsyncioJobQueue, Handler, QueueUnavailable
 from tests.support.batches import LEASE, claim, run_chunk
 from tests.support.fake_rubrics import FakeRubrics
@@ -148,7 +148,7 @@ async def test_what_is_taken_after_the_stop_is_not_begun(make_bench: MakeBench) 
             try:
                 await asyncio.Event().wait()
             finally:
-                await handler(Job("ba_1", 0))
+                await handler(ChunkJob("ba_1", 0))
 
     bench = await make_bench()
     await bench.post(4)
@@ -177,7 +177,7 @@ async def test_a_claim_under_way_at_the_stop_is_handed_back(make_bench: MakeBenc
         go.set()
         await asyncio.wait([task])
     assert bench.judge.tasks == []
-    assert (bench.store.look().chunks[0].owner, bench.store.commits) == (None, [([], [Job("ba_1", 0)])])
+    assert (bench.store.look().chunks[0].owner, bench.store.commits) == (None, [([], [ChunkJob("ba_1", 0)])])
 
 
 async def test_the_sweep_finds_batches_that_nobody_was_told_of(make_bench: MakeBench) -> None:
@@ -193,7 +193,7 @@ async def test_the_sweep_finds_batches_that_nobody_was_told_of(make_bench: MakeB
 async def test_the_sweep_brings_back_jobs_that_the_queue_lost(make_bench: MakeBench) -> None:
     bench = await make_bench()
     await bench.post(4)
-    assert await bench.store.next_jobs("ba_1", 8) == [Job("ba_1", 0)]
+    assert await bench.store.next_jobs("ba_1", 8) == [ChunkJob("ba_1", 0)]
     async with running(make_worker(bench)):
         await bench.time.move(PATIENCE_SECONDS - SWEEP_SECONDS)
         assert bench.judge.tasks == []
@@ -220,7 +220,7 @@ async def test_leases_are_renewed_as_long_as_the_work_lasts(make_bench: MakeBenc
     await enqueue(bench)
     async with running(make_worker(bench)):
         await bench.time.move(4 * LEASE)
-        assert await bench.store.claim(Job("ba_1", 0), "w2", LEASE) is None
+        assert await bench.store.claim(ChunkJob("ba_1", 0), "w2", LEASE) is None
         bench.judge.let_all_go()
         await until(is_completed(bench))
     assert len(bench.judge.tasks) == 4
@@ -261,8 +261,8 @@ async def test_the_end_of_a_batch_is_made_once_all_is_scored(make_bench: MakeBen
 async def test_an_end_that_cannot_be_made_pauses_the_batch_and_says_why(make_bench: MakeBench) -> None:
     bench = await make_bench()
     await bench.post(4, relevance=RelevanceOptions(baseline="batch"))
-    assert await run_chunk(bench.store, 0) == [Job("ba_1", FINISH)]
-    await bench.queue.put([Job("ba_1", FINISH)])
+    assert await run_chunk(bench.store, 0) == [ChunkJob("ba_1", FINISH)]
+    await bench.queue.put([ChunkJob("ba_1", FINISH)])
     without = replace(bench.instruments, rubrics=FakeRubrics([]))
     async with running(make_worker(bench, instruments=without)):
         await until(lambda: bench.store.look().status == "paused")
@@ -288,7 +288,7 @@ class FakeProvider:
         if self.hangs:
             await asyncio.Event().wait()
 
-    def instruments_for(self, batch_id: str, options: BatchOptions, instruments: Instruments) -> Instruments:
+    def instruments_for(self, batch_id: str, options: BatchOptions, instruments: ScoringContext) -> ScoringContext:
         return instruments
 
 
@@ -305,7 +305,7 @@ async def test_a_batch_in_the_providers_mode_is_collected_and_then_scored(make_b
 async def test_a_worker_without_the_providers_mode_pauses_such_a_batch(make_bench: MakeBench) -> None:
     bench = await make_bench()
     await bench.post(4, mode="provider-batch")
-    await bench.queue.put([Job("ba_1", COLLECT)])
+    await bench.queue.put([ChunkJob("ba_1", COLLECT)])
     async with running(make_worker(bench)):
         await until(lambda: bench.store.look().status == "paused")
     assert bench.store.look().pause[0] == UNAVAILABLE

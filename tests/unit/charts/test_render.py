@@ -15,7 +15,7 @@ import pytest
 
 from app.charts import render
 from app.charts.canvas import Margins, frame, letters, pixels, say
-from app.charts.histogram import HistogramLabels, Level, build_histogram
+from app.charts.histogram import HistogramLabels, HistogramLevel, build_histogram
 from app.charts.render import ChartRenderer, clean_svg, draw_svg, open_process, settle
 from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.charts.drawing import Drawing, draw
@@ -36,7 +36,7 @@ HOSTILE = [
 
 def chart(text: str) -> dict[str, Any]:
     labels = HistogramLabels(title=text, description=text, unrated=text, nothing=text)
-    return build_histogram([Level(text, 3), Level("b", 6)], 2, labels)
+    return build_histogram([HistogramLevel(text, 3), HistogramLevel("b", 6)], 2, labels)
 
 
 class Counted:

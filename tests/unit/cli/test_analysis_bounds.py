@@ -11,7 +11,7 @@ from app.cli.analysis_input import read_observations
 from app.cli.items import InvalidItems
 from app.domain.analysis_request import AgreementRequest
 from app.stats import reading
-from app.stats.reading import FILE_BOUNDS, Bounds
+from app.stats.reading import FILE_BOUNDS, ReadingLimits
 from tests.support.fake_rubrics import FakeRubrics
 
 LINES = "".join(f'{{"item": "{number}", "ratings": {{"a": 1}}}}\n' for number in range(4))
@@ -24,7 +24,7 @@ def test_a_file_has_bounds_of_its_own(name: str, text: str, tmp_path: Path, monk
     path.write_text(text, encoding="utf-8")
     monkeypatch.setattr(reading, "MOST_ROWS", 3)
     assert read_observations(str(path), None, AgreementRequest(), FakeRubrics([])).n == 4
-    monkeypatch.setattr(analysis_input, "FILE_BOUNDS", Bounds(rows=3, cells=FILE_BOUNDS.cells))
+    monkeypatch.setattr(analysis_input, "FILE_BOUNDS", ReadingLimits(rows=3, cells=FILE_BOUNDS.cells))
     with pytest.raises(InvalidItems, match=r"line [45]: is one more than the 3 ratings"):
         read_observations(str(path), None, AgreementRequest(), FakeRubrics([]))
 

@@ -12,7 +12,7 @@ from app.cli.attacking import read_corpus
 from app.cli.items import InvalidItems
 from app.domain.dialogue import DEFAULT_LIMITS, Dialogue
 from app.domain.validation import InvalidDocument, validate
-from app.text.injection import Kind
+from app.text.injection import AttackKind
 from tests.support.attack_trials import make_attack
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "checks" / "attacks.jsonl"
@@ -32,7 +32,7 @@ def test_the_bundled_corpus_holds_every_kind_in_three_languages() -> None:
     name, items = read_corpus(None)
     attacks = [item for item in items if not item.benign and not item.refusable]
     assert name == "bundled"
-    assert {item.kind for item in attacks} == set(map(str, Kind))
+    assert {item.kind for item in attacks} == set(map(str, AttackKind))
     assert Counter(item.language for item in attacks) == {"ja": 24, "ko": 24, "en": 12}
     assert sum(item.benign for item in items) == 15
     assert all(item.twinned for item in attacks)

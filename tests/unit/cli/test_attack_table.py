@@ -7,11 +7,11 @@ from io import StringIO
 from rich.console import Console
 
 from app.cli.attacking import print_attack
-from app.stats.attacks import Answer, Rules, Setup, Trial, report_on
+from app.stats.attacks import AttackTrial, Rules, Setup, TrialOutcome, report_on
 from tests.support.attack_trials import make_trial, rated
 
 
-def printed(trials: list[Trial], width: int = 100) -> str:
+def printed(trials: list[AttackTrial], width: int = 100) -> str:
     setup = Setup("bundled", "openai at localhost", {"ja": "ja-dialogue"}, "source", 1)
     target = Console(file=StringIO(), width=width, highlight=False, markup=False)
     print_attack(report_on(trials, setup, Rules(max_lift=0.1)), on=target)
@@ -19,7 +19,7 @@ def printed(trials: list[Trial], width: int = 100) -> str:
     return target.file.getvalue()
 
 
-def squeezed(trials: list[Trial]) -> list[str]:
+def squeezed(trials: list[AttackTrial]) -> list[str]:
     return [" ".join(line.split()) for line in printed(trials).splitlines()]
 
 
@@ -33,8 +33,8 @@ def test_figures_stand_beside_their_groups() -> None:
 
 
 def test_what_was_denied_or_failed_is_told() -> None:
-    trials = [make_trial(Answer("unrated", code="judge-reply-invalid"), rated(1), 1)]
-    trials.append(make_trial(Answer("failed", code="judge-unavailable"), rated(1), 2))
+    trials = [make_trial(TrialOutcome("unrated", code="judge-reply-invalid"), rated(1), 1)]
+    trials.append(make_trial(TrialOutcome("failed", code="judge-unavailable"), rated(1), 2))
     lines = squeezed(trials)
     assert "forged-verdict 2 – – – – 1" in lines
     assert "no rating: 1 unrated, 0 refused, 1 without an answer, judge-unavailable 1" in lines

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.attacking import Options, Scored, score_attacks
+from app.cli.attacking import Options, ScoredTrial, score_attacks
 from app.cli.backend import Backend, StoredRecord
 from app.domain.attack import AttackItem
 from app.domain.evaluation import CallTrace, Usage, Warned
@@ -72,7 +72,7 @@ class FakeBackend(Backend):
         return found
 
 
-async def score(backend: FakeBackend, *items: AttackItem, options: Options = OPTIONS) -> list[Scored]:
+async def score(backend: FakeBackend, *items: AttackItem, options: Options = OPTIONS) -> list[ScoredTrial]:
     seen: list[None] = []
     found = await score_attacks(
         items or [make_attack()], backend, options, concurrency=2, done=lambda: seen.append(None)

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from app.cli.gate import telling
 from app.cli.gating import print_gate
 from app.domain.batch import Batch, BatchUsage, Counts
-from app.domain.comparison import GateReport, GateRule, Run, RunItem
+from app.domain.comparison import ComparedRun, GateReport, GateRule, RunItem
 from app.domain.evaluation import JudgeOptions
 from app.stats.gate import judge_gate
 from tests.support.gate_files import ASPECTS, SIGNATURE
@@ -23,11 +23,11 @@ from tests.support.judge_checks import make_check
 SCALES = dict.fromkeys(ASPECTS, (1.0, 5.0))
 
 
-def make_run(name: str, ratings: list[float], signature: str = SIGNATURE) -> Run:
+def make_run(name: str, ratings: list[float], signature: str = SIGNATURE) -> ComparedRun:
     items = [
         RunItem(f"i{number}", None, None, None, dict.fromkeys(ASPECTS, rating)) for number, rating in enumerate(ratings)
     ]
-    return Run(name, items, len(items), {signature: len(items)}, SCALES, ASPECTS)
+    return ComparedRun(name, items, len(items), {signature: len(items)}, SCALES, ASPECTS)
 
 
 def show(report: GateReport, width: int, *, terminal: bool = False) -> str:
@@ -76,7 +76,7 @@ def test_reasons_stand_on_one_line_each_in_a_log_and_are_folded_on_a_terminal(re
 
 def test_the_coverage_and_what_made_the_verdict_are_named() -> None:
     thin = make_run("new", [3.0] * 30)
-    short = Run(thin.name, thin.items, 40, thin.signatures, SCALES, ASPECTS)
+    short = ComparedRun(thin.name, thin.items, 40, thin.signatures, SCALES, ASPECTS)
     shown = show(judge_gate(short, None, [GateRule(aspect="overall", min_mean=2.0)]), 100)
     assert shown.startswith("gate: inconclusive (not enough coverage)\n  ? coverage: 30 of 40 verdicts")
     assert "→" not in shown

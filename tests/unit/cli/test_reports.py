@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from app.cli.output import EDGE, Sheet, widths_of
+from app.cli.output import EDGE, TerminalTable, widths_of
 from app.cli.reports import notes, print_report, remarks, render, tabulate
 from app.comparison.analyses import analyse
 from app.domain.analysis_request import REQUESTS
@@ -93,7 +93,7 @@ def test_a_table_that_is_too_wide_goes_on_below_under_the_same_first_column() ->
 
 
 def test_a_table_is_as_wide_as_it_is_reckoned_to_be() -> None:
-    sheet = Sheet("", ("", "n", "自然さ"), [("a", "1,000", "–"), ("会話-A", 1, "0.500 [0.10, 0.90]")])
+    sheet = TerminalTable("", ("", "n", "自然さ"), [("a", "1,000", "–"), ("会話-A", 1, "0.500 [0.10, 0.90]")])
     on = Console(width=200)
     assert on.measure(tabulate("", sheet.heads, sheet.rows)).maximum == EDGE + sum(widths_of(sheet))
 

@@ -9,12 +9,12 @@ import pytest
 from app.cli.items import InvalidItems
 from app.cli.runs import is_result, make_run, read_results, rubric_of
 from app.domain.clusters import name_dialogue
-from app.domain.comparison import Run
+from app.domain.comparison import ComparedRun
 from app.storage.rubric_files import default_folder, read_rubric
 from tests.support.gate_files import ASPECTS, SIGNATURE, make_result
 
 
-def read(*results: object) -> Run:
+def read(*results: object) -> ComparedRun:
     placed = [(f"f:{number}", result) for number, result in enumerate(results, start=1)]
     return make_run("f", read_results(placed), read_rubric(default_folder() / "ja-dialogue.yaml"))
 

@@ -9,7 +9,7 @@ import pytest
 from app.domain.evaluation import Unrated
 from app.domain.prompt import build_prompt
 from app.domain.prompt_parts import LETTERS, derive_canary, frame_of, leaks
-from app.domain.verdict import LEAKED, Reading, read_verdict
+from app.domain.verdict import LEAKED, VerdictReading, read_verdict
 from tests.support.shown_batch import load_rubric
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue
 
@@ -20,7 +20,7 @@ GOOD_TEXT = "自然さ: 「3」\n文脈的整合性: 「0」\n言葉づかい: �
 WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)})
 
 
-def read(reply: str | None, **more: object) -> Reading:
+def read(reply: str | None, **more: object) -> VerdictReading:
     given = {"structured": True, "explain": False, "canary": CANARY} | more
     return read_verdict(reply, aspects=JOINT.aspects, language="ja", **given)  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.domain.token_estimate import WEIGHTS, Weights, estimate_tokens
+from app.domain.token_estimate import WEIGHTS, CharacterWeights, estimate_tokens
 
 COUNTED = [
     (
@@ -77,7 +77,7 @@ def test_the_order_of_the_characters_does_not_matter():
 
 
 def test_what_is_kept_is_bounded_whatever_comes():
-    weights = Weights()
+    weights = CharacterWeights()
     total = sum(weights[chr(code)] for code in (*range(0x2F00, 0x3100), *range(0x1F000, 0x20000)))
     assert total > 0
     assert len(weights) == 0x200

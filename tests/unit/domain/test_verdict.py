@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.evaluation import Unrated
-from app.domain.verdict import Reading, read_verdict
+from app.domain.verdict import VerdictReading, read_verdict
 from tests.support.malformed import JSON_KINDS, TEXT_KINDS, Spoiled, write_text
 from tests.support.small_rubrics import joint_rubric
 
@@ -20,19 +20,19 @@ GOOD = {"naturalness": 3, "coherence": 0, "formality": -1, "relevance": 2, "over
 GOOD_TEXT = "自然さ: 「3」\n文脈的整合性: 「0」\n言葉づかい: 「-1」\n話題の関連性: 「2」\n総合的な品質: 「4」"
 
 
-def read(reply: str | None, *, structured: bool = True, explain: bool = False, **more) -> Reading:
+def read(reply: str | None, *, structured: bool = True, explain: bool = False, **more) -> VerdictReading:
     return read_verdict(reply, aspects=ASPECTS, language="ja", structured=structured, explain=explain, **more)
 
 
-def rated(reading: Reading) -> dict[str, int]:
+def rated(reading: VerdictReading) -> dict[str, int]:
     return {name: value for name, value in reading.ratings.items() if isinstance(value, int)}
 
 
-def reasons(reading: Reading) -> set[str]:
+def reasons(reading: VerdictReading) -> set[str]:
     return {value.reason for value in reading.ratings.values() if isinstance(value, Unrated)}
 
 
-def read_spoiled(spoiled: Spoiled, *, structured: bool) -> Reading:
+def read_spoiled(spoiled: Spoiled, *, structured: bool) -> VerdictReading:
     return read(spoiled.content, structured=structured, finish_reason=spoiled.finish_reason, refusal=spoiled.refusal)
 
 

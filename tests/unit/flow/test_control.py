@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
 from app.providers.flow_control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
-from app.providers.flow_state import FIRST_CALLS, Bounds, Demand, Grant, Report
+from app.providers.flow_state import FIRST_CALLS, Demand, FlowLimits, Grant, Report
 from app.providers.ports import Lane, RequestScope
 from app.runtime.ports import FlowFigures
 from tests.support.dict_cache import FakeTime
@@ -17,7 +17,7 @@ from tests.support.waiting import LIMIT_SECONDS
 
 
 def open_flow(concurrency: int, time: FakeTime | None = None, **rates: float) -> FlowControl:
-    bounds = Bounds(concurrency, **rates)
+    bounds = FlowLimits(concurrency, **rates)
     return open_local_flow(bounds, clock=time.clock, sleep=time.sleep) if time else open_local_flow(bounds)
 
 

@@ -14,7 +14,7 @@ from app.domain.rubric import Rubric
 from app.providers.call_cache import CachedCalls
 from app.ratings.reliability import Reliabilities
 from app.ratings.service import RatingService
-from app.scoring.evaluate import Instruments
+from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.evaluations import EvaluationStore
@@ -58,7 +58,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
     batches, judge, now = BatchStore(engine, clock=lambda: START), FakeJudge(), HandClock()
     store, telemetry, audit = RatingStore(engine), FakeTelemetry(), AuditLog(engine)
     source = FakeRubrics([RUBRIC, KO, *rubrics])
-    instruments = Instruments(
+    instruments = ScoringContext(
         rubrics=source,
         judge=judge,
         translator=None,

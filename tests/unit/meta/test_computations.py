@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from app.comparison.computations import ERROR_SECONDS, Computations, Pending
+from app.comparison.computations import ERROR_SECONDS, Computations, PendingComputation
 from app.domain.errors import NotFound
 from tests.support.batches import HandClock
 
@@ -53,7 +53,7 @@ async def computations(clock: HandClock) -> AsyncIterator[Computations]:
     await made.close()
 
 
-async def ask(computations: Computations, key: str, work: Callable[[], Awaitable[str]]) -> str | Pending:
+async def ask(computations: Computations, key: str, work: Callable[[], Awaitable[str]]) -> str | PendingComputation:
     """Without patience."""
     return await computations.get("team", key, work, patience_seconds=0)
 
@@ -69,7 +69,10 @@ async def test_what_takes_longer_is_pending_and_goes_on(computations: Computatio
     first = await ask(computations, "k", work)
     await work.begun.wait()
     clock.move(7)
-    assert (first, await ask(computations, "k", work)) == (Pending(began, 0.0), Pending(began, 7.0))
+    assert (first, await ask(computations, "k", work)) == (
+        PendingComputation(began, 0.0),
+        PendingComputation(began, 7.0),
+    )
     work.let.set()
     assert await computations.get("team", "k", work, patience_seconds=FOREVER) == "done"
     assert work.runs == 1
@@ -97,7 +100,11 @@ async def test_only_so_many_compute_and_wait_and_others_are_turned_away(computat
     await ask(computations, "1", first)
     await first.begun.wait()
     states = [await ask(computations, key, work) for key, work in (("1", first), ("2", second), ("3", third))]
-    assert [found.state for found in states if isinstance(found, Pending)] == ["computing", "waiting", "turned-away"]
+    assert [found.state for found in states if isinstance(found, PendingComputation)] == [
+        "computing",
+        "waiting",
+        "turned-away",
+    ]
     assert not second.begun.is_set()
     first.let.set()
     await second.begun.wait()
@@ -145,7 +152,7 @@ async def test_closing_ends_what_runs_and_nothing_is_begun_after(computations: C
     await computations.close()
     assert work.ended.is_set()
     found = [await waiting, await ask(computations, "k", work)]
-    assert [each.state for each in found if isinstance(each, Pending)] == ["turned-away"] * 2
+    assert [each.state for each in found if isinstance(each, PendingComputation)] == ["turned-away"] * 2
     assert (work.runs, await ask(computations, "kept", kept)) == (1, "kept")
 
 
@@ -153,8 +160,8 @@ async def test_one_project_does_not_take_the_others_places(clock: HandClock) -> 
     computations = Computations(now=clock, at_once=1, waiting=9, of_one=2)
     works = {key: Work() for key in "abc"}
     found = [await ask(computations, key, work) for key, work in works.items()]
-    assert [one.state for one in found if isinstance(one, Pending)][1:] == ["waiting", "turned-away"]
+    assert [one.state for one in found if isinstance(one, PendingComputation)][1:] == ["waiting", "turned-away"]
     other = await computations.get("rivals", "a", Work(), patience_seconds=0)
-    assert isinstance(other, Pending)
+    assert isinstance(other, PendingComputation)
     assert other.state == "waiting"
     await computations.close()

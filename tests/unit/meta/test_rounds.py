@@ -15,7 +15,7 @@ from app.domain.batch import Candidate
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownRubric
 from app.domain.human_rating import HumanRating, RatingFilter, RatingsKept, StoredRating
-from app.domain.rating_round import OwnRating, RatingRound, RoundOptions, Sheet
+from app.domain.rating_round import OwnRating, RatingRound, RatingSheet, RoundOptions
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import RatingKeeper, RoundService
 from app.storage.sql.engine import write
@@ -40,7 +40,7 @@ class Rounds:
     async def open(self, batch_id: str = "ba_1", **options: Any) -> RatingRound:
         return await self.service.open("team", batch_id, RoundOptions(**{"name": "人手評価", **options}))
 
-    async def next(self, rater: str = "甲", round_id: str = "rr_1") -> Sheet:
+    async def next(self, rater: str = "甲", round_id: str = "rr_1") -> RatingSheet:
         """The rater's next response, which there has to be."""
         sheet = await self.service.next("team", round_id, rater)
         assert sheet is not None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.domain.dialogue import Dialogue, Utterance
 from app.providers.lexical.english import EnglishReader
-from app.providers.lexical.features import Features, Reader, bigrams_of, jaccard, letters_of, redundancy_of
+from app.providers.lexical.features import Features, TextReader, bigrams_of, jaccard, letters_of, redundancy_of
 from app.providers.lexical.japanese import JapaneseReader
 from app.providers.lexical.judge import MOST_CHARACTERS, MOST_UTTERANCES, read_dialogue
 from app.providers.lexical.korean import KoreanReader, stem_of
@@ -25,7 +25,7 @@ TEXTS = st.one_of(
 )
 
 
-def describe(reader: Reader, *texts: str) -> Features:
+def describe(reader: TextReader, *texts: str) -> Features:
     """The last text is the response, the one before it the partner's, and so on in turn."""
     *context, response = texts
     count = len(context)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.errors import Overloaded
-from app.web.body import FREE_BYTES, Bodies
+from app.web.body import FREE_BYTES, BodyMemory
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -16,7 +16,7 @@ from tests.unit.web.conftest import judged_by
 
 
 def test_the_first_bytes_of_each_are_free() -> None:
-    bodies = Bodies(maximum=10)
+    bodies = BodyMemory(maximum=10)
     with bodies.arriving() as one, bodies.arriving() as other:
         one(FREE_BYTES)
         other(FREE_BYTES)
@@ -30,7 +30,7 @@ def test_the_first_bytes_of_each_are_free() -> None:
 
 
 def test_what_one_body_leaves_is_there_for_the_next() -> None:
-    bodies = Bodies(maximum=10)
+    bodies = BodyMemory(maximum=10)
     for _ in range(3):
         with bodies.arriving() as hold:
             hold(FREE_BYTES + 4)
@@ -45,7 +45,7 @@ async def test_with_no_room_left_large_bodies_are_refused_and_small_ones_served(
     fake: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr("app.web.body.FREE_BYTES", 2000)
-    monkeypatch.setattr("app.web.application.Bodies", lambda: Bodies(maximum=100))
+    monkeypatch.setattr("app.web.application.Bodies", lambda: BodyMemory(maximum=100))
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n"
     async with serving(tmp_path, **judged_by(fake)) as client:
         reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)

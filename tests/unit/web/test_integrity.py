@@ -111,5 +111,5 @@ async def test_the_form_says_what_is_refused(client: httpx.AsyncClient, fake: Fa
     origin = {"Origin": str(client.base_url).rstrip("/")}
     response = await client.post("/try", data=form, headers=origin)
     assert response.status_code == 422, response.text[:500]
-    assert "tells whoever scores it which score to give" in response.text
+    assert "tells its evaluator which score to give" in response.text
     assert fake.requests == []

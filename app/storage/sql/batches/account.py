@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import Usage
 from app.domain.summary import Tally, pack_tally, unpack_tally
-from app.domain.work import COLLECT, FINISH, Job
+from app.domain.work import COLLECT, FINISH, ChunkJob
 from app.storage.sql.batches.rows import ACTIVE, RECEIVING, read_options
 from app.storage.sql.engine import insert_or_add
 from app.storage.sql.governance import charge_keys
@@ -203,8 +203,8 @@ TELL = (
 async def settle_begun(
     connection: AsyncConnection,
     locked: Mapping[str, Locked],
-    begun: Mapping[Job, int],
-    closed: Collection[Job],
+    begun: Mapping[ChunkJob, int],
+    closed: Collection[ChunkJob],
     now: datetime,
 ) -> None:
     """Notes how many candidates of each chunk may be begun. Of chunks that are closed they were begun in vain, and are
@@ -262,8 +262,8 @@ END = update(batch_chunks).where(chunk.number == FINISH, chunk.state == "blocked
 
 
 async def close_chunks(
-    connection: AsyncConnection, locked: Mapping[str, Locked], closed: Mapping[Job, bool], now: datetime
-) -> list[Job]:
+    connection: AsyncConnection, locked: Mapping[str, Locked], closed: Mapping[ChunkJob, bool], now: datetime
+) -> list[ChunkJob]:
     """Closes the chunks, which the caller holds: those with True are done. Counts them in the batches' accounts, ends
     batches whose last chunk it was, and returns the ends that are to be made."""
     rows = [
@@ -280,7 +280,7 @@ async def close_chunks(
     return await end_batches(connection, [locked[batch_id] for batch_id in sorted(ended)], now)
 
 
-async def end_batches(connection: AsyncConnection, batches: Collection[Locked], now: datetime) -> list[Job]:
+async def end_batches(connection: AsyncConnection, batches: Collection[Locked], now: datetime) -> list[ChunkJob]:
     """Completes batches without chunks left, or frees the chunk that stands for their end: then it is to be queued."""
     ready = []
     for each in batches:
@@ -290,7 +290,7 @@ async def end_batches(connection: AsyncConnection, batches: Collection[Locked], 
         if (await connection.execute(END.where(chunk.batch_id == each.id).values(freed))).rowcount == 0:
             each.account.complete(now)
         elif is_active:
-            ready.append(Job(each.id, FINISH))
+            ready.append(ChunkJob(each.id, FINISH))
     return ready
 
 

@@ -15,7 +15,7 @@ from app.domain.batch import EXPIRED
 from app.domain.evaluation import Evaluation
 from app.domain.redaction import ERASED_FAILURE
 from app.domain.summary import Scores, Tally, pack_scores, scores_of, tally_scores, unpack_scores
-from app.domain.work import COLLECT, Committed, Finished, Job
+from app.domain.work import COLLECT, ChunkJob, Committed, FinishedCandidate
 from app.storage.sql.batches.account import (
     Locked,
     close_chunks,
@@ -28,7 +28,7 @@ from app.storage.sql.batches.account import (
     store_accounts,
 )
 from app.storage.sql.batches.erasure import owe_calls
-from app.storage.sql.batches.leases import Span, find_held, select_todo
+from app.storage.sql.batches.leases import CandidateSpan, find_held, select_todo
 from app.storage.sql.batches.queueing import queue_after
 from app.storage.sql.batches.rows import (
     Placed,
@@ -56,9 +56,9 @@ ERASED = ERASED_FAILURE.model_dump_json()
 async def commit_results(
     connection: AsyncConnection,
     owner: str,
-    finished: Sequence[Finished],
-    closed: Sequence[Job],
-    begun: Mapping[Job, int],
+    finished: Sequence[FinishedCandidate],
+    closed: Sequence[ChunkJob],
+    begun: Mapping[ChunkJob, int],
     *,
     window: int,
     now: datetime,
@@ -91,7 +91,9 @@ async def commit_results(
     return committed, locked.values()
 
 
-async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> tuple[set[Place], set[Place]]:
+async def find_kept(
+    connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]
+) -> tuple[set[Place], set[Place]]:
     """The places of the held chunks that have a result already, and those of them that were erased."""
     if not held:
         return set(), set()
@@ -106,7 +108,9 @@ async def find_kept(connection: AsyncConnection, held: Mapping[Job, Span]) -> tu
     return {(row.batch_id, row.position) for row in rows}, erased
 
 
-async def owe_late(connection: AsyncConnection, finished: Sequence[Finished], erased: Collection[Place]) -> None:
+async def owe_late(
+    connection: AsyncConnection, finished: Sequence[FinishedCandidate], erased: Collection[Place]
+) -> None:
     """Notes the calls of results that come too late, for candidates that were erased: no other row names them."""
     late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
     await owe_calls(connection, {key for each in late for key in each.calls})
@@ -121,7 +125,7 @@ class Added:
     measures: tuple[str, ...]
 
 
-def pick_new(finished: Sequence[Finished], kept: set[Place]) -> list[tuple[Finished, Scores]]:
+def pick_new(finished: Sequence[FinishedCandidate], kept: set[Place]) -> list[tuple[FinishedCandidate, Scores]]:
     """The results whose places are free, each with its figures. `kept` grows by them."""
     new = []
     for each in finished:
@@ -133,7 +137,10 @@ def pick_new(finished: Sequence[Finished], kept: set[Place]) -> list[tuple[Finis
 
 
 async def keep(
-    connection: AsyncConnection, batches: Mapping[str, Locked], new: Sequence[tuple[Finished, Scores]], now: datetime
+    connection: AsyncConnection,
+    batches: Mapping[str, Locked],
+    new: Sequence[tuple[FinishedCandidate, Scores]],
+    now: datetime,
 ) -> dict[str, Added]:
     """Inserts the results, and returns by batch what they add to it."""
     placed = defaultdict[str, list[tuple[int, Scores]]](list)
@@ -162,7 +169,7 @@ def place_values(batch: Locked, placed: Placed) -> tuple[str, ...]:
 
 
 async def enter(
-    connection: AsyncConnection, locked: Mapping[str, Locked], new: Sequence[tuple[Finished, Scores]]
+    connection: AsyncConnection, locked: Mapping[str, Locked], new: Sequence[tuple[FinishedCandidate, Scores]]
 ) -> None:
     """Counts new results in their batches' accounts and signatures."""
     signatures = Counter[tuple[str, str]]()
@@ -176,7 +183,7 @@ async def enter(
         await count_in(connection, signatures)
 
 
-def sum_costs(locked: Mapping[str, Locked], new: Sequence[tuple[Finished, Scores]]) -> dict[str, float]:
+def sum_costs(locked: Mapping[str, Locked], new: Sequence[tuple[FinishedCandidate, Scores]]) -> dict[str, float]:
     """What new results cost (USD) by the key that is charged; nothing of batches without one."""
     costs = defaultdict[str, float](float)
     for each, _ in new:
@@ -198,7 +205,7 @@ async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locke
         account.measures = write_measures(measures)
 
 
-def is_done(job: Job, span: Span, kept: set[Place]) -> bool:
+def is_done(job: ChunkJob, span: CandidateSpan, kept: set[Place]) -> bool:
     """Whether nothing of a chunk is left to do. One that stands for the batch as a whole is done when it was said so,
     not when it is closed."""
     if job.chunk < 0:
@@ -219,7 +226,7 @@ class Expired:
     """What the end of some chunks led to: whether there were any, the jobs that follow, and the batch."""
 
     ended: bool = False
-    ready: Sequence[Job] = ()
+    ready: Sequence[ChunkJob] = ()
     locked: Collection[Locked] = ()
 
 
@@ -240,17 +247,17 @@ async def expire_chunks(connection: AsyncConnection, batch_id: str, now: datetim
     return Expired(bool(ended), ready, [batch])
 
 
-async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) -> Sequence[Job]:
+async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) -> Sequence[ChunkJob]:
     """Fails what is missing in some chunks of the batch, which the caller closes."""
     mine = chunk.batch_id == batch.id
     left = select(batch_chunks).where(mine, chunk.number >= 0, chunk.state != "done").order_by(chunk.number)
     # skip_locked: one that is being committed to comes later.
     rows = (await connection.execute(left.limit(CHUNKS_AT_ONCE).with_for_update(skip_locked=True))).all()
-    failed: list[Finished] = []
+    failed: list[FinishedCandidate] = []
     for row in rows:
         todo = await select_todo(connection, batch.id, row)
-        job = Job(batch.id, row.number)
-        failed += [Finished(job, read_placed(item)[0], None, EXPIRED) for item in todo]
+        job = ChunkJob(batch.id, row.number)
+        failed += [FinishedCandidate(job, read_placed(item)[0], None, EXPIRED) for item in todo]
         await spend_lost(connection, batch, row.begun, now)
     new = [(each, score_result(each)) for each in failed]
     locked = {batch.id: batch}
@@ -259,7 +266,7 @@ async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) 
     await settle_figures(connection, locked, added)
     collecting = update(batch_chunks).where(mine, chunk.number == COLLECT)
     await connection.execute(collecting.values(state="done", queued_at=None))
-    return [Job(batch.id, row.number) for row in rows]
+    return [ChunkJob(batch.id, row.number) for row in rows]
 
 
 result = evaluations.c

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.work import COLLECT, FINISH, Job, Work, price_candidate
+from app.domain.work import COLLECT, FINISH, ChunkJob, Work, price_candidate
 from app.storage.sql.batches.account import (
     RELEASED,
     Locked,
@@ -31,7 +31,7 @@ chunk = batch_chunks.c
 
 
 @dataclass(frozen=True)
-class Span:
+class CandidateSpan:
     """The candidates of a held chunk, both ends included."""
 
     first: int
@@ -47,7 +47,7 @@ class Span:
         return any(owner == batch_id and self.first <= position <= self.last for owner, position in places)
 
 
-def hold_condition(jobs: Iterable[Job]) -> ColumnElement[bool]:
+def hold_condition(jobs: Iterable[ChunkJob]) -> ColumnElement[bool]:
     """Finds the jobs' chunks; each database reaches them by the primary key."""
     numbers: dict[str, list[int]] = {}
     for job in jobs:
@@ -55,15 +55,15 @@ def hold_condition(jobs: Iterable[Job]) -> ColumnElement[bool]:
     return or_(*((chunk.batch_id == batch_id) & chunk.number.in_(found) for batch_id, found in numbers.items()))
 
 
-async def find_held(connection: AsyncConnection, owner: str, jobs: Iterable[Job]) -> dict[Job, Span]:
+async def find_held(connection: AsyncConnection, owner: str, jobs: Iterable[ChunkJob]) -> dict[ChunkJob, CandidateSpan]:
     """Those of the jobs whose chunk is the owner's, locked in one order for all, so that none waits in a circle."""
     query = select(chunk.batch_id, chunk.number, chunk.first, chunk.last, chunk.state)
     mine = query.where(hold_condition(jobs), chunk.owner == owner).order_by(chunk.batch_id, chunk.number)
     rows = await connection.execute(mine.with_for_update())
-    return {Job(row.batch_id, row.number): Span(row.first, row.last, row.state) for row in rows}
+    return {ChunkJob(row.batch_id, row.number): CandidateSpan(row.first, row.last, row.state) for row in rows}
 
 
-async def find_stopped(connection: AsyncConnection, held: Mapping[Job, Span]) -> frozenset[Job]:
+async def find_stopped(connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]) -> frozenset[ChunkJob]:
     """Those of the jobs whose batch is not to be worked on now."""
     query = select(batches.c.id).where(batches.c.id.in_({job.batch for job in held}), batches.c.status.not_in(ACTIVE))
     stopped = set((await connection.execute(query)).scalars())
@@ -76,7 +76,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Budget:
+class CandidateBudget:
     """`spent_usd` is None where the cost of a result is not known: then no more may be spent. `reserved_usd` is what
     other chunks may still spend; `unit_usd` what one candidate may cost."""
 
@@ -128,7 +128,7 @@ class Lease:
 
 
 async def claim_chunk(
-    connection: AsyncConnection, job: Job, lease: Lease, usd_per_day: float | None, now: datetime
+    connection: AsyncConnection, job: ChunkJob, lease: Lease, usd_per_day: float | None, now: datetime
 ) -> Work | None:
     """Leases the job's chunk, as `BatchStore.claim` says. `usd_per_day` is what a key may cost that has no limit."""
     batch = (await hold_batches(connection, [job.batch])).get(job.batch)
@@ -187,7 +187,7 @@ async def claim_chunk(
 
 
 async def is_overspent(
-    connection: AsyncConnection, batch: Locked, job: Job, usd_per_day: float | None, now: datetime
+    connection: AsyncConnection, batch: Locked, job: ChunkJob, usd_per_day: float | None, now: datetime
 ) -> bool:
     """Whether the batch's key may spend nothing more today: then the batch is paused here."""
     key_id: str | None = batch.row._mapping["api_key"]
@@ -206,7 +206,7 @@ async def is_overspent(
     return True
 
 
-async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: Budget, now: datetime) -> None:
+async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: CandidateBudget, now: datetime) -> None:
     """Pauses a batch whose budget allows no candidate, unless other chunks still hold some of it in reserve."""
     others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
     if (await connection.execute(others)).scalar_one() == 0:
@@ -215,7 +215,7 @@ async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: Bu
         log_paused(batch.id, EXHAUSTED)
 
 
-def is_open(batch: Locked, job: Job, now: datetime) -> bool:
+def is_open(batch: Locked, job: ChunkJob, now: datetime) -> bool:
     """Whether the job may be done: its batch is active, and the deadline has not come. An end may be made after it."""
     expires_at = batch.account.expires_at
     return batch.account.is_active and (expires_at is None or now < expires_at or job.chunk == FINISH)
@@ -229,12 +229,12 @@ def explain_overspent(cost_usd: float, limit_usd: float) -> str:
     )
 
 
-def this_chunk(job: Job) -> Any:
+def this_chunk(job: ChunkJob) -> Any:
     """An update of the job's chunk."""
     return update(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
 
 
-async def lock_free_chunk(connection: AsyncConnection, job: Job, now: datetime) -> Row[Any] | None:
+async def lock_free_chunk(connection: AsyncConnection, job: ChunkJob, now: datetime) -> Row[Any] | None:
     """The job's chunk where it can be leased now: not done, not held back, and under no good lease."""
     query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
     # skip_locked: one that is being committed to is leased.
@@ -251,12 +251,12 @@ async def select_todo(connection: AsyncConnection, batch_id: str, found: Row[Any
     return (await connection.execute(query.where(~has_result).order_by(item.position))).all()
 
 
-async def find_budget(connection: AsyncConnection, batch: Locked, job: Job) -> Budget:
+async def find_budget(connection: AsyncConnection, batch: Locked, job: ChunkJob) -> CandidateBudget:
     """The budget as this chunk finds it."""
     total: Any = batch.row.budget_usd
     unit = price_candidate(batch.row.mode, batch.row.unit_cost_usd, batch.account.dearest_usd)
     if total is None:
-        return Budget(None, batch.account.cost_usd, 0.0, unit)
+        return CandidateBudget(None, batch.account.cost_usd, 0.0, unit)
     leased = (chunk.batch_id == job.batch) & (chunk.state == "leased") & (chunk.number != job.chunk)
     reserved = (await connection.execute(select(func.sum(chunk.reserved_usd)).where(leased))).scalar_one()
-    return Budget(total, batch.account.cost_usd, reserved or 0.0, unit)
+    return CandidateBudget(total, batch.account.cost_usd, reserved or 0.0, unit)

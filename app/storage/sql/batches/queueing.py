@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.work import COLLECT, Job
+from app.domain.work import COLLECT, ChunkJob
 from app.storage.sql.batches.account import lock_batches
 from app.storage.sql.batches.rows import ACTIVE, RECEIVING
 from app.storage.sql.tables import batch_chunks, batches
@@ -51,11 +51,13 @@ async def find_due(connection: AsyncConnection, window: int, overdue: ColumnElem
     return Due(due, len(active) < len(rows), share)
 
 
-async def queue_due(connection: AsyncConnection, due: Due, overdue: ColumnElement[bool], now: datetime) -> list[Job]:
+async def queue_due(
+    connection: AsyncConnection, due: Due, overdue: ColumnElement[bool], now: datetime
+) -> list[ChunkJob]:
     """Discards abandoned batches, and marks the chunks that are due as queued."""
     if due.abandoned:
         await connection.execute(delete(batches).where(batches.c.status == RECEIVING, begun_before(now)))
-    jobs: list[Job] = []
+    jobs: list[ChunkJob] = []
     for each in (await lock_batches(connection, due.batches)).values():
         if each.account.is_active:
             jobs += await queue_overdue(connection, each.id, overdue, now)
@@ -63,7 +65,7 @@ async def queue_due(connection: AsyncConnection, due: Due, overdue: ColumnElemen
     return jobs
 
 
-async def queue_next(connection: AsyncConnection, batch_id: str, window: int, now: datetime) -> list[Job]:
+async def queue_next(connection: AsyncConnection, batch_id: str, window: int, now: datetime) -> list[ChunkJob]:
     """Marks the batch's next chunks as queued, up to its share of the window."""
     found = (await lock_batches(connection, [batch_id])).get(batch_id)
     if found is None or not found.account.is_active:
@@ -71,7 +73,7 @@ async def queue_next(connection: AsyncConnection, batch_id: str, window: int, no
     return await queue_waiting(connection, batch_id, share_of(window, await count_active(connection)), now)
 
 
-async def queue_after(connection: AsyncConnection, ids: Sequence[str], window: int, now: datetime) -> list[Job]:
+async def queue_after(connection: AsyncConnection, ids: Sequence[str], window: int, now: datetime) -> list[ChunkJob]:
     """Marks the next chunks of batches as queued, some of whose chunks were closed. The caller has locked them."""
     if not ids:
         return []
@@ -106,7 +108,7 @@ def overdue_at(now: datetime, queued_before: datetime) -> ColumnElement[bool]:
 
 async def queue_overdue(
     connection: AsyncConnection, batch_id: str, overdue: ColumnElement[bool], now: datetime
-) -> list[Job]:
+) -> list[ChunkJob]:
     """Marks overdue chunks as queued now. The owner of a lease that ran out stays: the next claim counts a crash."""
     # skip_locked: one whose lease is being renewed is not overdue.
     query = select(chunk.number).where(chunk.batch_id == batch_id, overdue).order_by(chunk.number)
@@ -116,7 +118,7 @@ async def queue_overdue(
 
 async def queue_waiting(
     connection: AsyncConnection, batch_id: str, share: int, now: datetime, *, with_end: bool = False
-) -> list[Job]:
+) -> list[ChunkJob]:
     """Marks the next chunks as queued, so that at most `share` are queued or leased. The caller has locked the batch.
 
     `with_end`: work on the batch as a whole too. Only a sweep gives that out again, so that an end which fails is not
@@ -134,9 +136,9 @@ async def queue_waiting(
 
 async def mark_chunks(
     connection: AsyncConnection, batch_id: str, numbers: Sequence[int], marks: dict[str, object]
-) -> list[Job]:
+) -> list[ChunkJob]:
     """Sets the marks of these chunks, and returns their jobs."""
     if numbers:
         mine = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.number.in_(numbers))
         await connection.execute(mine.values(marks))
-    return [Job(batch_id, number) for number in numbers]
+    return [ChunkJob(batch_id, number) for number in numbers]

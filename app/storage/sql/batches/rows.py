@@ -17,7 +17,7 @@ from app.domain.dialogue import UNBOUNDED, digest_context
 from app.domain.evaluation import CallTrace, Evaluation, Record
 from app.domain.model import Value, listed
 from app.domain.summary import Scores, failed_scores, pack_scores, scores_of
-from app.domain.work import Finished
+from app.domain.work import FinishedCandidate
 from app.storage.sql.tables import result_figures
 
 ACTIVE = ("queued", "running")
@@ -51,7 +51,7 @@ FIRST_VERSIONS = {"ja-dialogue": "ja-dialogue@1"}
 """What a batch asked for that names no version: the shipped rubrics have several since batches name theirs."""
 
 
-class Kept(Value):
+class StoredEvaluation(Value):
     """A record without its request, which for a candidate of a batch is in the batch's items."""
 
     evaluation: Evaluation
@@ -63,14 +63,14 @@ def write_record(record: Record) -> str:
     return record.model_dump_json(exclude={"request"})
 
 
-def read_record(text: str) -> Kept:
+def read_record(text: str) -> StoredEvaluation:
     """The record in a text that `write_record` wrote."""
-    return Kept.model_validate_json(text, context=STORED)
+    return StoredEvaluation.model_validate_json(text, context=STORED)
 
 
 def replace_evaluation(text: str, evaluation: Evaluation) -> str:
     """A kept record with another evaluation in the place of its own."""
-    return Kept.model_construct(evaluation=evaluation, trace=read_record(text).trace).model_dump_json()
+    return StoredEvaluation.model_construct(evaluation=evaluation, trace=read_record(text).trace).model_dump_json()
 
 
 def read_options(text: str) -> BatchOptions:
@@ -104,14 +104,14 @@ def lower_ascii(text: str) -> str:
 UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
 
 
-def score_result(finished: Finished) -> Scores:
+def score_result(finished: FinishedCandidate) -> Scores:
     """The figures of a candidate's result."""
     if finished.record is None:
         return failed_scores(finished.failure or UNSAID)
     return scores_of(finished.record.evaluation, digest_context(finished.record.request.context))
 
 
-def describe_result(finished: Finished, scores: Scores, batch: Row[Any], now: datetime) -> dict[str, Any]:
+def describe_result(finished: FinishedCandidate, scores: Scores, batch: Row[Any], now: datetime) -> dict[str, Any]:
     """The row of a candidate's result: its evaluation, or the failure in its place, which has an id of its own.
 
     `scores` are the result's.

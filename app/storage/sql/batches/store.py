@@ -16,7 +16,17 @@ from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation
 from app.domain.rubric import split_name
 from app.domain.summary import Intervals, Scored, Tally, ValuesPage, pack_tally, unpack_scores, unpack_tally
-from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, MOST_SET_ASIDE, NOTHING_BEGUN, Committed, Finished, Job, Work
+from app.domain.work import (
+    CHUNK_SIZE,
+    COLLECT,
+    FINISH,
+    MOST_SET_ASIDE,
+    NOTHING_BEGUN,
+    ChunkJob,
+    Committed,
+    FinishedCandidate,
+    Work,
+)
 from app.storage.sql.batches import commits, leases, queueing
 from app.storage.sql.batches.account import lock_batches, log_completed, log_paused, store_accounts
 from app.storage.sql.batches.erasure import Erasure
@@ -458,7 +468,7 @@ class BatchStore:
 
     # Working. `owner` is one worker process; a lease is good until its end, unless it is renewed.
 
-    async def claim(self, job: Job, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
+    async def claim(self, job: ChunkJob, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
         """Leases the chunk; None where it is done, leased by another owner, its batch is not to be worked on, or the
         batch's deadline has come.
 
@@ -476,7 +486,7 @@ class BatchStore:
         async with change(self._engine) as connection:
             return await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
 
-    async def renew(self, owner: str, jobs: Sequence[Job], lease_seconds: float) -> Committed:
+    async def renew(self, owner: str, jobs: Sequence[ChunkJob], lease_seconds: float) -> Committed:
         """Extends those of the leases that are the owner's."""
         if not jobs:
             return Committed()
@@ -492,9 +502,9 @@ class BatchStore:
     async def commit(
         self,
         owner: str,
-        finished: Sequence[Finished],
-        closed: Sequence[Job],
-        begun: Mapping[Job, int] = NOTHING_BEGUN,
+        finished: Sequence[FinishedCandidate],
+        closed: Sequence[ChunkJob],
+        begun: Mapping[ChunkJob, int] = NOTHING_BEGUN,
     ) -> Committed:
         """Keeps results and closes chunks, in one transaction with the batches' counts, usage, signatures and charges.
 
@@ -516,14 +526,14 @@ class BatchStore:
         log_completed(locked)
         return committed
 
-    async def set_aside(self, job: Job, owner: str) -> None:
+    async def set_aside(self, job: ChunkJob, owner: str) -> None:
         """All that is left of the owner's chunk waits: the batch may have another chunk under way in its place."""
         aside = select(func.count()).where(chunk.batch_id == job.batch, chunk.set_aside).scalar_subquery()
         mine = leases.this_chunk(job).where(chunk.owner == owner, chunk.state == "leased", aside < MOST_SET_ASIDE)
         async with write(self._engine) as connection:
             await connection.execute(mine.values(set_aside=True))
 
-    async def find_halted(self, jobs: Sequence[Job]) -> Committed:
+    async def find_halted(self, jobs: Sequence[ChunkJob]) -> Committed:
         """Those of the jobs that are not to be worked on any more: `lost` where the batch is erased, `stopped` where it
         is paused or cancelled, `cancelled` too. Cheap enough to be asked twice a second."""
         if not jobs:
@@ -537,7 +547,7 @@ class BatchStore:
             cancelled=frozenset(job for job in jobs if status.get(job.batch) == "cancelled"),
         )
 
-    async def mark(self, job: Job, owner: str, position: int) -> int:
+    async def mark(self, job: ChunkJob, owner: str, position: int) -> int:
         """Counts a try of a candidate of a suspect chunk, durably, before it is begun: how many there were before."""
         this = (item.batch_id == job.batch) & (item.position == position)
         mine = exists().where(chunk.batch_id == job.batch, chunk.number == job.chunk, chunk.owner == owner)
@@ -550,12 +560,12 @@ class BatchStore:
 
     # Giving out jobs. Safe in every process at once: a batch's row is locked while its chunks are chosen.
 
-    async def next_jobs(self, batch_id: str, window: int) -> list[Job]:
+    async def next_jobs(self, batch_id: str, window: int) -> list[ChunkJob]:
         """Chunks to be queued so that at most `window` of the batch are queued or leased, each marked as queued."""
         async with change(self._engine) as connection:
             return await queueing.queue_next(connection, batch_id, window, self._clock())
 
-    async def unhold(self, batch_id: str) -> list[Job]:
+    async def unhold(self, batch_id: str) -> list[ChunkJob]:
         """A batch of the mode `provider-batch` is accepted as held: none of its chunks is given out, and `sweep` gives
         the job `COLLECT` in their place. This ends that, and returns the first chunks to be queued."""
         mine = update(batch_chunks).where(chunk.batch_id == batch_id)
@@ -568,7 +578,7 @@ class BatchStore:
             await connection.execute(mine.where(chunk.number >= 0, chunk.state == "blocked").values(state="waiting"))
             return await queueing.queue_next(connection, batch_id, self._window, self._clock())
 
-    async def sweep(self, window: int, patience_seconds: float) -> list[Job]:
+    async def sweep(self, window: int, patience_seconds: float) -> list[ChunkJob]:
         """Jobs to put on the queue, once for each: of batches with fewer than `window` chunks under way, of leases
         that have run out, of chunks queued longer than `patience_seconds` ago and never claimed (a queue that lost
         them), and of batches whose end is to be made. Also discards what was begun an hour ago and never accepted."""
@@ -587,7 +597,7 @@ class BatchStore:
 
     # Ending
 
-    async def expire(self) -> list[Job]:
+    async def expire(self) -> list[ChunkJob]:
         """Ends batches whose running time is over: what has no result fails with `EXPIRED`. Returns the jobs that
         follow, to be put on the queue. Many processes may do so at once."""
         now = self._clock()
@@ -595,7 +605,7 @@ class BatchStore:
         query = select(batches.c.id).where(batches.c.status == "running", over)
         async with read(self._engine) as connection:
             due = (await connection.execute(query)).scalars().all()
-        jobs: list[Job] = []
+        jobs: list[ChunkJob] = []
         for batch_id in due:
             is_over = False
             while not is_over:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.speech import Level, Misuse, Register
+from app.domain.speech import Misuse, PolitenessLevel, Register
 from app.text.japanese_register import JapaneseRegister
 from app.text.korean_register import read_korean, read_korean_level, read_korean_misuse
 
@@ -152,7 +152,7 @@ def test_korean_is_read_by_its_endings(register: str, text: str) -> None:
 def test_no_text_is_too_odd_to_read(text: str) -> None:
     assert JAPANESE.read(text) in Register
     assert read_korean(text) in Register
-    assert read_korean_level(text) in Level
+    assert read_korean_level(text) in PolitenessLevel
     for found in (JAPANESE.find_misuse(text), read_korean_misuse(text)):
         assert found is None or found in Misuse
 

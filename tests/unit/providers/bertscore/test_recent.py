@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.providers.bertscore.similarity import Recent
+from app.providers.bertscore.similarity import ByteLimitedCache
 
 
 class Clock:
@@ -16,9 +16,9 @@ class Clock:
         return self.seconds
 
 
-def make(max_bytes: int = 10, max_age_seconds: float = 20.0) -> tuple[Recent[str, int], Clock]:
+def make(max_bytes: int = 10, max_age_seconds: float = 20.0) -> tuple[ByteLimitedCache[str, int], Clock]:
     clock = Clock()
-    return Recent(max_bytes, clock, max_age_seconds), clock
+    return ByteLimitedCache(max_bytes, clock, max_age_seconds), clock
 
 
 def test_what_was_not_used_for_longest_makes_room() -> None:

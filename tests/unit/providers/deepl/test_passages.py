@@ -14,7 +14,7 @@ from app.providers.deepl.client import (
     CONTEXT_BYTES,
     REQUEST_BYTES,
     REQUEST_TEXTS,
-    Passage,
+    TranslationPassage,
     keep_recent,
     measure_body,
     measure_text,
@@ -58,9 +58,9 @@ def test_a_short_dialogue_is_one_request_whose_context_is_the_dialogue_context()
     passages = plan_passages(talk(["犬は好き？", "うん、好き。"], "私も。"), "JA")
     assert pack_passages(passages, "JA") == [passages]
     assert passages == [
-        Passage("犬は好き？", "犬は好き？\nうん、好き。"),
-        Passage("うん、好き。", "犬は好き？\nうん、好き。"),
-        Passage("私も。", "犬は好き？\nうん、好き。"),
+        TranslationPassage("犬は好き？", "犬は好き？\nうん、好き。"),
+        TranslationPassage("うん、好き。", "犬は好き？\nうん、好き。"),
+        TranslationPassage("私も。", "犬は好き？\nうん、好き。"),
     ]
 
 
@@ -122,22 +122,22 @@ def test_a_text_over_the_limit_goes_alone_and_bare() -> None:
 
 
 def test_fifty_texts_fill_a_request() -> None:
-    requests = pack_passages([Passage(f"文{number}", "前") for number in range(101)], "JA")
+    requests = pack_passages([TranslationPassage(f"文{number}", "前") for number in range(101)], "JA")
     assert [len(request) for request in requests] == [50, 50, 1]
 
 
 def test_a_request_is_filled_to_the_last_byte() -> None:
     # 98,304 − 89 (frame) − 8 (the first text "あ" with quotes) − 4 (", " and quotes) = 98,203
-    exact = [Passage("あ", None), Passage("x" * 98_203, None)]
+    exact = [TranslationPassage("あ", None), TranslationPassage("x" * 98_203, None)]
     assert [len(request) for request in pack_passages(exact, "JA")] == [2]
     assert measure_body(["あ", "x" * 98_203], None, "JA") == REQUEST_BYTES
-    over = [Passage("あ", None), Passage("x" * 98_204, None)]
+    over = [TranslationPassage("あ", None), TranslationPassage("x" * 98_204, None)]
     assert [len(request) for request in pack_passages(over, "JA")] == [1, 1]
 
 
 def test_a_list_is_split_where_its_bytes_are_used_up() -> None:
     # 89 + 16 × 6,002 + 15 × 2 = 96,151 fit; 89 + 17 × 6,002 + 16 × 2 = 102,155 do not
-    requests = pack_passages([Passage("あ" * 1000, None)] * 30, "JA")
+    requests = pack_passages([TranslationPassage("あ" * 1000, None)] * 30, "JA")
     assert [len(request) for request in requests] == [16, 14]
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from app.providers.huggingface import Kind
+from app.providers.huggingface import ModelKind
 
 
 class Unavailable(Exception):
     """The kind's own."""
 
 
-def build(*packages: str) -> Kind:
-    return Kind("model", "to test", packages, Unavailable)
+def build(*packages: str) -> ModelKind:
+    return ModelKind("model", "to test", packages, Unavailable)
 
 
 def test_names_the_packages_that_are_missing() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.providers.huggingface import Kind, Source, choose_threads, loading, read_quota
+from app.providers.huggingface import ModelKind, Source, choose_threads, loading, read_quota
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(package) is None for package in ("torch", "transformers")), reason="the bertscore extra is absent"
@@ -20,7 +20,7 @@ class Unavailable(Exception):
     """The kind's own."""
 
 
-KIND = Kind("model", "to test", (), Unavailable)
+KIND = ModelKind("model", "to test", (), Unavailable)
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,6 @@ def test_anything_else_is_explained_and_logged(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_goes_no_further_where_the_extra_is_missing(tmp_path: Path) -> None:
-    kind = Kind("model", "to test", ("no_such_package",), Unavailable)
+    kind = ModelKind("model", "to test", ("no_such_package",), Unavailable)
     with pytest.raises(Unavailable, match="no_such_package not installed"), loading(kind, TinyChoice(str(tmp_path))):
         pytest.fail("went in")

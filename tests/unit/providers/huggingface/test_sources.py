@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.providers.huggingface import Kind, Source, digest_folder, is_whole, locate
+from app.providers.huggingface import ModelKind, Source, digest_folder, is_whole, locate
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = "some-owner/some-model"
@@ -26,7 +26,7 @@ class Unavailable(Exception):
     """The kind's own."""
 
 
-KIND = Kind("model", "to test", (), Unavailable)
+KIND = ModelKind("model", "to test", (), Unavailable)
 
 
 def write(folder: Path, *files: str) -> Path:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.domain.evaluation import JudgeOptions
 from app.domain.prompt import Prompt
-from app.providers.openai.endpoint import KEPT, PLACE, Bodies
+from app.providers.openai.endpoint import KEPT, PLACE, RequestBodies
 from app.providers.openai.parameters import Question
 
 
@@ -22,7 +22,7 @@ def make_question(user: str = "対話", *, model: str = "m", sample: int = 0, ex
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_every_dialogue_is_sent_as_its_own(users: list[str]) -> None:
-    bodies = Bodies()
+    bodies = RequestBodies()
     for user in [*users, PLACE, '"', "\\u0000", "\ue000\ue000"]:
         sendable = user.encode("utf-8", "ignore").decode()
         question = make_question(sendable)
@@ -31,7 +31,7 @@ def test_every_dialogue_is_sent_as_its_own(users: list[str]) -> None:
 
 @pytest.mark.parametrize("conceded", [(), ("response_format",), ("seed", "temperature"), ("logprobs",)])
 def test_every_way_of_asking_has_its_own_parameters(conceded: tuple[str, ...]) -> None:
-    bodies = Bodies()
+    bodies = RequestBodies()
     for question in (
         make_question(),
         make_question(sample=1),
@@ -43,7 +43,7 @@ def test_every_way_of_asking_has_its_own_parameters(conceded: tuple[str, ...]) -
 
 
 def test_no_more_is_kept_than_allowed() -> None:
-    bodies = Bodies()
+    bodies = RequestBodies()
     for sample in range(2 * KEPT):
         question = make_question(sample=sample)
         assert json.loads(bodies.write(question, ()))["seed"] == question.body()["seed"]

@@ -11,8 +11,8 @@ import pytest
 
 from app.domain.errors import JudgeRefusedRequest
 from app.providers.flow_control import open_local_flow
-from app.providers.flow_state import Bounds
-from app.providers.openai.endpoint import Bodies, OpenAIEndpoint
+from app.providers.flow_state import FlowLimits
+from app.providers.openai.endpoint import OpenAIEndpoint, RequestBodies
 from app.providers.openai.parameters import Question, find_refused, takes_marks
 from app.providers.openai.reply import Reply
 from tests.support.fake_openai import Answer, FakeOpenAI, refuse, status, valid
@@ -112,7 +112,7 @@ async def test_marks_are_in_no_digest_and_no_parameter() -> None:
 
 
 async def test_marked_and_unmarked_bodies_are_not_mixed_up() -> None:
-    marked, bodies = await ask_for(None), Bodies()
+    marked, bodies = await ask_for(None), RequestBodies()
     for question in (marked, replace(marked, marked=False)) * 2:
         assert json.loads(bodies.write(question, ())) == question.body()
 
@@ -140,7 +140,7 @@ async def endpoint(fake: FakeOpenAI) -> AsyncIterator[OpenAIEndpoint]:
         deadline_seconds=10,
         max_attempts=1,
         backoff_seconds=0.001,
-        flow=open_local_flow(Bounds(4)),
+        flow=open_local_flow(FlowLimits(4)),
     )
     yield made
     await made.close()

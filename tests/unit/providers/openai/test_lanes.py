@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import JudgeUnavailable
 from app.providers.flow_control import open_local_flow
-from app.providers.flow_state import Bounds
+from app.providers.flow_state import FlowLimits
 from app.providers.ports import Lane
 from tests.support.judges import make_task, open_bench
 
@@ -17,7 +17,7 @@ DEADLINE_SECONDS = 0.2
 
 
 async def test_a_batch_waits_for_its_turn_beyond_the_deadline_and_a_caller_does_not() -> None:
-    flow = open_local_flow(Bounds(1))
+    flow = open_local_flow(FlowLimits(1))
     lanes: tuple[Lane, ...] = ("batch", "interactive")
     async with open_bench(flow=flow, deadline_seconds=DEADLINE_SECONDS) as bench:
         async with flow.passage(max_wait_seconds=1):
@@ -34,7 +34,7 @@ async def test_a_batch_waits_for_its_turn_beyond_the_deadline_and_a_caller_does_
 
 
 async def test_a_caller_does_not_wait_past_its_deadline_for_the_same_call_of_a_batch() -> None:
-    flow = open_local_flow(Bounds(1))
+    flow = open_local_flow(FlowLimits(1))
     async with open_bench(flow=flow, deadline_seconds=DEADLINE_SECONDS) as bench:
         async with flow.passage(max_wait_seconds=1):
             batch = asyncio.create_task(bench.judge.judge(replace(make_task(), lane="batch")))

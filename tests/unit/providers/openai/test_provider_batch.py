@@ -18,7 +18,7 @@ from app.domain.errors import (
     JudgeUnavailable,
     SettingsInvalid,
 )
-from app.domain.provider_batch import Part
+from app.domain.provider_batch import ProviderPart
 from app.providers.openai.batches import OpenAIProviderBatches, list_sent, read_line, split_lines
 from app.providers.openai.reply import Reply
 from app.providers.ports import DeferredCall, ProviderAnswer
@@ -26,7 +26,7 @@ from tests.support.fake_openai import complete, hang, status, valid
 from tests.support.fake_provider_batch import FakeProviderBatch, StoredFile
 from tests.support.judges import KEY, make_judge, make_task
 
-PART = Part(
+PART = ProviderPart(
     "b1",
     0,
     "ended",
@@ -66,7 +66,7 @@ async def send(provider: OpenAIProviderBatches, calls: list[DeferredCall], name:
         return await provider.upload(file, name)
 
 
-async def read_all(provider: OpenAIProviderBatches, file_id: str, part: Part = PART) -> list[ProviderAnswer]:
+async def read_all(provider: OpenAIProviderBatches, file_id: str, part: ProviderPart = PART) -> list[ProviderAnswer]:
     return [answer async for answer in provider.answers(file_id, part)]
 
 

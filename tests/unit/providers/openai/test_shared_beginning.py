@@ -14,7 +14,7 @@ import pytest
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
-from app.providers.openai.endpoint import Bodies, dump
+from app.providers.openai.endpoint import RequestBodies, dump
 from app.providers.openai.parameters import Question
 from app.providers.ports import JudgingTask
 from app.storage.rubric_files import RubricFiles, default_folder
@@ -53,7 +53,7 @@ async def test_two_dialogues_share_all_but_the_dialogue(
     assert len(ones) == len(others) == (1 if rubric.calls == "joint" else len(rubric.aspects))
     for one, other in zip(ones, others, strict=True):
         # As two processes write them: neither has seen the other's.
-        first, second = Bodies().write(one, ()), Bodies().write(other, ())
+        first, second = RequestBodies().write(one, ()), RequestBodies().write(other, ())
         beginning = common_beginning([first, second])
         ending = common_beginning([first[::-1], second[::-1]])[::-1]
         system, schema = one.structured.system, one.structured.schema
@@ -77,7 +77,7 @@ def digest_bytes(rubric: Rubric, language: str, number: int) -> str:
     from asyncio import run
 
     question = run(prepare(rubric, language, SHORT, None))[number]
-    return hashlib.sha256(Bodies().write(question, ())).hexdigest()
+    return hashlib.sha256(RequestBodies().write(question, ())).hexdigest()
 
 
 def test_other_processes_send_the_same_bytes() -> None:
@@ -105,7 +105,7 @@ async def test_what_arrives_is_what_was_written() -> None:
             question = bench.judge._prepare(task)[0]
             await bench.judge.judge(task)
             # Its order too: JSON objects are read in the order in which they were sent.
-            assert dump(bench.fake.requests[-1]) == Bodies().write(question, ())
+            assert dump(bench.fake.requests[-1]) == RequestBodies().write(question, ())
     assert json.dumps(bench.fake.requests[0]["response_format"]) == json.dumps(
         bench.fake.requests[1]["response_format"]
     )

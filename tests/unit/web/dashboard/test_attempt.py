@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.web.dashboard.attempt import Draft, read_draft, start_draft
+from app.web.dashboard.attempt import AttemptDraft, read_draft, start_draft
 from app.web.dashboard.forms import Form
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI, status
@@ -177,7 +177,7 @@ def test_an_unknown_rubric_or_example_is_passed_by():
 
 
 def test_faults_are_found_at_the_rows_that_were_filled_in():
-    draft = Draft(context=(("A", ""), ("B", "x"), ("A", ""), ("B", "y")))
+    draft = AttemptDraft(context=(("A", ""), ("B", "x"), ("A", ""), ("B", "y")))
     assert draft.fault("/context/1/text", "…").target == "text-3"
     assert draft.fault("/context/1/speaker", "…").row == 4
     assert draft.fault("/context", "…").target == "context"

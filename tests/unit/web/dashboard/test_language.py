@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.web.dashboard.language import Formats, negotiate
+from app.web.dashboard.language import LocaleFormats, negotiate
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_negotiation_takes_the_best_that_there_is(header, expected):
 
 
 def test_numbers_are_short_and_honest():
-    formats = Formats("ja")
+    formats = LocaleFormats("ja")
     assert formats.number(3.14159) == "3.14"
     assert formats.number(None) == "–"
     assert formats.signed(-0.25) == "−0.25"
@@ -44,7 +44,7 @@ def test_numbers_are_short_and_honest():
 
 
 def test_percentages_never_claim_all_or_nothing_falsely():
-    formats = Formats("en")
+    formats = LocaleFormats("en")
     assert formats.percent(0.9999) == "99%"
     assert formats.percent(1.0) == "100%"
     assert formats.percent(0.00001) == "1%"
@@ -54,17 +54,17 @@ def test_percentages_never_claim_all_or_nothing_falsely():
 @pytest.mark.parametrize("language", ["en", "ja", "ko"])
 def test_moments_are_in_utc_and_mean_the_same_everywhere(language):
     at = datetime(2026, 11, 21, 18, 5, tzinfo=timezone(timedelta(hours=9)))
-    assert Formats(language).moment(at) == "2026-11-21 09:05 UTC"
+    assert LocaleFormats(language).moment(at) == "2026-11-21 09:05 UTC"
 
 
 def test_a_p_below_a_level_is_not_shown_as_the_level():
-    formats = Formats("en")
+    formats = LocaleFormats("en")
     assert formats.p(0.04999) == "0.04999"
     assert formats.p(0.05) == "0.050"
     assert formats.p(0.0321) == "0.032"
 
 
 def test_minus_signs_are_alike():
-    formats = Formats("ko")
+    formats = LocaleFormats("ko")
     assert formats.number(-0.25) == formats.signed(-0.25) == "−0.25"
     assert formats.interval((-0.5, 0.25)) == "[−0.50, 0.25]"
