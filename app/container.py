@@ -234,7 +234,7 @@ def open_batches(
         new_id=new_batch_id,
         window=window,
         provider=provider,
-        queue_limits=QueueLimits(everybody=settings.most_queued, project=settings.project_queued),
+        queue_limits=QueueLimits(all_projects=settings.most_queued, project=settings.project_queued),
     )
     worker = BatchWorker(
         store=store,

@@ -197,7 +197,7 @@ def open_provider(
     return ProviderRun(
         store=store,
         queue=queue,
-        course=ProviderBatchStore(engine),
+        provider_batches=ProviderBatchStore(engine),
         provider=provider,
         judge=instruments.judge,
         cache=cache,

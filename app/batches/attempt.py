@@ -1,4 +1,4 @@
-"""One candidate of a batch, scored whatever happens: what is tried again, what fails, what pauses the batch."""
+"""Scoring one candidate of a batch: which errors are retried, which fail the candidate, and which pause the batch."""
 
 from __future__ import annotations
 
@@ -28,32 +28,37 @@ logger = logging.getLogger("saiten.batches")
 Service = Literal["judge", "translator"]
 
 Probe = Callable[[], Awaitable[Usage | None]]
-"""Asks a service about a candidate that it has served before: what that took, None where it could not be had."""
+"""Asks a service about a candidate that it has served before. Returns what that cost; None if the service failed."""
 
 LONGEST_WAIT_SECONDS = 8.0
-"""Between two rounds of a candidate: work is to be under way again 30 s after an outage at the latest."""
+"""Between two rounds of a candidate. Work has to be under way again within 30 s of an outage's end."""
 
 FIRST_WAIT_SECONDS = 0.5
 
-MOST_STRIKES = 3
-"""Rounds that a candidate may fail while others are served. A round is already several tries."""
+MAX_FAILED_ROUNDS = 3
+"""Rounds that a candidate may fail while others are served. A round already consists of several tries."""
 
 
 @dataclass(eq=False)
 class Trial:
-    """One candidate's rounds so far. `strikes` counts the failed ones that count against it: the service had served
-    another candidate since the round before, or since it was begun. `seen` is how many had been served by then."""
+    """One candidate's rounds so far.
+
+    `failed_rounds` counts the failures that count against the candidate: those before which the service had served
+    another candidate since the previous round, or since the candidate was begun. `seen` is how many candidates each
+    service had served by then.
+    """
 
     rounds: int = 0
-    strikes: int = 0
+    failed_rounds: int = 0
     seen: Counter[Service] = field(default_factory=Counter)
 
 
 class RetryPolicy:
-    """Decides by what one worker sees. While a service serves no candidate, failures do not count: that is an outage.
+    """Decides, from what one worker sees, whether a failed candidate is tried again.
 
-    Where nothing but candidates in trouble is left, even a sound service would serve none of them. Then a candidate
-    that was scored before is asked about again, one at a time; what these probes took is billed to its batch.
+    While a service serves no candidate at all, there is an outage, and failures do not count. When only candidates
+    with failures are left, an outage cannot be told from candidates that always fail. Then the service is asked about a
+    candidate that was scored before, one at a time; the cost of these probes is billed to the batch.
     """
 
     def __init__(
@@ -70,13 +75,13 @@ class RetryPolicy:
         self._bills: dict[str, Usage] = {}
 
     def served(self, usage: Usage) -> None:
-        """A candidate was served, at this expense. What came from the cache says nothing of a service."""
+        """Notes that a candidate was served. A reply from the cache (no usage) says nothing about a service."""
         self._served["judge"] += usage.judge_calls > 0
         self._served["translator"] += usage.translated_characters > 0
 
     @contextmanager
     def trying(self) -> Iterator[Trial]:
-        """A candidate that has not been tried yet, and is in hand inside."""
+        """Counts a new candidate as in progress while the context lasts."""
         trial = Trial(seen=self._served.copy())
         self._untroubled.add(trial)
         try:
@@ -85,29 +90,29 @@ class RetryPolicy:
             self._untroubled.discard(trial)
 
     def count(self, trial: Trial, service: Service | None, batch_id: str, probe: Probe) -> bool:
-        """A round failed at the service; None where it was neither's doing. Whether there is to be another round."""
+        """Counts a round that failed at the service, or at neither (None). Returns whether to try another round."""
         self._untroubled.discard(trial)
         trial.rounds += 1
         if service is not None:
-            trial.strikes += self._served[service] > trial.seen[service]
+            trial.failed_rounds += self._served[service] > trial.seen[service]
         trial.seen = self._served.copy()
-        if trial.strikes >= MOST_STRIKES:
+        if trial.failed_rounds >= MAX_FAILED_ROUNDS:
             return False
         if service is not None and not self._untroubled and self._probing is None:
             self._probing = asyncio.create_task(self._probe(batch_id, probe))
         return True
 
     async def wait(self, trial: Trial) -> None:
-        """Waits for the next round, exponentially longer with full jitter."""
+        """Waits before the next round: exponential backoff with full jitter."""
         most_seconds = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** min(trial.rounds, 10))
         await self._sleep(self._spread(0, most_seconds))
 
     def take_bill(self, batch_id: str) -> Usage:
-        """What the batch's probes took since the last bill."""
+        """What the batch's probes have cost since the last call."""
         return self._bills.pop(batch_id, Usage())
 
     async def close(self) -> None:
-        """Ends a probe that is under way."""
+        """Cancels a probe that is under way."""
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.wait({self._probing})
@@ -116,7 +121,7 @@ class RetryPolicy:
         try:
             usage = await probe()
         except Exception:
-            # The candidate's own rounds go on, and meet what there is to be met.
+            # The candidate's own rounds continue and meet the same failure, if it persists.
             logger.exception("unexpected error in a probe", extra={"batch_id": batch_id})
             usage = None
         finally:
@@ -127,30 +132,29 @@ class RetryPolicy:
 
 
 MOST_REFUSED = 8
-"""Candidates of a batch refused, and none ever taken: then it is not the candidates."""
-
+"""Refused candidates of a batch of which none was ever accepted. Then the candidates are not at fault."""
 
 MOST_BATCHES = 1000
-"""Remembered at a time: far more than are ever under way together."""
+"""Batches remembered at a time: far more than are ever under way together."""
 
 TAKEN = 0
 
 
 class RefusalCounter:
-    """Counts refusals by batch until the judge takes one of its candidates. For one worker.
+    """Counts one worker's refused candidates per batch until the judge accepts one.
 
-    Of a batch that it has not heard of for long it knows nothing any more; then it counts anew.
+    A batch that was not seen for a long time is forgotten, and its count starts again.
     """
 
     def __init__(self) -> None:
         self._counts: LRUCache[str, int] = LRUCache(MOST_BATCHES)
 
     def took(self, batch_id: str) -> None:
-        """The judge has taken a candidate: it takes this batch's."""
+        """Notes that the judge accepted a candidate of the batch."""
         self._counts[batch_id] = TAKEN
 
     def refused(self, batch_id: str) -> bool:
-        """The judge has refused a candidate; whether the batch is to pause. A pause starts the count anew."""
+        """Counts a refusal; returns whether the batch is to pause. A pause resets the count."""
         known = self._counts.pop(batch_id, None)
         if known == TAKEN:
             self._counts[batch_id] = TAKEN
@@ -171,15 +175,15 @@ PAUSING = (
     errors.UnknownRubric,
     errors.RubricNotSupported,
 )
-"""Every other candidate would fare the same until somebody mends it. The last three: this worker is set up otherwise
-than the service that took the batch."""
+"""Errors that every other candidate would meet too, until a person acts. The last three mean that this worker is
+configured differently from the service that accepted the batch."""
 
 WAITING = (errors.JudgeUnavailable, errors.TranslatorUnavailable, errors.StoreError)
-"""Passes by itself."""
+"""Temporary errors."""
 
 
 class Pause(Exception):
-    """The batch is to pause. `error` says why."""
+    """The batch is to pause because of `error`."""
 
     def __init__(self, error: SaitenError) -> None:
         super().__init__(error.code)
@@ -204,11 +208,11 @@ async def attempt(
     probe: Probe,
     resting: Callable[[Trial], AbstractAsyncContextManager[None]],
 ) -> FinishedCandidate | None:
-    """The candidate's result; None where its chunk is stopped before there is one. Waits as long as the trouble is not
-    its own, each time inside `resting`; raises Pause where it is everybody's.
+    """The candidate's result; None if its chunk is stopped before there is one.
 
-    The leased chunk is given the cache keys that `scope` collects, however it ends. `probe` asks about a scored
-    candidate of the batch.
+    Waits, inside `resting`, as long as the failure is temporary and not the candidate's own. Raises Pause where every
+    candidate would fail. The cache keys that `scope` collects are added to the leased chunk, however this ends. `probe`
+    asks about a scored candidate of the batch.
     """
     ids = {"batch_id": work.job.batch, "position": entry.position}
     with working_on(**ids), retries.trying() as trial:
@@ -235,7 +239,7 @@ async def attempt(
 async def try_once(
     request: EvaluationRequest, tools: ScoringContext, scope: RequestScope, retries: RetryPolicy
 ) -> Record | Failure | SaitenError:
-    """One round: a record, a reason why there will be none, or an error that passes by itself. Raises Pause."""
+    """One round: a record, a permanent failure, or a temporary error. Raises Pause."""
     try:
         record = await evaluate(request, tools, scope)
     except PAUSING as error:
@@ -246,7 +250,7 @@ async def try_once(
     except SaitenError as error:
         return Failure(code=error.code, detail=error.detail)
     except Exception:
-        # The edge of a batch, as `RequestFrame` is that of HTTP: a defect costs this candidate, not the worker.
+        # The outermost handler of a candidate, as `RequestFrame` is of a request: a defect fails this candidate only.
         logger.exception("unexpected error", extra={"code": INTERNAL.code})
         return INTERNAL
     retries.served(record.evaluation.usage)
@@ -254,13 +258,13 @@ async def try_once(
 
 
 def service_of(error: SaitenError) -> Service | None:
-    """Whose failure it is: None where it is the store's, which fails no candidate."""
+    """The service that failed; None for the store, whose failures count against no candidate."""
     return next((service for kind, service in SERVICES.items() if isinstance(error, kind)), None)
 
 
 async def probe_with(work: Work, candidate: Candidate, tools: ScoringContext, scope: RequestScope) -> Usage | None:
-    """What it took to judge a candidate anew; None where the judge could not be had. The result is thrown away.
-    `scope` bypasses the call cache."""
+    """What it cost to judge a candidate again; None if the judge failed. The result is discarded. `scope` bypasses the
+    call cache."""
     request = request_of(work.options, candidate).model_copy(update={"relevance": None})
     try:
         record = await evaluate(request, tools, scope)

@@ -35,13 +35,13 @@ class BudgetReservation:
 
     def __init__(self, count: int, unit_usd: float | None) -> None:
         self._bounded = unit_usd is not None
-        self._dearest_usd = unit_usd or 0.0
-        self._left_usd = count * self._dearest_usd
+        self._highest_cost_usd = unit_usd or 0.0
+        self._left_usd = count * self._highest_cost_usd
         self._in_hand = 0
 
     def begin(self) -> bool:
         """Whether one more candidate may begin; it then counts as in hand."""
-        if self._bounded and self._dearest_usd * (self._in_hand + 1) > self._left_usd + ROUNDING:
+        if self._bounded and self._highest_cost_usd * (self._in_hand + 1) > self._left_usd + ROUNDING:
             return False
         self._in_hand += 1
         return True
@@ -53,7 +53,7 @@ class BudgetReservation:
             self._left_usd = -math.inf
         else:
             self._left_usd -= cost_usd
-            self._dearest_usd = max(self._dearest_usd, cost_usd)
+            self._highest_cost_usd = max(self._highest_cost_usd, cost_usd)
 
 
 logger = logging.getLogger("saiten.batches")
@@ -197,7 +197,7 @@ class ChunkRun:
         if gives_place:
             self._give_place_back(task)
         try:
-            if trial.strikes:
+            if trial.failed_rounds:
                 self._troubled.add(task)
                 await self._make_room()
             yield

@@ -20,7 +20,7 @@ async def forget_calls(store: BatchStore, cache: CallCache, keys: Collection[str
     try:
         await cache.forget(ordered)
     except StoreError:
-        await store.owe(ordered)
+        await store.note_erased_calls(ordered)
 
 
 async def settle_erasures(store: BatchStore, cache: CallCache) -> None:
@@ -28,6 +28,6 @@ async def settle_erasures(store: BatchStore, cache: CallCache) -> None:
 
     Raises StoreError, also where the cache is out of reach.
     """
-    while keys := await store.owed(FORGOTTEN_AT_ONCE):
+    while keys := await store.list_erased_calls(FORGOTTEN_AT_ONCE):
         await cache.forget(keys)
-        await store.settle(keys)
+        await store.remove_erased_calls(keys)

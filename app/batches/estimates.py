@@ -118,12 +118,12 @@ class Bill:
             cached = self._price_cached(task, estimate)
             self.cost_usd_prefix_cached = add_costs(self.cost_usd_prefix_cached, cached)
             unit = add_costs(unit, estimate.cost_usd)
-        self._add_second_look(estimates)
+        self._add_masked_rejudging(estimates)
         self.cost_usd = add_costs(self.cost_usd, unit)
         known = self.unit_cost_usd is not None and unit is not None
         self.unit_cost_usd = max(self.unit_cost_usd or 0.0, unit or 0.0) if known else None
 
-    def _add_second_look(self, estimates: Iterable[JudgingEstimate]) -> None:
+    def _add_masked_rejudging(self, estimates: Iterable[JudgingEstimate]) -> None:
         looks = list(estimates)
         self.second_calls += max((look.calls for look in looks), default=0)
         costs = [look.cost_usd for look in looks if look.cost_usd is not None]

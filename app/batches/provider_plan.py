@@ -110,7 +110,7 @@ class Planner:
         self,
         *,
         store: BatchStore,
-        course: ProviderBatchStore,
+        provider_batches: ProviderBatchStore,
         provider: BatchProvider,
         judge: DeferringJudge,
         cache: CallCache,
@@ -118,7 +118,7 @@ class Planner:
         limits: PartLimits,
     ) -> None:
         self._store = store
-        self._course = course
+        self._provider_batches = provider_batches
         self._provider = provider
         self._judge = judge
         self._cache = cache
@@ -130,7 +130,7 @@ class Planner:
 
         Raises LeaseLost, and the errors of the translator and the rubric source.
         """
-        parts = await self._course.parts(step.batch)
+        parts = await self._provider_batches.parts(step.batch)
         open_part = parts[-1] if parts and parts[-1].state == "planning" else begin_part(step.batch, parts)
         draft = PartDraft(open_part)
         while page := await self._store.candidates(step.batch, after=draft.part.last, limit=PAGE):
@@ -138,7 +138,7 @@ class Planner:
         if draft.part.last == draft.part.after:
             return parts
         await self._keep(step, draft, closed=True)
-        return await self._course.parts(step.batch)
+        return await self._provider_batches.parts(step.batch)
 
     @asynccontextmanager
     async def write_file(self, step: PlanStep, part: ProviderPart) -> AsyncIterator[tuple[IO[bytes], ProviderPart]]:
@@ -158,7 +158,7 @@ class Planner:
                 break
             after = page[-1][0].position
             calls = [call for one in await self._list_calls(step, page, part.conceded) for call in one.calls]
-            known = await self._course.planned(step.batch, [call.key for call in calls])
+            known = await self._provider_batches.planned(step.batch, [call.key for call in calls])
             for call in calls:
                 if known.get(call.key) == part.number and call.key not in written:
                     written.add(call.key)
@@ -199,7 +199,7 @@ class Planner:
         self, step: PlanStep, draft: PartDraft, asked: Sequence[PlannedCandidate]
     ) -> list[PlannedCandidate]:
         """The same with those calls alone that are to be made. Replies out of the call cache go into the draft."""
-        known = set(await self._course.planned(step.batch, [call.key for one in asked for call in one.calls]))
+        known = set(await self._provider_batches.planned(step.batch, [call.key for one in asked for call in one.calls]))
         sifted: list[PlannedCandidate] = []
         for one in asked:
             fresh = []
@@ -219,7 +219,7 @@ class Planner:
         part = draft.part
         if closed:
             part = replace(part, state="planned" if part.requests else "done")
-        if not await self._course.plan(step.owner, part, draft.keys, draft.kept, draft.calls):
+        if not await self._provider_batches.plan(step.owner, part, draft.keys, draft.kept, draft.calls):
             # The batch may be erased, and then these are recorded nowhere else.
             await forget_calls(self._store, self._cache, draft.calls)
             raise LeaseLost

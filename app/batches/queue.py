@@ -35,18 +35,18 @@ class QueueLimits:
     They are counted before a batch is taken or resumed: those that come in at the same moment do not see each other.
     """
 
-    everybody: int | None = None
+    all_projects: int | None = None
     project: int | None = None
 
     @property
     def hold(self) -> bool:
         """Whether there is any limit."""
-        return self.everybody is not None or self.project is not None
+        return self.all_projects is not None or self.project is not None
 
     def require_room(self, waiting: tuple[int, int], candidates: int, *, resumed: bool = False) -> None:
         """Raises QueueLimitReached or Overloaded where the new candidates do not fit in, or where `resumed` those that
         a paused batch still has. `waiting` are those of all projects, and of the caller's."""
-        everybody, own = waiting
+        all_projects, own = waiting
         if self.project is not None and own + candidates > self.project:
             detail = (
                 f"{own} candidates of the project wait already, these are {candidates}, and {self.project} may wait"
@@ -54,11 +54,11 @@ class QueueLimits:
             raise QueueLimitReached(
                 advise(detail, candidates, self.project, resumed=resumed), retry_after_seconds=RETRY_SECONDS
             )
-        if self.everybody is not None and everybody + candidates > self.everybody:
+        if self.all_projects is not None and all_projects + candidates > self.all_projects:
             # How much others have waiting is not this caller's business.
-            detail = f"with these {candidates} candidates more than {self.everybody} would wait for the service"
+            detail = f"with these {candidates} candidates more than {self.all_projects} would wait for the service"
             raise Overloaded(
-                advise(detail, candidates, self.everybody, resumed=resumed), retry_after_seconds=RETRY_SECONDS
+                advise(detail, candidates, self.all_projects, resumed=resumed), retry_after_seconds=RETRY_SECONDS
             )
 
 

@@ -29,7 +29,7 @@ from app.storage.sql.batches.store import BatchStore
 logger = logging.getLogger("saiten.batches")
 
 SWEEP_SECONDS = 2.0
-PATIENCE_SECONDS = 10.0
+REQUEUE_SECONDS = 10.0
 """A job that no worker took for so long was lost with its queue: it is put there again."""
 
 RENEWALS = 4
@@ -245,7 +245,7 @@ class BatchWorker:
         while True:
             try:
                 await enqueue(self._queue, await self._store.expire())
-                await enqueue(self._queue, await self._store.sweep(self._window, PATIENCE_SECONDS))
+                await enqueue(self._queue, await self._store.sweep(self._window, REQUEUE_SECONDS))
                 await self._report()
             except StoreError as error:
                 logger.warning("the sweep waits for the store: %s", error.loggable, extra={"code": error.code})

@@ -109,7 +109,7 @@ class NearCallCache:
         self._sweeping: asyncio.TimerHandle | None = None
 
     @property
-    def entries_held(self) -> int:
+    def entry_count(self) -> int:
         """Those that are over and not yet swept away included."""
         return len(self._held)
 

@@ -100,15 +100,15 @@ class AsyncioJobQueue:
                 self._queue.put_nowait(job)
 
     async def work(self, handler: Handler, concurrency: int) -> None:
-        crew = TaskPool(handler, concurrency)
+        pool = TaskPool(handler, concurrency)
         try:
             while True:
-                await crew.wait_for_place()
+                await pool.wait_for_place()
                 job = await self._queue.get()
                 self._waiting.discard(job)
-                crew.take(job)
+                pool.take(job)
         finally:
-            await self.put(await crew.stop())
+            await self.put(await pool.stop())
 
     async def depth(self) -> int:
         return self._queue.qsize()

@@ -156,7 +156,7 @@ async def test_the_end_of_a_batch_costs_nothing_and_is_made(bench: Bench) -> Non
 async def test_replies_that_the_providers_batch_has_are_paid_for_and_kept(bench: Bench) -> None:
     await make_batch(bench.store, count=2 * C, api_key=bench.key_id, mode="provider-batch")
     assert await bench.store.claim(ChunkJob("ba_1", COLLECT), "w1", LEASE) is not None
-    await bench.store.unhold("ba_1")
+    await bench.store.release_held_chunks("ba_1")
     for number in range(2):
         await run_chunk(bench.store, number, cost_usd=CENT)
     assert await spent(bench) == 2 * C * CENT

@@ -678,7 +678,7 @@ async def test_a_batch_that_the_provider_was_given_within_its_budget_is_scored(b
     await make_batch(bench.store, count=count, mode="provider-batch", budget_usd=count * 0.05, unit_cost_usd=0.2)
     await bench.store.sweep(4, 10)
     assert await bench.store.claim(ChunkJob("ba_1", COLLECT), "w1", LEASE) is not None
-    await bench.store.unhold("ba_1")
+    await bench.store.release_held_chunks("ba_1")
     await bench.store.commit("w1", [], [ChunkJob("ba_1", COLLECT)])
     work = await claim(bench.store, 0)
     assert work.affordable == count
@@ -690,7 +690,7 @@ async def test_a_step_that_closes_after_the_last_chunk_ends_no_batch(bench: Benc
     await make_batch(bench.store, count=2, mode="provider-batch", relevance=RelevanceOptions(baseline="batch"))
     await bench.store.sweep(4, 10)
     assert await bench.store.claim(ChunkJob("ba_1", COLLECT), "w1", LEASE) is not None
-    await bench.store.unhold("ba_1")
+    await bench.store.release_held_chunks("ba_1")
     work = await claim(bench.store, 0, "w2")
     told = await bench.store.commit("w2", finish_all(work), [work.job])
     assert tuple(told.ready) == (ChunkJob("ba_1", FINISH),)
@@ -706,10 +706,10 @@ async def test_an_erased_batch_leaves_nothing_and_late_results_are_refused(store
     work = await claim(store, 0)
     await store.commit("w1", [finish(work, 0), finish(work, 1), fail(work, 2)], [])
     assert await store.erase("team", "ba_1")
-    assert await store.owed(9) == ("key-0", "key-1", "key-failed", "key-shared")
-    await store.owe(["key-1", "key-late"])
-    assert await store.owed(9) == ("key-0", "key-1", "key-failed", "key-late", "key-shared")
-    await store.settle(["key-late"])
+    assert await store.list_erased_calls(9) == ("key-0", "key-1", "key-failed", "key-shared")
+    await store.note_erased_calls(["key-1", "key-late"])
+    assert await store.list_erased_calls(9) == ("key-0", "key-1", "key-failed", "key-late", "key-shared")
+    await store.remove_erased_calls(["key-late"])
     lost = Committed(lost=frozenset({work.job}))
     assert await store.commit("w1", [finish(work, 3)], [work.job]) == lost
     assert await store.renew("w1", [work.job], LEASE) == lost
@@ -890,8 +890,8 @@ async def test_a_batch_in_the_providers_mode_is_held_until_its_calls_are_answere
     assert (list(work.todo), await status(store)) == ([], "running")
     assert await store.commit("w1", [], [collect]) == Committed()
     assert await store.sweep(4, 10) == [collect]
-    assert await store.unhold("ba_1") == [ChunkJob("ba_1", 0), ChunkJob("ba_1", 1)]
-    assert await store.unhold("ba_1") == []
+    assert await store.release_held_chunks("ba_1") == [ChunkJob("ba_1", 0), ChunkJob("ba_1", 1)]
+    assert await store.release_held_chunks("ba_1") == []
     assert await store.sweep(4, 10) == []
     await run_chunk(store, 0)
     await run_chunk(store, 1)
@@ -1090,7 +1090,7 @@ async def test_what_was_cut_off_is_counted_when_its_chunk_goes_back(store: Batch
 async def test_what_the_providers_batch_paid_for_is_not_counted_twice(bench: Bench) -> None:
     store = bench.store
     await make_batch(store, count=C, mode="provider-batch")
-    await store.unhold("ba_1")
+    await store.release_held_chunks("ba_1")
     assert await store.claim(ChunkJob("ba_1", 0), "w1", LEASE, 4) is not None
     bench.clock.move(LEASE + 1)
     await claim(store, 0, "w2")

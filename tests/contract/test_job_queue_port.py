@@ -14,7 +14,7 @@ from app.storage.redis.queue import SAQJobQueue
 from tests.support.waiting import LIMIT_SECONDS
 
 JOBS = [ChunkJob("ba_1", 0), ChunkJob("ba_2", 0), ChunkJob("ba_1", 1), ChunkJob("ba_1", FINISH)]
-PATIENCE_SECONDS = LIMIT_SECONDS
+WAIT_SECONDS = LIMIT_SECONDS
 
 
 @pytest.fixture(params=["embedded", "saq"])
@@ -30,7 +30,7 @@ async def queue(request: pytest.FixtureRequest) -> AsyncIterator[JobQueue]:
 async def working(queue: JobQueue, handler: Handler, concurrency: int = 2) -> AsyncIterator[None]:
     work = asyncio.create_task(queue.work(handler, concurrency))
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(WAIT_SECONDS):
             yield
     finally:
         work.cancel()

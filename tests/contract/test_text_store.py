@@ -193,7 +193,7 @@ async def test_redaction_leaves_no_text_and_all_figures(bench: Bench, texts: Tex
     assert record is not None
     assert (record.evaluation.signature, record.request.metadata) == ("saiten:0|rubric:ja-dialogue@1", {"system": "甲"})
     assert [said.speaker for said in record.request.context] == ["A", "B"]
-    assert {"key-single", "key-ba_1-0", "key-ba_1-4"} <= {*await bench.batches.owed(99)}
+    assert {"key-single", "key-ba_1-0", "key-ba_1-4"} <= {*await bench.batches.list_erased_calls(99)}
     found = await bench.browser.browse("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9)
     assert found.total == 0
 
@@ -347,7 +347,7 @@ async def test_single_evaluations_go_with_ratings_answers_and_calls(bench: Bench
     assert await bench.records.find("team", "ev_other") is not None
     kept = await bench.ratings.list("team", RatingFilter(), after=0, limit=9)
     assert [rating.evaluation for _, rating in kept] == ["ev_other"]
-    assert await bench.batches.owed(9) == ("key-mine",)
+    assert await bench.batches.list_erased_calls(9) == ("key-mine",)
     assert await bench.records.claim_key("team", "ev_mine", "digest") is None
     assert await bench.records.claim_key("team", "ev_other", "digest") is not None
     assert await bench.texts.erase_marked("team", USER) == Erased(0, 0, 0)
@@ -361,7 +361,7 @@ async def test_a_marked_batch_goes_as_a_whole(bench: Bench) -> None:
         batches=1, candidates=0, evaluations=0
     )
     assert await bench.batches.find("team", "ba_1") is None
-    assert await bench.batches.owed(9) == ("key-ba_1-0",)
+    assert await bench.batches.list_erased_calls(9) == ("key-ba_1-0",)
     assert SECRET not in await bench.dump()
 
 
@@ -389,7 +389,7 @@ async def test_candidates_of_a_finished_batch_leave_consistent_figures(bench: Be
     assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] is None
     await bench.batches.keep_tally("team", "ba_1", tally_scores(scores))
     assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_scores(scores)
-    assert {*await bench.batches.owed(9)} == {"key-ba_1-0", "key-ba_1-3"}
+    assert {*await bench.batches.list_erased_calls(9)} == {"key-ba_1-0", "key-ba_1-3"}
     kept = await bench.ratings.list("team", RatingFilter(), after=0, limit=9)
     assert [(one.item, one.comment) for _, one in kept] == [("item-1", "c1"), ("item-2", "c2"), ("item-3", None)]
     assert (await bench.browser.browse("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9)).total == 4
@@ -427,7 +427,7 @@ async def test_a_late_result_finds_its_place_taken_and_its_calls_are_owed(bench:
     assert not told.lost
     batch = await found(bench)
     assert (batch.status, batch.counts.scored, batch.counts.failed) == ("completed", 4, 2)
-    assert {*await bench.batches.owed(9)} == {"key-ba_1-0", "key-ba_1-3"}
+    assert {*await bench.batches.list_erased_calls(9)} == {"key-ba_1-0", "key-ba_1-3"}
     assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_scores(
         [one.scores for one in await bench.batches.scores("team", "ba_1", after=-1, limit=9)]
     )

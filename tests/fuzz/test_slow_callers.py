@@ -15,7 +15,7 @@ import pytest
 from tests.support.serving import serving
 from tests.support.waiting import LIMIT_SECONDS
 
-PATIENCE_SECONDS = LIMIT_SECONDS
+WAIT_SECONDS = LIMIT_SECONDS
 """How long a test waits for a cut that is due within a fraction of a second."""
 
 HEAD = "Host: x\r\nContent-Type: {kind}\r\nContent-Length: 100000\r\n\r\n"
@@ -50,7 +50,7 @@ async def dripping(client: httpx.AsyncClient, beginning: bytes, drop: bytes) -> 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
     """What comes until the connection is closed; raises TimeoutError where it is not."""
     try:
-        return await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
+        return await asyncio.wait_for(reader.read(), WAIT_SECONDS)
     except ConnectionResetError:
         return b""
 
@@ -113,7 +113,7 @@ async def is_cut(connection: socket.socket) -> bool:
     """Whether the server breaks the connection off, without anything being read here."""
     watched = select.poll()
     watched.register(connection, 0)
-    for _ in range(int(PATIENCE_SECONDS / 0.05)):
+    for _ in range(int(WAIT_SECONDS / 0.05)):
         if watched.poll(0):
             return True
         await asyncio.sleep(0.05)
@@ -184,7 +184,7 @@ async def test_a_broken_chunk_behind_an_answer_closes_and_is_no_defect(
 ) -> None:
     beginning = b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     async with dripping(client, beginning, b"") as reader:
-        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_SECONDS)
+        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
     assert answer.startswith(b"HTTP/1.1 404")
     async with dripping(client, beginning, b"zz\r\n") as reader:
         said = await read_to_end(reader)

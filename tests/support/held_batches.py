@@ -89,7 +89,7 @@ class HeldBatches:
             held.paused.append((reason, detail))
             await self.put_status(batch_id, "paused")
 
-    async def unhold(self, batch_id: str) -> list[ChunkJob]:
+    async def release_held_chunks(self, batch_id: str) -> list[ChunkJob]:
         held = self._held[batch_id]
         held.unheld += 1
         return [ChunkJob(batch_id, 0)] if held.unheld == 1 else []

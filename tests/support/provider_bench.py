@@ -122,7 +122,7 @@ class ProviderBench:
 
     fake: FakeProviderBatch
     store: HeldBatches
-    course: ProviderBatchStore
+    provider_batches: ProviderBatchStore
     provider: OpenAIProviderBatches
     judge: OpenAIJudge
     cache: DictCache
@@ -134,7 +134,11 @@ class ProviderBench:
 
     def run(self, owner: str = "worker", death: Death | None = None, **options: Any) -> ProviderRun:
         """One process."""
-        ports: dict[str, Any] = {"store": self.store, "course": self.course, "provider": self.provider}
+        ports: dict[str, Any] = {
+            "store": self.store,
+            "provider_batches": self.provider_batches,
+            "provider": self.provider,
+        }
         if death is not None:
             ports = {name: Mortal(port, death) for name, port in ports.items()}
         chosen: dict[str, Any] = {
@@ -223,7 +227,7 @@ async def open_bench(
         yield ProviderBench(
             fake=fake,
             store=HeldBatches(engine),
-            course=ProviderBatchStore(engine, clock=clock),
+            provider_batches=ProviderBatchStore(engine, clock=clock),
             provider=provider,
             judge=judge,
             cache=cache,

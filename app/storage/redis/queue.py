@@ -73,14 +73,14 @@ class SAQJobQueue:
             raise unavailable(error) from None
 
     async def work(self, handler: Handler, concurrency: int) -> None:
-        crew = TaskPool(handler, concurrency)
-        worker = _Worker(self._queue, crew)
+        pool = TaskPool(handler, concurrency)
+        worker = _Worker(self._queue, pool)
         serving = asyncio.create_task(worker.start())
         try:
             await asyncio.shield(serving)
         finally:
             await cancel_for_good([serving])
-            await self._put_back(await crew.stop())
+            await self._put_back(await pool.stop())
 
     async def depth(self) -> int:
         try:
@@ -131,25 +131,25 @@ class _Queue(RedisQueue):
 
 
 class _Worker(Worker[Any]):
-    """SAQ's worker, handing over one job at a time to a crew, in this event loop and without signal handlers."""
+    """SAQ's worker, handing over one job at a time to a pool, in this event loop and without signal handlers."""
 
-    def __init__(self, queue: RedisQueue, crew: TaskPool) -> None:
+    def __init__(self, queue: RedisQueue, pool: TaskPool) -> None:
         super().__init__(
             queue, [(HAND_OVER, self._hand_over)], concurrency=1, dequeue_timeout=WAIT_SECONDS, timers=TIMERS
         )
         self.SIGNALS = []
-        self._crew = crew
+        self._pool = pool
         self._handed: ChunkJob | None = None
 
     async def process(self) -> bool:
-        await self._crew.wait_for_place()
+        await self._pool.wait_for_place()
         done = False
         # The next call for a job meets the same outage, and tells of it.
         with suppress(RedisError, OSError):
             done = await super().process()
         # Not before SAQ is done with it: a put while the handler runs must not be taken for one of a job that waits.
         if self._handed is not None:
-            self._crew.take(self._handed)
+            self._pool.take(self._handed)
             self._handed = None
         return done
 

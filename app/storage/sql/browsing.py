@@ -30,7 +30,7 @@ from app.storage.sql.tables import (
     batch_items,
     batch_texts,
     batches,
-    can_hold,
+    can_store,
     evaluations,
     result_figures,
 )
@@ -72,7 +72,7 @@ class ResultBrowser:
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
         """The results from number `offset` of those that fit, in order."""
         asked = (query.unrated, query.warning, query.status, query.system, query.text)
-        if not can_hold(project, batch_id, *(text for text in asked if text is not None)):
+        if not can_store(project, batch_id, *(text for text in asked if text is not None)):
             return NOTHING
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
@@ -108,7 +108,7 @@ class ResultBrowser:
 
     async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
         """The results at these positions, in their order; those that have none are left out."""
-        if not can_hold(project, batch_id) or not positions:
+        if not can_store(project, batch_id) or not positions:
             return []
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
@@ -117,7 +117,7 @@ class ResultBrowser:
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """What the batch's results can be sorted by; none before there is a result."""
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return ()
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
@@ -129,7 +129,7 @@ class ResultBrowser:
     ) -> Sequence[tuple[tuple[float | None, ...], int]] | None:
         """How many results have each combination of values of these measures; None where there are more than `most`
         combinations."""
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return []
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
@@ -319,7 +319,7 @@ def list_runs(tally: Tally, query: ResultQuery) -> list[LevelRun] | None:
     """All results as the query sorts them; None where the figures do not tell. The values are the aspect's ratings,
     which they are only where each was made of one sample."""
     known = tally.aspects.get(query.sort or "")
-    if known is None or not is_told(known):
+    if known is None or not is_determined(known):
         return None
     by_key: dict[float, list[int]] = {}
     for level in sorted(level for level, count in known.levels.items() if count):
@@ -329,7 +329,7 @@ def list_runs(tally: Tally, query: ResultQuery) -> list[LevelRun] | None:
     return [*runs, LevelRun((), tally.results - known.means.n)]
 
 
-def is_told(known: AspectTally) -> bool:
+def is_determined(known: AspectTally) -> bool:
     """Whether every mean is a rating: as many, with the same mean and the same squared deviations."""
     n = known.levels.total()
     if n != known.means.n or not n:

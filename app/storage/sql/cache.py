@@ -13,7 +13,7 @@ from app.domain.errors import StoreError
 from app.runtime.coalescing import Coalescer
 from app.runtime.ports import Turn
 from app.storage.sql.engine import finish, insert_or_replace, read, scrub, write
-from app.storage.sql.tables import call_cache, can_hold
+from app.storage.sql.tables import call_cache, can_store
 
 logger = logging.getLogger("saiten.cache")
 
@@ -116,7 +116,7 @@ class SQLCallCache:
 
 def can_keep(key: str) -> bool:
     """Whether the table's key column takes it."""
-    return len(key) <= LONGEST_KEY and can_hold(key)
+    return len(key) <= LONGEST_KEY and can_store(key)
 
 
 def pad(keys: Sequence[str]) -> list[str]:

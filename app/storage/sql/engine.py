@@ -28,7 +28,7 @@ logger = logging.getLogger("saiten.store")
 
 Item = TypeVar("Item")
 
-PATIENCE_SECONDS = 15
+WAIT_SECONDS = 15
 """How long a writer waits for another, in this process or in a different one."""
 
 FILE = "saiten_file"
@@ -81,7 +81,7 @@ def open_engine(url: str) -> AsyncEngine:
 
 def _create_engine(url: URL) -> AsyncEngine:
     # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
-    common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": PATIENCE_SECONDS}
+    common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": WAIT_SECONDS}
     if url.get_backend_name() == "sqlite":
         return _create_sqlite_engine(url, common)
     engine = create_async_engine(
@@ -109,7 +109,7 @@ def _create_sqlite_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
         pool_size=1 if url.database in {None, "", ":memory:"} else SQLITE_CONNECTIONS,
         # `write` and `read` end their transaction themselves; the pool's second rollback would be a hop to the thread.
         pool_reset_on_return=None,
-        connect_args={"timeout": PATIENCE_SECONDS},
+        connect_args={"timeout": WAIT_SECONDS},
         execution_options={FILE: file},
         **common,
     )
@@ -281,7 +281,7 @@ class DatabaseFile:
         Raises StoreUnavailable where those before it take too long.
         """
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await self._writing.acquire()
         except TimeoutError:
             raise StoreUnavailable(LOCKED) from None

@@ -18,7 +18,7 @@ from app.domain.evaluation import Record
 from app.runtime.coalescing import Coalescer
 from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
 from app.storage.sql.engine import change, finish, insert_or_ignore, read, write
-from app.storage.sql.tables import batch_items, batches, can_hold, evaluations, idempotency_keys, similarity_baselines
+from app.storage.sql.tables import batch_items, batches, can_store, evaluations, idempotency_keys, similarity_baselines
 
 KEY_SECONDS = 20.0
 """How long an Idempotency-Key is held for a request that shows no sign of life: its process died."""
@@ -107,7 +107,7 @@ class EvaluationStore:
             await connection.execute(insert(evaluations), rows)
 
     async def find(self, project: str, evaluation_id: str) -> Record | None:
-        if not can_hold(project, evaluation_id):
+        if not can_store(project, evaluation_id):
             return None
         table, item = evaluations.c, batch_items.c
         query = (
@@ -133,7 +133,7 @@ class EvaluationStore:
             await connection.execute(select(evaluations.c.id).limit(1))
 
     async def find_baseline(self, encoder: str, language: str, calibration: str) -> float | None:
-        if not can_hold(encoder, language, calibration):
+        if not can_store(encoder, language, calibration):
             return None
         table = similarity_baselines
         query = select(table.c.value).where(
@@ -143,7 +143,7 @@ class EvaluationStore:
             return (await connection.execute(query)).scalar_one_or_none()
 
     async def save_baseline(self, encoder: str, language: str, calibration: str, value: float) -> None:
-        if not can_hold(encoder, language, calibration):
+        if not can_store(encoder, language, calibration):
             return
         row = {"encoder": encoder, "language": language, "calibration": calibration, "value": value}
         async with write(self._engine) as connection:
@@ -151,7 +151,7 @@ class EvaluationStore:
 
     async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
         """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
-        if not can_hold(project, key):
+        if not can_store(project, key):
             return None
         table, now = idempotency_keys, datetime.now(UTC)
         row = {"project": project, "key": key, "body_digest": body_digest, "created_at": now}
@@ -173,7 +173,7 @@ class EvaluationStore:
 
     async def renew_key(self, project: str, key: str) -> None:
         """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
-        if not can_hold(project, key):
+        if not can_store(project, key):
             return
         table = idempotency_keys
         held = (table.c.project == project) & (table.c.key == key) & table.c.status.is_(None)
@@ -183,12 +183,12 @@ class EvaluationStore:
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
         """Keeps the answer. Where it holds an evaluation that was erased meanwhile, frees the key instead: the
         evaluation is not to come back."""
-        if can_hold(project, key):
+        if can_store(project, key):
             async with change(self._engine) as connection:
                 await answer_under(connection, project, key, status, body)
 
     async def release_key(self, project: str, key: str) -> None:
-        if not can_hold(project, key):
+        if not can_store(project, key):
             return
         table = idempotency_keys
         async with write(self._engine) as connection:

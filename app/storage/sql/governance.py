@@ -16,7 +16,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from app.domain.governance import DEFAULT_POLICY, AuditEvent, ProjectPolicy
 from app.runtime.coalescing import Coalescer
 from app.storage.sql.engine import change, finish, insert_or_add, insert_or_ignore, read, write
-from app.storage.sql.tables import UNHOLDABLE, api_keys, audit_events, can_hold, key_spending, project_policies
+from app.storage.sql.tables import (
+    UNSTORABLE_CHARACTERS,
+    api_keys,
+    audit_events,
+    can_store,
+    key_spending,
+    project_policies,
+)
 
 SALT_BYTES = 32
 
@@ -32,7 +39,7 @@ class PolicyStore:
 
     async def find_policy(self, project: str) -> ProjectPolicy:
         """The project's policy; the default where none was set."""
-        if not can_hold(project):
+        if not can_store(project):
             return DEFAULT_POLICY
         async with read(self._engine) as connection:
             row = (await connection.execute(select(*SHOWN).where(policy.project == project))).one_or_none()
@@ -82,7 +89,7 @@ class AuditLog:
 
     async def events(self, project: str | None, *, before: int | None, limit: int) -> list[AuditEvent]:
         """Newest first, those with a number below `before`; of all projects where `project` is None."""
-        if project is not None and not can_hold(project):
+        if project is not None and not can_store(project):
             return []
         query = select(audit_events).order_by(events.number.desc()).limit(limit)
         if project is not None:
@@ -109,7 +116,7 @@ async def keep_event(connection: AsyncConnection, event: AuditEvent) -> None:
 
 def holdable(text: str) -> str:
     """The text with a sign in place of what no column can hold: a refused attempt has to be noted all the same."""
-    return UNHOLDABLE.sub("\ufffd", text)
+    return UNSTORABLE_CHARACTERS.sub("\ufffd", text)
 
 
 def tell_events(*told: AuditEvent | None) -> None:
@@ -146,7 +153,7 @@ class SpendingStore:
 
     async def spent_usd(self, key_id: str, now: datetime) -> float:
         """On the day (UTC) of `now`."""
-        if not can_hold(key_id):
+        if not can_store(key_id):
             return 0.0
         query = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now))
         async with read(self._engine) as connection:

@@ -17,7 +17,7 @@ from app.runtime.coalescing import Coalescer
 from app.storage.sql.cache import pad
 from app.storage.sql.engine import change, read, write
 from app.storage.sql.governance import keep_event, tell_events
-from app.storage.sql.tables import api_keys, can_hold, sessions
+from app.storage.sql.tables import api_keys, can_store, sessions
 
 PREFIX = "saiten_"
 
@@ -97,13 +97,13 @@ class APIKeyStore:
 
     async def revoke(self, key_id: str) -> bool:
         """Whether there was such a key and it was good until now."""
-        if not can_hold(key_id):
+        if not can_store(key_id):
             return False
         return await self._change(key_id, "key.revoked", revoked_at=datetime.now(UTC))
 
     async def limit(self, key_id: str, *, requests_per_minute: int | None, usd_per_day: float | None) -> bool:
         """Sets both limits of the key, None for the service's own; whether there is such a key and it is good."""
-        if not can_hold(key_id):
+        if not can_store(key_id):
             return False
         limits = {"requests_per_minute": requests_per_minute, "usd_per_day": usd_per_day}
         return await self._change(key_id, "key.limited", **limits)
@@ -136,7 +136,7 @@ class APIKeyStore:
         return event
 
     async def find(self, key: str) -> APIKey | None:
-        return await self._lookups(hash_key(key)) if can_hold(key) else None
+        return await self._lookups(hash_key(key)) if can_store(key) else None
 
     async def open_session(self, key: str, *, seconds: float) -> str | None:
         """A random token that stands for the key for so long, which is not kept and cannot be shown again; None where
@@ -156,11 +156,11 @@ class APIKeyStore:
 
     async def find_session(self, token: str) -> APIKey | None:
         """The key of a session that is neither closed nor expired, while the key is good."""
-        return await self._sessions(hash_key(token)) if can_hold(token) else None
+        return await self._sessions(hash_key(token)) if can_store(token) else None
 
     async def close_session(self, token: str) -> None:
         """From now on the token stands for nothing, on every replica."""
-        if not can_hold(token):
+        if not can_store(token):
             return
         async with write(self._engine) as connection:
             await connection.execute(delete(sessions).where(sessions.c.hash == hash_key(token)))

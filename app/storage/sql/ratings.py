@@ -36,7 +36,7 @@ from app.storage.sql.tables import (
     anchor_ratings,
     batch_items,
     batches,
-    can_hold,
+    can_store,
     evaluations,
     human_ratings,
     rating_exclusions,
@@ -45,7 +45,7 @@ from app.storage.sql.tables import (
     validations,
 )
 
-UNHELD = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
+UNSTORABLE = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
 
 table, validation, anchor = human_ratings.c, validations.c, anchor_ratings.c
 excluded, rounds, task = rating_exclusions.c, rating_rounds.c, round_tasks.c
@@ -76,7 +76,7 @@ class RatingStore:
     async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsKept:
         """All or nothing. Raises NotFound where a rating names an evaluation or a batch that the project has not: its
         `pointer` is the rating's number from 0."""
-        refuse_unheld(project, ratings)
+        refuse_unstorable(project, ratings)
         replaced = 0
         async with change(self._engine) as connection:
             await take_turn(connection, project)
@@ -96,8 +96,8 @@ class RatingStore:
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
         """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""
-        if not can_hold(project, *evaluations):
-            evaluations = [each for each in evaluations if can_hold(project, each)]
+        if not can_store(project, *evaluations):
+            evaluations = [each for each in evaluations if can_store(project, each)]
         async with read(self._engine) as connection:
             return await find_rubrics(connection, project, evaluations)
 
@@ -106,7 +106,7 @@ class RatingStore:
     ) -> Sequence[tuple[int, StoredRating]]:
         """Ratings that may concern the batch's results: of its evaluations, of its items by batch, and of items whose
         id it has, by no batch at all. Numbered as by `list`."""
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return []
         items = (
             select(batch_items.c.item)
@@ -128,7 +128,7 @@ class RatingStore:
         named = wanted.model_dump(exclude_none=True)
         if not named:
             raise InvalidRequest(f"say which ratings: name at least one of {', '.join(RatingFilter.model_fields)}")
-        if not can_hold(project, *named.values()):
+        if not can_store(project, *named.values()):
             return 0
         these = [table.project == project, *conditions_of(wanted)]
         owners = select(table.batch_id).where(*these)
@@ -144,7 +144,7 @@ class RatingStore:
 
     async def mark(self, project: str) -> RatingsMark:
         """What changes whenever a rating of the project comes in, is replaced or goes."""
-        if not can_hold(project):
+        if not can_store(project):
             return RatingsMark(0, -1)
         query = select(func.count(), func.max(table.number)).where(table.project == project)
         async with read(self._engine) as connection:
@@ -154,7 +154,7 @@ class RatingStore:
     async def rated_batches(self, project: str, *, limit: int) -> Sequence[str]:
         """Batches with ratings that are not simulated and name the batch or a result of it, that of the newest rating
         first."""
-        if not can_hold(project):
+        if not can_store(project):
             return []
         newest = func.max(table.number)
         mine = (table.project == project, table.batch_id.is_not(None), table.simulated.is_(False))
@@ -165,7 +165,7 @@ class RatingStore:
     async def exclude(self, project: str, exclusion: Exclusion, now: datetime) -> bool:
         """Whether this is new. Raises NotFound for a round that the project has not, and InvalidRequest beyond
         `MOST_EXCLUSIONS`."""
-        if not can_hold(project, exclusion.rater or ""):
+        if not can_store(project, exclusion.rater or ""):
             raise InvalidRequest("the rater's name holds a character that cannot be kept", pointer="/rater")
         async with change(self._engine) as connection:
             await take_turn(connection, project)
@@ -177,7 +177,7 @@ class RatingStore:
                 raise InvalidRequest(f"at most {MOST_EXCLUSIONS:,} raters and rounds can be excluded")
             if exclusion.round is not None:
                 this = select(rounds.id).where(rounds.id == exclusion.round, rounds.project == project)
-                if not can_hold(exclusion.round) or (await connection.execute(this)).first() is None:
+                if not can_store(exclusion.round) or (await connection.execute(this)).first() is None:
                     raise NotFound("there is no such rating round in this project", pointer="/round")
             row = {"rater": exclusion.rater, "round_id": exclusion.round, "created_at": now}
             await connection.execute(
@@ -187,7 +187,7 @@ class RatingStore:
 
     async def include(self, project: str, exclusion: Exclusion) -> bool:
         """Takes the exclusion back; whether there was one."""
-        if not can_hold(project):
+        if not can_store(project):
             return False
         this = delete(rating_exclusions).where(
             excluded.project == project, excluded.key == identify_exclusion(exclusion)
@@ -197,7 +197,7 @@ class RatingStore:
 
     async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
         """All of the project, the oldest first. That of a round goes with the round."""
-        if not can_hold(project):
+        if not can_store(project):
             return []
         query = select(rating_exclusions).where(excluded.project == project).order_by(excluded.created_at, excluded.key)
         async with read(self._engine) as connection:
@@ -208,7 +208,7 @@ class RatingStore:
 
     async def excluded(self, project: str) -> Excluded:
         """Whose ratings do not count."""
-        if not can_hold(project):
+        if not can_store(project):
             return Excluded()
         mine = (excluded.project == project, excluded.round_id.is_not(None))
         of_rounds = (
@@ -230,7 +230,7 @@ class RatingStore:
         """Takes the place of the earlier one of the same judge."""
         judge, text = asdict(key), found.model_dump_json()
         # JSON has escapes for what a column cannot hold; the names do not.
-        if not can_hold(project, *judge.values()):
+        if not can_store(project, *judge.values()):
             raise InvalidRequest("a judge's name holds NUL or half of a surrogate pair, which cannot be kept")
         row = {"project": project, "key": digest(judge), "judge": canonical_json(judge), "validation": text}
         async with write(self._engine) as connection:
@@ -238,7 +238,7 @@ class RatingStore:
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
         """All of the project."""
-        if not can_hold(project):
+        if not can_store(project):
             return {}
         query = (
             select(validation.judge, validation.validation)
@@ -253,7 +253,7 @@ class RatingStore:
         }
 
     async def find_anchor_ratings(self, project: str, key: str) -> AnchorRatings | None:
-        if not can_hold(project, key):
+        if not can_store(project, key):
             return None
         query = select(anchor.ratings).where(anchor.project == project, anchor.key == digest(key))
         async with read(self._engine) as connection:
@@ -263,7 +263,7 @@ class RatingStore:
     async def keep_anchor_ratings(self, project: str, key: str, ratings: AnchorRatings) -> None:
         """Takes the place of earlier ones of the same key."""
         text = ratings.model_dump_json()
-        if not can_hold(project, key):
+        if not can_store(project, key):
             raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
         row = {"project": project, "key": digest(key), "ratings": text}
         async with write(self._engine) as connection:
@@ -275,7 +275,7 @@ class RatingStore:
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:
         """In the order in which they came in, each with its number; those with a greater number than `after`."""
-        if not can_hold(project, *wanted.model_dump(exclude_none=True).values()):
+        if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
             return []
         query = select(human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
         async with read(self._engine) as connection:
@@ -299,14 +299,14 @@ async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield connection
 
 
-def refuse_unheld(project: str, ratings: Sequence[HumanRating]) -> None:
+def refuse_unstorable(project: str, ratings: Sequence[HumanRating]) -> None:
     """Raises InvalidRequest where no column can hold a text; the pointer is the rating's number."""
-    if not can_hold(project):
-        raise InvalidRequest(f"the project's name {UNHELD}")
+    if not can_store(project):
+        raise InvalidRequest(f"the project's name {UNSTORABLE}")
     for number, rating in enumerate(ratings):
         texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
-        if not can_hold(*(one for one in texts if one is not None), *rating.ratings):
-            raise InvalidRequest(f"the rating {UNHELD}", pointer=str(number))
+        if not can_store(*(one for one in texts if one is not None), *rating.ratings):
+            raise InvalidRequest(f"the rating {UNSTORABLE}", pointer=str(number))
 
 
 def identify(project: str, rating: HumanRating) -> str:

@@ -31,7 +31,7 @@ from app.domain.redaction import (
     rekey_context,
 )
 from app.domain.summary import pack_scores, unpack_scores
-from app.storage.sql.batches.erasure import owe_calls
+from app.storage.sql.batches.erasure import note_erased_calls
 from app.storage.sql.batches.rows import ROWS, STORED, read_candidate, read_failure, read_record, utc_now
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.engine import change, insert_or_ignore
@@ -40,7 +40,7 @@ from app.storage.sql.tables import (
     batch_items,
     batch_texts,
     batches,
-    can_hold,
+    can_store,
     evaluations,
     human_ratings,
     idempotency_keys,
@@ -117,7 +117,7 @@ class Redaction:
         """Redacts at most `limit` records, save those that were made in the same instant; how many it was. Nothing
         where the project's policy is another than `under` by now: a sweep takes minutes, and what is hashed stays
         so."""
-        if texts == "keep" or not can_hold(project):
+        if texts == "keep" or not can_store(project):
             return 0
         now = self._clock()
         async with change(self._engine) as connection:
@@ -172,7 +172,7 @@ async def redact_singles(sweep: Sweep, since: datetime | None, limit: int) -> in
         cover = sweep.cover(sweep.texts)
         changed = await asyncio.to_thread(rewrite_singles, rows, cover)
         await write_rows(connection, SINGLE, changed)
-        await owe_calls(connection, keys_of(rows))
+        await note_erased_calls(connection, keys_of(rows))
     if since is None or until > since:
         seen = update(project_policies).where(policy.project == sweep.project)
         await connection.execute(seen.values(redacted_to=until))
@@ -251,7 +251,7 @@ async def redact_places(sweep: Sweep, batch_id: str, texts: str, places: Sequenc
         requests, records = await asyncio.to_thread(rewrite)
         await write_rows(connection, CANDIDATE, requests)
         await write_rows(connection, RESULT, records)
-        await owe_calls(connection, keys_of(results))
+        await note_erased_calls(connection, keys_of(results))
         these = (text.batch_id == batch_id) & text.position.in_(some)
         gone: Any = delete(batch_texts) if texts == "drop" else update(batch_texts).values(text="")
         await connection.execute(gone.where(these))
@@ -261,7 +261,7 @@ async def forget_provider(connection: AsyncConnection, batch_id: str) -> None:
     """Replies that a provider's batch gave, and the keys of the translations that it took."""
     await connection.execute(delete(provider_replies).where(provider_replies.c.batch_id == batch_id))
     keys = select(provider_calls.c.key).where(provider_calls.c.batch_id == batch_id)
-    await owe_calls(connection, (await connection.execute(keys)).scalars().all())
+    await note_erased_calls(connection, (await connection.execute(keys)).scalars().all())
     await connection.execute(delete(provider_calls).where(provider_calls.c.batch_id == batch_id))
 
 

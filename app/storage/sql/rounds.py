@@ -15,7 +15,7 @@ from app.domain.model import digest
 from app.domain.rating_round import ABANDONED_SECONDS, RatingRound, RoundOptions, RoundProgress, Task, own_order
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
 from app.storage.sql.engine import change, read, write
-from app.storage.sql.tables import Instant, batches, can_hold, rating_rounds, round_items, round_tasks
+from app.storage.sql.tables import Instant, batches, can_store, rating_rounds, round_items, round_tasks
 
 rounds, item, task = rating_rounds.c, round_items.c, round_tasks.c
 
@@ -33,7 +33,7 @@ class RoundStore:
     async def open_round(self, project: str, opened: RatingRound, positions: Sequence[int]) -> None:
         """Keeps the round with the responses' positions, in the shuffled order of the round. Raises NotFound where the
         project has no such batch."""
-        if not can_hold(project, opened.id, opened.batch):
+        if not can_store(project, opened.id, opened.batch):
             raise NotFound("there is no such batch in this project")
         mine = (batches.c.id == opened.batch) & (batches.c.project == project) & (batches.c.status != RECEIVING)
         row = {
@@ -55,7 +55,7 @@ class RoundStore:
                 await connection.execute(insert(round_items), drawn[start : start + ROWS])
 
     async def find_round(self, project: str, round_id: str) -> RatingRound | None:
-        if not can_hold(project, round_id):
+        if not can_store(project, round_id):
             return None
         async with read(self._engine) as connection:
             found = (await connection.execute(select(rating_rounds).where(*named(project, round_id)))).first()
@@ -65,7 +65,7 @@ class RoundStore:
         self, project: str, batch_id: str | None = None, *, limit: int = 200
     ) -> builtins.list[RatingRound]:
         """Newest first; of one batch, or of all."""
-        if not can_hold(project, batch_id or ""):
+        if not can_store(project, batch_id or ""):
             return []
         query = select(rating_rounds).where(rounds.project == project)
         if batch_id is not None:
@@ -76,7 +76,7 @@ class RoundStore:
 
     async def close_round(self, project: str, round_id: str, now: datetime) -> RatingRound | None:
         """The round as it is then; one that was closed stays closed since when it was."""
-        if not can_hold(project, round_id):
+        if not can_store(project, round_id):
             return None
         closed = (
             update(rating_rounds)
@@ -97,9 +97,9 @@ class RoundStore:
         they become complete; among equals each rater has an order of their own (`own_order`). Raises InvalidRequest
         where the rater's name cannot be kept.
         """
-        if not can_hold(rater):
+        if not can_store(rater):
             raise InvalidRequest("the rater's name holds NUL or half of a surrogate pair, which cannot be kept")
-        if not can_hold(project, round_id):
+        if not can_store(project, round_id):
             return None
         async with change(self._engine) as connection:
             # Those who take from the round wait here for each other.
@@ -111,7 +111,7 @@ class RoundStore:
 
     async def tasks(self, project: str, round_id: str, rater: str) -> builtins.list[Task]:
         """Everything the rater was given, in order."""
-        if not can_hold(project, round_id, rater):
+        if not can_store(project, round_id, rater):
             return []
         found = await self.find_round(project, round_id)
         if found is None:
@@ -122,7 +122,7 @@ class RoundStore:
 
     async def finish(self, project: str, round_id: str, rater: str, position: int, now: datetime) -> bool:
         """The rater rated this response, in a closed round too: False where it was not given to the rater."""
-        if not can_hold(project, round_id, rater):
+        if not can_store(project, round_id, rater):
             return False
         owned = select(rounds.id).where(*named(project, round_id))
         given = (task.round_id.in_(owned), task.key == digest(rater), task.position == position)
@@ -131,7 +131,7 @@ class RoundStore:
 
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
         """By round; those that the project has not are left out."""
-        ids = [one for one in dict.fromkeys(round_ids) if can_hold(project, one)]
+        ids = [one for one in dict.fromkeys(round_ids) if can_store(project, one)]
         if not ids:
             return {}
         query = select(rating_rounds).where(rounds.project == project, rounds.id.in_(ids))

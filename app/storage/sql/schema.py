@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random
 
 from app.domain.errors import InvalidRequest, SettingsInvalid
-from app.storage.sql.engine import LOCK, PATIENCE_SECONDS, file_of, read, write
+from app.storage.sql.engine import LOCK, WAIT_SECONDS, file_of, read, write
 from app.storage.sql.tables import metadata
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ async def _enter_wal(connection: AsyncConnection) -> None:
     """
     async for attempt in AsyncRetrying(
         retry=retry_if_exception(_is_locked),
-        stop=stop_after_delay(PATIENCE_SECONDS),
+        stop=stop_after_delay(WAIT_SECONDS),
         wait=wait_random(0.01, 0.1),
         reraise=True,
     ):

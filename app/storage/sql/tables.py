@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from app.domain.browsing import MOST_MEASURES
 
-UNHOLDABLE = re.compile("[\\0\\ud800-\\udfff]")
+UNSTORABLE_CHARACTERS = re.compile("[\\0\\ud800-\\udfff]")
 
 
 class Instant(TypeDecorator[datetime]):
@@ -331,9 +331,9 @@ anchor_ratings = Table(
 )
 
 
-def can_hold(*texts: str) -> bool:
+def can_store(*texts: str) -> bool:
     """Whether a column can hold the texts. What it cannot is in no row: PostgreSQL refuses NUL, both a surrogate."""
-    return not any(UNHOLDABLE.search(text) for text in texts)
+    return not any(UNSTORABLE_CHARACTERS.search(text) for text in texts)
 
 
 # What a key's requests and batches cost, by day (UTC, 2026-01-31). No reference to `api_keys`: what was spent stays.

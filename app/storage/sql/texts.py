@@ -18,7 +18,7 @@ from app.domain.redaction import ERASED_FAILURE, Erased, erased_candidate
 from app.domain.summary import failed_scores, pack_scores, tally_scores
 from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql.batches.account import Account, count_in, read_account, store_accounts
-from app.storage.sql.batches.erasure import Erasure, owe_calls
+from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
     RECEIVING,
     describe_result,
@@ -37,7 +37,7 @@ from app.storage.sql.tables import (
     batch_metadata,
     batch_texts,
     batches,
-    can_hold,
+    can_store,
     evaluations,
     human_ratings,
     idempotency_keys,
@@ -85,7 +85,7 @@ class TextStore:
         other batches (in their place stands a failure with the code `erased`, and a result that comes in later is
         refused), single evaluations, and human ratings of any of them. Their calls are owed as those of an erased
         batch."""
-        self._cleaning.remember()
+        self._cleaning.mark_traces()
         erased = await self._marked.erase(project, metadata)
         await self._cleaning.tidy()
         return erased
@@ -97,7 +97,7 @@ class TextStore:
         that held them are owed. Where a policy is given: nothing, once the project's keeps texts otherwise."""
         done = await self._redaction.sweep(project, texts, before, limit, under=under)
         if done:
-            self._cleaning.remember()
+            self._cleaning.mark_traces()
         if done < limit:
             # Once at the end of a sweep: cleaning waits for those who read.
             await self._cleaning.tidy()
@@ -113,7 +113,7 @@ class MarkedErasure:
 
     async def erase(self, project: str, metadata: Mapping[str, str]) -> Erased:
         """Removes what there is at this moment, and says how much. Nothing bears empty metadata."""
-        if not metadata or not can_hold(project, *metadata, *metadata.values()):
+        if not metadata or not can_store(project, *metadata, *metadata.values()):
             return Erased(0, 0, 0)
         whole = await self._find_batches(project, metadata)
         gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
@@ -139,7 +139,7 @@ class MarkedErasure:
         provider = ProviderBatchStore(self._engine, clock=self._clock)
         calls = await provider.calls(batch_id)
         async with write(self._engine) as connection:
-            await owe_calls(connection, calls)
+            await note_erased_calls(connection, calls)
             # Before the batch: an answer is kept as its batch is accepted and never later, so none is left behind.
             await forget_answers_of(connection, project, [batch_id])
         await provider.forget(batch_id)
@@ -219,7 +219,7 @@ async def erase_singles(
     rows = (await connection.execute(query.order_by(result.id))).all()
     found = [row for row in rows if bears(from_json(row.record)["evaluation"]["metadata"], metadata)]
     gone = [row.id for row in found]
-    await owe_calls(connection, {key for row in found if row.calls for key in json.loads(row.calls)})
+    await note_erased_calls(connection, {key for row in found if row.calls for key in json.loads(row.calls)})
     await connection.execute(delete(human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
     await connection.execute(delete(evaluations).where(result.id.in_(gone)))
     # After the evaluations: by now a request that was about to keep an answer has done so, or finds no evaluation.
@@ -306,7 +306,7 @@ async def blank_results(
 ) -> None:
     """Puts the failure in the place of each result, and takes that out of counts, figures and signatures."""
     keys = {key for one in had.values() for key in json.loads(one.calls or "[]")}
-    await owe_calls(connection, keys)
+    await note_erased_calls(connection, keys)
     if keys:
         kept = provider_replies.c
         await connection.execute(delete(provider_replies).where(kept.batch_id == row.id, kept.key.in_(sorted(keys))))

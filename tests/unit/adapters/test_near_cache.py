@@ -145,15 +145,15 @@ async def test_what_nobody_asks_for_any_more_leaves_the_memory(behind: Behind, t
     await cache.get("young")
     time.now += 0.004
     await asyncio.sleep(0.05)  # some sweeps
-    assert (cache.entries_held, cache.peek("young")) == (1, b"w")
+    assert (cache.entry_count, cache.peek("young")) == (1, b"w")
     time.now += 0.01
     await asyncio.sleep(0.05)
-    assert cache.entries_held == 0
+    assert cache.entry_count == 0
     behind.entries["later"] = b"x"
     await cache.get("later")
     time.now += 0.01
     await asyncio.sleep(0.05)
-    assert cache.entries_held == 0
+    assert cache.entry_count == 0
 
 
 async def test_closing_lets_everything_go(cache: NearCallCache, behind: Behind) -> None:

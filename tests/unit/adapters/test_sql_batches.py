@@ -93,9 +93,9 @@ async def test_an_erasure_leaves_no_row_in_any_table(engine: AsyncEngine) -> Non
     await make_batch(store, metadata={"a": "b"})
     await run_chunk(store, 0)
     assert await store.erase("team", "ba_1")
-    owed = await store.owed(1000)
+    owed = await store.list_erased_calls(1000)
     assert set(owed) == {"key-shared", *(f"key-{position}" for position in range(C))}
-    await store.settle(owed)
+    await store.remove_erased_calls(owed)
     async with read(engine) as connection:
         for table in metadata.tables.values():
             assert (await connection.execute(select(func.count()).select_from(table))).scalar_one() == 0, table.name

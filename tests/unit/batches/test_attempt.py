@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.batches.attempt import MOST_STRIKES, PAUSING, WAITING, Pause, Trial, attempt
+from app.batches.attempt import MAX_FAILED_ROUNDS, PAUSING, WAITING, Pause, Trial, attempt
 from app.batches.commits import LeasedChunk
 from app.domain import errors
 from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
@@ -116,7 +116,7 @@ async def test_who_fails_while_others_fare_well_fails_in_the_end(make_bench: Mak
     await bench.time.move(30)
     assert work.done()
     finished = await work
-    assert len(bench.judge.tasks) == MOST_STRIKES
+    assert len(bench.judge.tasks) == MAX_FAILED_ROUNDS
     assert finished.failure is not None
     assert finished.failure.code == "judge-unavailable"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.batches.attempt import MOST_REFUSED, MOST_STRIKES
+from app.batches.attempt import MAX_FAILED_ROUNDS, MOST_REFUSED
 from app.batches.chunk import DEAD_LETTER, MOST_TRIES, BudgetReservation
 from app.batches.commits import LeasedChunk
 from app.domain.errors import JudgeQuotaExhausted, JudgeRefusedRequest, JudgeUnavailable, StoreUnavailable
@@ -413,9 +413,9 @@ async def test_the_last_candidates_fail_by_probes_that_are_on_the_bill(bench: Be
     assert bench.store.look().status == "completed"
     asked = Counter(bench.judge.judged)
     # Some rounds count for nothing: before the others are served, and before a result is there to probe with.
-    assert MOST_STRIKES <= asked["返事 2"] <= MOST_STRIKES + 2
+    assert MAX_FAILED_ROUNDS <= asked["返事 2"] <= MAX_FAILED_ROUNDS + 2
     probes = asked["返事 0"] + asked["返事 1"] - 2
-    assert 1 <= probes <= MOST_STRIKES
+    assert 1 <= probes <= MAX_FAILED_ROUNDS
     assert bench.store.look().judge_calls == 2 + probes
 
 

@@ -265,7 +265,7 @@ async def test_what_an_erasure_owes_is_remembered_where_the_cache_is_away(bench:
     await bench.store.erase("team", "ba_1")
     await bench.buffer.renew()
     await bench.buffer.close(leased)
-    assert await bench.store.owed(9) == ("another", "one")
+    assert await bench.store.list_erased_calls(9) == ("another", "one")
 
 
 async def test_a_result_that_cannot_be_written_holds_no_other_up(

@@ -699,7 +699,7 @@ async def test_a_budget_that_would_be_passed_pauses_before_anything_is_sent(benc
 async def _plan_only(bench: ProviderBench, candidates: int) -> list[Any]:
     batch = await bench.add(candidates)
     await bench.step(batch)
-    return await bench.course.parts(batch)
+    return await bench.provider_batches.parts(batch)
 
 
 async def test_the_planned_cost_is_half_of_the_judges_estimate(bench: ProviderBench) -> None:
@@ -753,9 +753,18 @@ async def test_a_step_that_is_killed_anywhere_loses_nothing_and_buys_nothing_twi
 
     whole = Death()
     await live_through(whole)
-    assert {"lease", "plan", "save", "upload", "find", "create", "retrieve", "answers", "keep", "unhold"} <= {
-        *whole.calls
-    }
+    assert {
+        "lease",
+        "plan",
+        "save",
+        "upload",
+        "find",
+        "create",
+        "retrieve",
+        "answers",
+        "keep",
+        "release_held_chunks",
+    } <= {*whole.calls}
     for at, name in enumerate(whole.calls):
         # Before the first call, too; and a stream of answers can only be cut before one of them.
         for after in [False] if name in Mortal.STREAMS else [True] if at else [False, True]:

@@ -10,9 +10,9 @@ import pytest
 
 from app.batches.attempt import (
     LONGEST_WAIT_SECONDS,
+    MAX_FAILED_ROUNDS,
     MOST_BATCHES,
     MOST_REFUSED,
-    MOST_STRIKES,
     RefusalCounter,
     RetryPolicy,
     Service,
@@ -76,7 +76,7 @@ async def test_a_candidate_that_fails_while_others_succeed_is_given_up(bench: Be
         rounds += 1
         if not await bench.fail(trial):
             break
-    assert rounds == MOST_STRIKES
+    assert rounds == MAX_FAILED_ROUNDS
     assert bench.probes == 0
 
 
@@ -85,13 +85,13 @@ async def test_what_was_served_before_it_began_or_during_the_wait_counts_as_it_s
     bench.retries.served(JUDGED)
     trial = bench.begin()
     await bench.fail(trial)
-    assert trial.strikes == 0
+    assert trial.failed_rounds == 0
     # Between that failure and the next: it does not matter when.
     bench.retries.served(JUDGED)
     await bench.fail(trial)
-    assert trial.strikes == 1
+    assert trial.failed_rounds == 1
     await bench.fail(trial)
-    assert trial.strikes == 1
+    assert trial.failed_rounds == 1
 
 
 async def test_what_came_from_the_cache_tells_nothing_of_a_service_nor_does_another_service(bench: Bench) -> None:
@@ -106,7 +106,7 @@ async def test_what_came_from_the_cache_tells_nothing_of_a_service_nor_does_anot
     for served, service in cases:
         bench.retries.served(served)
         await bench.fail(trial, service)
-    assert trial.strikes == 0
+    assert trial.failed_rounds == 0
 
 
 async def test_where_nothing_else_is_left_a_scored_candidate_is_asked_about(bench: Bench) -> None:
@@ -120,7 +120,7 @@ async def test_where_nothing_else_is_left_a_scored_candidate_is_asked_about(benc
     while await bench.fail(trials[3]):
         rounds += 1
     # The first round counts against it only if somebody was served meanwhile.
-    assert (rounds, bench.probes) == (MOST_STRIKES, MOST_STRIKES)
+    assert (rounds, bench.probes) == (MAX_FAILED_ROUNDS, MAX_FAILED_ROUNDS)
     assert bench.retries.take_bill("ba_1") == Usage(judge_calls=3, cost_usd=1.5)
     assert bench.retries.take_bill("ba_1") == Usage()
 
@@ -142,7 +142,7 @@ async def test_one_probe_at_a_time_is_enough_for_all(bench: Bench) -> None:
     await turns(5)
     for trial in trials:
         bench.retries.count(trial, "judge", "ba_1", probe)
-    assert [trial.strikes for trial in trials] == [1] * 5
+    assert [trial.failed_rounds for trial in trials] == [1] * 5
     await bench.retries.close()
 
 

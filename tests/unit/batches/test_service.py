@@ -255,14 +255,14 @@ async def test_erasing_twice_is_not_found(site: Desk) -> None:
 async def test_an_erasure_that_the_cache_interrupts_is_completed_later(engine: AsyncEngine) -> None:
     store, cache = BatchStore(engine), FragileCache(good=1)
     calls = [f"call{number:04}" for number in range(2500)]
-    await store.owe(calls)
+    await store.note_erased_calls(calls)
     with pytest.raises(StoreUnavailable):
         await settle_erasures(store, cache)
-    assert len(await store.owed(5000)) == 1500
+    assert len(await store.list_erased_calls(5000)) == 1500
     cache.good = 10
     await settle_erasures(store, cache)
     assert cache.forgotten == calls
-    assert await store.owed(1) == ()
+    assert await store.list_erased_calls(1) == ()
 
 
 async def test_a_batch_is_pinned_to_the_version_that_was_the_newest_when_it_came(site: Desk) -> None:

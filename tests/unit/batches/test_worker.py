@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.batches.provider_run import UNAVAILABLE
-from app.batches.worker import PATIENCE_SECONDS, SWEEP_SECONDS, BatchWorker, window_of
+from app.batches.worker import REQUEUE_SECONDS, SWEEP_SECONDS, BatchWorker, window_of
 from app.container import keep_working
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import RelevanceOptions
@@ -195,7 +195,7 @@ async def test_the_sweep_brings_back_jobs_that_the_queue_lost(make_bench: MakeBe
     await bench.post(4)
     assert await bench.store.next_jobs("ba_1", 8) == [ChunkJob("ba_1", 0)]
     async with running(make_worker(bench)):
-        await bench.time.move(PATIENCE_SECONDS - SWEEP_SECONDS)
+        await bench.time.move(REQUEUE_SECONDS - SWEEP_SECONDS)
         assert bench.judge.tasks == []
         await bench.time.move(2 * SWEEP_SECONDS)
         await until(is_completed(bench))
@@ -236,7 +236,7 @@ async def test_a_chunk_whose_lease_ran_out_during_an_outage_is_not_begun_a_secon
         bench.store.away = True
         await bench.time.move(2 * LEASE)
         bench.store.away = False
-        await bench.queue.put(await bench.store.sweep(8, PATIENCE_SECONDS))
+        await bench.queue.put(await bench.store.sweep(8, REQUEUE_SECONDS))
         await turns()
         assert len(bench.judge.held) == 4
         bench.judge.let_all_go()
@@ -282,7 +282,7 @@ class FakeProvider:
 
     async def step(self, batch_id: str) -> None:
         self.steps.append(batch_id)
-        await self.bench.queue.put(await self.bench.store.unhold(batch_id))
+        await self.bench.queue.put(await self.bench.store.release_held_chunks(batch_id))
 
     async def tidy(self) -> None:
         if self.hangs:
@@ -388,7 +388,7 @@ async def test_a_defect_in_a_job_is_logged_and_ends_neither_worker_nor_batch(
         await turns()
         assert [record.getMessage() for record in caplog.records] == ["unexpected error"]
         assert not task.done()
-        await bench.time.move(PATIENCE_SECONDS + SWEEP_SECONDS)
+        await bench.time.move(REQUEUE_SECONDS + SWEEP_SECONDS)
         assert is_completed(bench)()
 
 

@@ -140,7 +140,7 @@ class Locked:
     account: Account
 
 
-async def hold_batches(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
+async def lock_against_erasure(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
     """The same batches, kept from being erased until the transaction ends, and from nothing else: any number of workers
     may hold one. Their accounts are as they were, and not to be written back."""
     query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
@@ -157,9 +157,9 @@ async def lock_batches(connection: AsyncConnection, ids: Collection[str]) -> dic
     return {row.id: read_account(row) for row in rows}
 
 
-async def lock_held(connection: AsyncConnection, held: Mapping[str, Locked]) -> dict[str, Locked]:
-    """The batches that `hold_batches` holds, locked, with their accounts as they are now; they are in a `change`, and
-    not changed yet. On SQLite no other transaction has written since it began: they are as they were read."""
+async def upgrade_locks(connection: AsyncConnection, held: Mapping[str, Locked]) -> dict[str, Locked]:
+    """Locks the batches that `lock_against_erasure` returned, and reads their accounts again. To be called within a
+    `change`, before the batches are changed. On SQLite no other transaction can have written since it began."""
     return dict(held) if connection.dialect.name == "sqlite" else await lock_batches(connection, held)
 
 

@@ -20,15 +20,15 @@ from app.storage.sql.batches.account import (
     Locked,
     close_chunks,
     count_in,
-    hold_batches,
+    lock_against_erasure,
     lock_batches,
-    lock_held,
     settle_begun,
     spend_lost,
     store_accounts,
+    upgrade_locks,
 )
-from app.storage.sql.batches.erasure import owe_calls
-from app.storage.sql.batches.leases import CandidateSpan, find_held, select_todo
+from app.storage.sql.batches.erasure import note_erased_calls
+from app.storage.sql.batches.leases import CandidateSpan, find_leased, select_todo
 from app.storage.sql.batches.queueing import queue_after
 from app.storage.sql.batches.rows import (
     Placed,
@@ -67,15 +67,15 @@ async def commit_results(
     jobs = {*(each.job for each in finished), *closed, *begun}
     # A batch's row is locked last: each statement waits for its turn in a busy worker's loop, and while one worker
     # holds the row no other can commit. Transactions that lock chunks after batches skip those locked here.
-    batches = await hold_batches(connection, {job.batch for job in jobs})
-    found = await find_held(connection, owner, jobs)
+    batches = await lock_against_erasure(connection, {job.batch for job in jobs})
+    found = await find_leased(connection, owner, jobs)
     held = {job: span for job, span in found.items() if job.batch in batches}
     kept, erased = await find_kept(connection, held)
     await owe_late(connection, finished, erased)
     free = pick_new([each for each in finished if each.job in held], kept)
     added = await keep(connection, batches, free, now)
     ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
-    locked = await lock_held(connection, batches)
+    locked = await upgrade_locks(connection, batches)
     await enter(connection, locked, free)
     await settle_figures(connection, locked, added)
     await settle_begun(connection, locked, {job: begun[job] for job in held if job in begun}, ending, now)
@@ -113,7 +113,7 @@ async def owe_late(
 ) -> None:
     """Notes the calls of results that come too late, for candidates that were erased: no other row names them."""
     late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
-    await owe_calls(connection, {key for each in late for key in each.calls})
+    await note_erased_calls(connection, {key for each in late for key in each.calls})
 
 
 @dataclass(frozen=True)

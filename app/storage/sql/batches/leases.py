@@ -16,12 +16,12 @@ from app.storage.sql.batches.account import (
     RELEASED,
     Locked,
     close_chunks,
-    hold_batches,
+    lock_against_erasure,
     lock_batches,
-    lock_held,
     log_paused,
     spend_lost,
     store_accounts,
+    upgrade_locks,
 )
 from app.storage.sql.batches.rows import ACTIVE, read_options, read_placed, whole_seconds
 from app.storage.sql.governance import find_overspent
@@ -47,7 +47,7 @@ class CandidateSpan:
         return any(owner == batch_id and self.first <= position <= self.last for owner, position in places)
 
 
-def hold_condition(jobs: Iterable[ChunkJob]) -> ColumnElement[bool]:
+def match_jobs(jobs: Iterable[ChunkJob]) -> ColumnElement[bool]:
     """Finds the jobs' chunks; each database reaches them by the primary key."""
     numbers: dict[str, list[int]] = {}
     for job in jobs:
@@ -55,10 +55,12 @@ def hold_condition(jobs: Iterable[ChunkJob]) -> ColumnElement[bool]:
     return or_(*((chunk.batch_id == batch_id) & chunk.number.in_(found) for batch_id, found in numbers.items()))
 
 
-async def find_held(connection: AsyncConnection, owner: str, jobs: Iterable[ChunkJob]) -> dict[ChunkJob, CandidateSpan]:
+async def find_leased(
+    connection: AsyncConnection, owner: str, jobs: Iterable[ChunkJob]
+) -> dict[ChunkJob, CandidateSpan]:
     """Those of the jobs whose chunk is the owner's, locked in one order for all, so that none waits in a circle."""
     query = select(chunk.batch_id, chunk.number, chunk.first, chunk.last, chunk.state)
-    mine = query.where(hold_condition(jobs), chunk.owner == owner).order_by(chunk.batch_id, chunk.number)
+    mine = query.where(match_jobs(jobs), chunk.owner == owner).order_by(chunk.batch_id, chunk.number)
     rows = await connection.execute(mine.with_for_update())
     return {ChunkJob(row.batch_id, row.number): CandidateSpan(row.first, row.last, row.state) for row in rows}
 
@@ -131,10 +133,10 @@ async def claim_chunk(
     connection: AsyncConnection, job: ChunkJob, lease: Lease, usd_per_day: float | None, now: datetime
 ) -> Work | None:
     """Leases the job's chunk, as `BatchStore.claim` says. `usd_per_day` is what a key may cost that has no limit."""
-    batch = (await hold_batches(connection, [job.batch])).get(job.batch)
+    batch = (await lock_against_erasure(connection, [job.batch])).get(job.batch)
     if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
         # It will be changed, or its budget computed. In most claims neither is so, and they need not wait for commits.
-        batch = (await lock_held(connection, {job.batch: batch})).get(job.batch)
+        batch = (await upgrade_locks(connection, {job.batch: batch})).get(job.batch)
     if batch is None or not is_open(batch, job, now) or await is_overspent(connection, batch, job, usd_per_day, now):
         return None
     found = await lock_free_chunk(connection, job, now)
@@ -142,7 +144,7 @@ async def claim_chunk(
         return None
     if found.begun:
         # The owner before died, or lost it: what it had begun may be paid for.
-        batch = (await lock_held(connection, {job.batch: batch}))[job.batch]
+        batch = (await upgrade_locks(connection, {job.batch: batch}))[job.batch]
         await spend_lost(connection, batch, found.begun, now)
         await store_accounts(connection, [batch])
     todo = await select_todo(connection, job.batch, found)

@@ -29,7 +29,7 @@ from app.domain.work import (
 )
 from app.storage.sql.batches import commits, leases, queueing
 from app.storage.sql.batches.account import lock_batches, log_completed, log_paused, store_accounts
-from app.storage.sql.batches.erasure import Erasure
+from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
     ACTIVE,
     PLACE,
@@ -65,7 +65,8 @@ from app.storage.sql.tables import (
     batch_metadata,
     batch_texts,
     batches,
-    can_hold,
+    can_store,
+    erased_calls,
     evaluations,
     idempotency_keys,
 )
@@ -206,7 +207,7 @@ class BatchStore:
 
     async def find(self, project: str, batch_id: str) -> Batch | None:
         """The batch; None where there is none in this project."""
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return None
         return await self._look(batches.c.id == batch_id, batches.c.project == project)
 
@@ -223,7 +224,7 @@ class BatchStore:
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         """The batch's options; None where there is no such batch in this project."""
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return None
         query = select(batches.c.options).where(SEEN, batches.c.id == batch_id, batches.c.project == project)
         async with read(self._engine) as connection:
@@ -232,7 +233,7 @@ class BatchStore:
 
     async def project_of(self, batch_id: str) -> str | None:
         """The batch's project; None where there is no such batch."""
-        if not can_hold(batch_id):
+        if not can_store(batch_id):
             return None
         async with read(self._engine) as connection:
             found: str | None = (
@@ -271,7 +272,7 @@ class BatchStore:
     async def _page(
         self, columns: Sequence[str], project: str, batch_id: str, after: int, limit: int
     ) -> Sequence[Row[Any]]:
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return []
         table = evaluations.c
         mine: ColumnElement[bool] = (table.batch_id == batch_id) & (table.project == project)
@@ -281,7 +282,7 @@ class BatchStore:
 
     async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
         """Candidates with a position greater than `after`, in order, whether they have a result or not."""
-        if not can_hold(batch_id):
+        if not can_store(batch_id):
             return []
         query = (
             select(item.position, item.item, item.candidate, item.cluster, item.request)
@@ -294,7 +295,7 @@ class BatchStore:
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate of the batch that the judge rated and whose texts are still there; None where there is none."""
-        if not can_hold(batch_id):
+        if not can_store(batch_id):
             return None
         result = evaluations.c
         query = (
@@ -312,7 +313,7 @@ class BatchStore:
     async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
         """The figures of all results that each batch has now, however many; batches of other projects are left out.
         None where they are not known: then they have to be computed from `scores`."""
-        if not ids or not can_hold(project, *ids):
+        if not ids or not can_store(project, *ids):
             return {}
         table = batches.c
         query = select(table.id, table.tally).where(SEEN, table.id.in_(ids), table.project == project)
@@ -323,7 +324,7 @@ class BatchStore:
     async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
         """Keeps the computed figures of a completed or cancelled batch whose figures are not known. Does nothing where
         results have come in meanwhile, or may still."""
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return
         settled = has_settled(project, batch_id, tally.results)
         unknown = update(batches).where(*settled, batches.c.tally.is_(None))
@@ -333,7 +334,7 @@ class BatchStore:
     async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
         """The values of results with a position greater than `after`, in order. A later page may have more names; they
         begin with those of an earlier one."""
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return ValuesPage((), [])
         table = batches.c
         mine = SEEN & (table.id == batch_id) & (table.project == project)
@@ -346,7 +347,7 @@ class BatchStore:
 
     async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
         """The intervals of the batches' means, for those batches where they are kept."""
-        if not ids or not can_hold(project, *ids):
+        if not ids or not can_store(project, *ids):
             return {}
         table = batches.c
         query = select(table.id, table.intervals).where(
@@ -359,7 +360,7 @@ class BatchStore:
     async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
         """Keeps the intervals of a completed or cancelled batch, under the conditions of `keep_tally`. They are removed
         when a result changes."""
-        if not can_hold(project, batch_id):
+        if not can_store(project, batch_id):
             return
         settled = update(batches).where(*has_settled(project, batch_id, intervals.results))
         async with write(self._engine) as connection:
@@ -379,7 +380,7 @@ class BatchStore:
     async def waiting(self, project: str) -> tuple[int, int]:
         """Candidates without a result in batches that are queued or running: of all projects, and of this one."""
         # A project that no column can hold has nothing waiting, and PostgreSQL would not even compare it.
-        mine = case((batches.c.project == project, LEFT), else_=0) if can_hold(project) else literal(0)
+        mine = case((batches.c.project == project, LEFT), else_=0) if can_store(project) else literal(0)
         query = select(func.sum(LEFT), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
         async with read(self._engine) as connection:
             everywhere, own = (await connection.execute(query)).one()
@@ -447,24 +448,29 @@ class BatchStore:
     # Erasing
 
     async def erase(self, project: str, batch_id: str) -> bool:
-        """Removes the batch with all texts and results: whether there was one.
+        """Removes the batch with all texts and results; returns whether there was one.
 
-        The cache keys of its calls are owed from then on: they are remembered until `settle`, whatever process dies in
-        between.
+        The cache keys of its calls stay noted until `remove_erased_calls`, whichever process dies in between.
         """
         return await self._erasure.erase(project, batch_id)
 
-    async def owe(self, keys: Sequence[str]) -> None:
-        """Remembers cache keys that are to be removed, until `settle`."""
-        await self._erasure.owe(keys)
+    async def note_erased_calls(self, keys: Sequence[str]) -> None:
+        """Notes cache keys whose replies are to be removed from the call cache."""
+        async with change(self._engine) as connection:
+            await note_erased_calls(connection, keys)
 
-    async def owed(self, limit: int) -> tuple[str, ...]:
-        """Cache keys of erased batches that are not settled yet."""
-        return await self._erasure.owed(limit)
+    async def list_erased_calls(self, limit: int) -> tuple[str, ...]:
+        """Cache keys whose replies are still to be removed."""
+        async with read(self._engine) as connection:
+            query = select(erased_calls.c.key).order_by(erased_calls.c.key).limit(limit)
+            return tuple((await connection.execute(query)).scalars())
 
-    async def settle(self, keys: Sequence[str]) -> None:
-        """Forgets keys that are gone from the cache."""
-        await self._erasure.settle(keys)
+    async def remove_erased_calls(self, keys: Sequence[str]) -> None:
+        """Removes the notes of keys that are gone from the cache."""
+        async with change(self._engine) as connection:
+            for start in range(0, len(keys), ROWS):
+                removed = erased_calls.c.key.in_(keys[start : start + ROWS])
+                await connection.execute(delete(erased_calls).where(removed))
 
     # Working. `owner` is one worker process; a lease is good until its end, unless it is renewed.
 
@@ -479,7 +485,7 @@ class BatchStore:
         reason `budget-exhausted`. Where the batch's key has spent its limit of today (UTC), no more work of the batch
         that may cost something is given out, and it pauses with the reason `cost-limit-reached`.
         """
-        if not can_hold(job.batch):
+        if not can_store(job.batch):
             return None
         now = self._clock()
         lease = leases.Lease(owner, now + timedelta(seconds=lease_seconds), begun)
@@ -492,9 +498,9 @@ class BatchStore:
             return Committed()
         until = self._clock() + timedelta(seconds=lease_seconds)
         async with change(self._engine) as connection:
-            held = await leases.find_held(connection, owner, jobs)
+            held = await leases.find_leased(connection, owner, jobs)
             if held:
-                mine = update(batch_chunks).where(leases.hold_condition(held), chunk.owner == owner)
+                mine = update(batch_chunks).where(leases.match_jobs(held), chunk.owner == owner)
                 await connection.execute(mine.values(lease_until=until, queued_at=None))
             stopped = await leases.find_stopped(connection, held)
         return Committed(lost=frozenset(jobs) - held.keys(), stopped=stopped)
@@ -565,7 +571,7 @@ class BatchStore:
         async with change(self._engine) as connection:
             return await queueing.queue_next(connection, batch_id, window, self._clock())
 
-    async def unhold(self, batch_id: str) -> list[ChunkJob]:
+    async def release_held_chunks(self, batch_id: str) -> list[ChunkJob]:
         """A batch of the mode `provider-batch` is accepted as held: none of its chunks is given out, and `sweep` gives
         the job `COLLECT` in their place. This ends that, and returns the first chunks to be queued."""
         mine = update(batch_chunks).where(chunk.batch_id == batch_id)
@@ -592,7 +598,7 @@ class BatchStore:
         async with change(self._engine) as connection:
             jobs = await queueing.queue_due(connection, due, overdue, now)
         if due.abandoned:
-            self._erasure.remember()
+            self._erasure.mark_traces()
         return jobs
 
     # Ending
@@ -654,7 +660,7 @@ class BatchStore:
 
 def identify(batch_id: str, project: str | None) -> ColumnElement[bool] | None:
     """The condition that finds the batch; None where there can be none of that name."""
-    if not can_hold(batch_id, project or ""):
+    if not can_store(batch_id, project or ""):
         return None
     this = batches.c.id == batch_id
     return this if project is None else this & (batches.c.project == project)

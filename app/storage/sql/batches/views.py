@@ -33,7 +33,7 @@ from app.storage.sql.tables import (
     batch_metadata,
     batch_signatures,
     batches,
-    can_hold,
+    can_store,
     result_figures,
 )
 
@@ -54,7 +54,7 @@ TEXTS: Mapping[str | None, TextKeeping] = {"hashing": "hash", "hash": "hash", "d
 def can_be_asked(project: str, wanted: BatchFilter) -> bool:
     """Whether the columns can hold what is asked for at all; otherwise no batch meets it."""
     texts = (text or "" for text in (wanted.name, wanted.text, wanted.rubric))
-    return can_hold(project, *texts, *wanted.metadata, *wanted.metadata.values())
+    return can_store(project, *texts, *wanted.metadata, *wanted.metadata.values())
 
 
 def list_newest(project: str, wanted: BatchFilter, after: tuple[datetime, str] | None, limit: int) -> Select[Any]:
