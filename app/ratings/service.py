@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from app.domain.composites import range_of
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
@@ -26,10 +27,12 @@ from app.domain.human_rating import (
 from app.domain.reports import RatingsUsed
 from app.domain.rubric import Rubric, split_name
 from app.domain.validation import clip, hint
-from app.ratings.reliability import Revalidation
 from app.runtime.ports import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
+
+if TYPE_CHECKING:
+    from app.ratings.reliability import Revalidation
 
 RATINGS_PAGE = 1000
 
@@ -120,13 +123,13 @@ class RatingService:
         ratings: RatingStore,
         rubrics: RubricSource,
         now: Callable[[], datetime],
-        revalidation: Revalidation | None = None,
+        revalidation: Revalidation,
     ) -> None:
         self._batches = batches
         self._ratings = ratings
         self._rubrics = rubrics
         self._now = now
-        self._revalidation = revalidation or Revalidation()
+        self._revalidation = revalidation
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
         """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
