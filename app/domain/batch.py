@@ -246,6 +246,11 @@ class Batch(Value):
     finished_at: Annotated[datetime | None, Field(strict=False)] = None
 
     @property
+    def signature_lines(self) -> list[str]:
+        """Every signature that results of the batch carry; empty without results."""
+        return list(self.signatures) or ([self.signature] if self.signature else [])
+
+    @property
     def rubric_name(self) -> str:
         """The rubric with its version, where that is known."""
         return name_version(self.rubric, self.rubric_version)
