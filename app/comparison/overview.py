@@ -8,14 +8,13 @@ from math import isnan
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from app.comparison.computations import Compute
-from app.comparison.runs import find_batch, tabulate
+from app.comparison.runs import best_of, find_batch, tabulate
 from app.domain.batch import Batch
 from app.domain.comparison import SystemCell, SystemMatrix
 from app.domain.errors import InvalidRequest
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from app.domain.rubric import Rubric
-from app.ratings.service import CountedRatings, read_ratings
-from app.ratings.table import best_of
+from app.ratings.counted import CountedRatings, read_ratings
 from app.runtime.ports import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore

@@ -84,6 +84,11 @@ def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
     return {**aspects, **composites, **{f"{name}.blended": scale for name, scale in aspects.items()}}
 
 
+def best_of(rubric: Rubric) -> dict[str, float]:
+    """The best level of each aspect on which it is not the highest; the same for the aspect's blended value."""
+    return {**rubric.best, **{f"{name}.blended": value for name, value in rubric.best.items()}}
+
+
 def are_numbered(items: Iterable[str]) -> bool:
     """Whether the items have nothing but the numbers that Saiten gave them. Failed ones are results too, so in a whole
     batch no number is left out."""

@@ -8,9 +8,9 @@ from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from app.comparison.inputs import adapt, compares_systems, make_reader, refuse_unknown, uses_scores
 from app.comparison.judge_checks import AnchorCheck
-from app.comparison.readers import make_reader
-from app.comparison.runs import assemble_run, find_batch, read_items, tabulate
+from app.comparison.runs import assemble_run, best_of, find_batch, read_items, tabulate
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
@@ -22,9 +22,8 @@ from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reliability import State
 from app.domain.reports import CorrelationReport, Report
 from app.providers.ports import RequestScope
+from app.ratings.counted import read_ratings
 from app.ratings.reliability import Reliabilities, asked_of, attach_states, key_in, measures_of, validation_of
-from app.ratings.service import read_ratings
-from app.ratings.table import adapt, best_of, compares_systems, refuse_unknown, signatures_of, uses_scores
 from app.runtime.ports import RubricSource, Telemetry
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
@@ -140,7 +139,7 @@ class ComparisonService:
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""
         batches = [await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)]
-        keys = {key_in(line) for batch in batches for line in signatures_of(batch)}
+        keys = {key_in(line) for batch in batches for line in batch.signature_lines}
         found = validation_of(report, batches[0].id if len(batches) == 1 else None, self._now())
         if found is not None and len(keys) == 1:
             await self._reliabilities.keep(project, keys.pop(), found)

@@ -35,8 +35,7 @@ from app.domain.reliability import (
 from app.domain.reports import CorrelationReport, Report
 from app.domain.signature import read_signature, sign
 from app.domain.summary import Summary
-from app.ratings.service import read_ratings
-from app.ratings.table import signatures_of
+from app.ratings.counted import read_ratings
 from app.runtime.caches import RecentValues
 from app.runtime.log_context import working_on
 from app.runtime.tasks import end_tasks
@@ -378,7 +377,7 @@ class BadgeRenewal:
     async def renew(self, project: str, batch_id: str, *, removed: bool) -> None:
         """Nothing where the batch or its rubric are gone, or where it was not one judge that rated it."""
         batch = await self._batches.find(project, batch_id)
-        keys = {key_in(line) for line in signatures_of(batch)} if batch is not None else set()
+        keys = {key_in(line) for line in batch.signature_lines} if batch is not None else set()
         if batch is None or len(keys) != 1:
             return
         try:

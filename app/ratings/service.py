@@ -1,17 +1,10 @@
-"""Human ratings of batches, read page by page: those that count.
-
-Whether a human rating fits the rubric by which the response was scored.
-
-Human ratings: kept, listed, removed and excluded.
-"""
+"""Human ratings: stored if they fit the rubric of the response, listed, removed and excluded."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from app.domain.composites import range_of
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
@@ -24,49 +17,12 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
-from app.domain.reports import RatingsUsed
 from app.domain.rubric import Rubric, split_name
 from app.domain.validation import clip, hint
+from app.ratings.reliability import Revalidation
 from app.runtime.ports import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
-
-if TYPE_CHECKING:
-    from app.ratings.reliability import Revalidation
-
-RATINGS_PAGE = 1000
-
-
-@dataclass(frozen=True)
-class CountedRatings:
-    """The ratings that count, and what `used` says of them."""
-
-    ratings: Sequence[StoredRating]
-    used: RatingsUsed
-
-
-async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
-    """The ratings that may concern the batches, each once, without those of excluded raters and rounds. Simulated ones
-    count only where there are no others."""
-    found: dict[int, StoredRating] = {}
-    for batch_id in batch_ids:
-        after = -1
-        while page := await store.of_batch(project, batch_id, after=after, limit=RATINGS_PAGE):
-            after = page[-1][0]
-            for number, rating in page:
-                found.setdefault(number, rating)
-    excluded = await store.excluded(project)
-    left = [rating for rating in found.values() if not excluded.holds(rating)]
-    people = [rating for rating in left if not rating.simulated]
-    counted = people or left
-    used = RatingsUsed(
-        counted=len(counted),
-        simulated=bool(left) and not people,
-        simulated_left_out=len(left) - len(counted),
-        excluded=len(found) - len(left),
-    )
-    return CountedRatings(counted, used)
-
 
 Scales = Mapping[str, tuple[float, float]]
 """Lowest and highest value by name."""
@@ -123,13 +79,13 @@ class RatingService:
         ratings: RatingStore,
         rubrics: RubricSource,
         now: Callable[[], datetime],
-        revalidation: Revalidation,
+        revalidation: Revalidation | None = None,
     ) -> None:
         self._batches = batches
         self._ratings = ratings
         self._rubrics = rubrics
         self._now = now
-        self._revalidation = revalidation
+        self._revalidation = revalidation or Revalidation()
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
         """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an

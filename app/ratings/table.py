@@ -1,8 +1,6 @@
-"""Results of batches as columns, found by whatever a human rating names them by, and the ratings that concern them.
+"""Results of batches as columns, the human ratings that belong to them, and the observations that analyses read.
 
-What was said of the results of a table, by people or by the judge: the observations that analyses read.
-
-What an analysis of batches is asked for, and of what.
+A human rating may name a result by its evaluation, or by item, candidate, system and batch; the table finds the row.
 """
 
 from __future__ import annotations
@@ -11,20 +9,13 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from app.domain.analysis_request import (
-    AnalysisRequest,
-    CompositeFitRequest,
-    HierarchyRequest,
-    WinRatesRequest,
-)
 from app.domain.batch import Batch
-from app.domain.errors import InvalidLines, InvalidRequest, UnknownAspect
+from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import StoredRating
-from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Scored, Scores
 from app.domain.validation import clip
 from app.stats import reading
@@ -400,49 +391,3 @@ def refuse_absurd(columns: Mapping[str, Floats]) -> None:
         faults += [(line + 1, what) for line in absurd.tolist()]
     if faults:
         raise InvalidLines(faults, noun=NOUN)
-
-
-def adapt(request: AnalysisRequest, batches: Sequence[Batch]) -> AnalysisRequest:
-    """The request as it is to be understood of batches: their results' values stand in `scores`, win rates are the
-    judge's unless humans' are asked for, and the rubric is the batches' own.
-
-    Only of a composite it says whose. Raises InvalidRequest where it names another than the batches'.
-    """
-    changes: dict[str, Any] = {"scores_field": "scores"}
-    if isinstance(request, WinRatesRequest) and request.values is None:
-        changes["values"] = "scores"
-    if not isinstance(request, CompositeFitRequest):
-        for batch in batches:
-            if request.rubric not in {None, batch.rubric, batch.rubric_name}:
-                detail = f"the batch {batch.id} was scored by the rubric {batch.rubric_name}; leave the field out"
-                raise InvalidRequest(detail, pointer="/rubric")
-        changes["rubric"] = None
-    return request.model_copy(update=changes)
-
-
-def compares_systems(request: AnalysisRequest) -> bool:
-    """Whether the analysis asks which system is better, so that the scales' best levels matter."""
-    return isinstance(request, WinRatesRequest | HierarchyRequest)
-
-
-def uses_scores(request: AnalysisRequest) -> bool:
-    """Whether the judge's values are what is analysed, and no human is asked."""
-    return isinstance(request, WinRatesRequest | HierarchyRequest) and request.values == "scores"
-
-
-def refuse_unknown(opinions: Opinions, wanted: Sequence[str] | None) -> None:
-    """Raises UnknownAspect for a wanted aspect that nobody rated."""
-    known = opinions.names
-    for number, name in enumerate(wanted or ()):
-        if name not in known:
-            raise UnknownAspect(f"nobody rated {clip(name)!r} here", pointer=f"/aspects/{number}")
-
-
-def best_of(rubric: Rubric) -> dict[str, float]:
-    """The best value where it is not the highest, by aspect, and by what is blended from it."""
-    return {**rubric.best, **{f"{name}.blended": value for name, value in rubric.best.items()}}
-
-
-def signatures_of(batch: Batch) -> list[str]:
-    """Every line that says how results of the batch were made; none without results."""
-    return list(batch.signatures) or ([batch.signature] if batch.signature else [])

@@ -37,7 +37,7 @@ def fit_composite(
 
     About `test_share`, in (0, 1), of the items that have all values is held out, chosen by `seed`, in whole clusters:
     what several systems answered to one question, or to the questions of one dialogue, stays together. Raises
-    UnknownAspect where nobody rated the target or one of the aspects.
+    UnknownAspect if the target or one of the aspects has no ratings.
     """
     y = rated_means(observations, target) - composite.intercept
     x = np.column_stack([term_values(term, rated_means(observations, term.aspect)) for term in composite.terms])
@@ -86,7 +86,7 @@ def rated_means(observations: Observations, aspect: str) -> Floats:
     """The aspect's rater means by unit, shape (units,); raises UnknownAspect where it has no ratings."""
     if aspect not in observations.ratings:
         known = observations.ratings
-        raise UnknownAspect(f"nobody rated the aspect {clip(aspect)!r}{hint(aspect, known)}")
+        raise UnknownAspect(f"the aspect {clip(aspect)!r} has no ratings{hint(aspect, known)}")
     return observations.means(observations.ratings[aspect])
 
 

@@ -83,7 +83,7 @@ LACKING = {
     "no similarity": (["blend-fit"], "no record has a similarity"),
     "no such rubric": (["agreement", "--rubric", "nope"], "there is no rubric 'nope'"),
     "no such composite": (["composite-fit", "--rubric", "ja-dialogue", "--aspects", "自然さ"], "; see --composite"),
-    "no target": (["composite-fit", "--aspects", "自然さ"], "nobody rated the aspect"),
+    "no target": (["composite-fit", "--aspects", "自然さ"], "has no ratings"),
     "alpha": (["hierarchy", "--alpha", "0.5"], "--alpha: should be less than 0.5"),
     "resamples": (["correlation", "--resamples", "5"], "--resamples: should be greater than or equal to 100"),
     "a name": (["agreement", "--label-aspect", "A B"], "--label-aspect: must match"),

@@ -8,9 +8,9 @@ from app.comparison.computations import Examiner
 from app.domain.analysis_request import ComparisonRequest, GateRequest
 from app.domain.errors import NotFound, SignatureMismatch, UnknownAspect, UnknownRubric
 from app.ratings.reliability import asked_of, attach_states
+from tests.support.bench import Bench
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
-from tests.unit.meta.conftest import Bench
 
 BEFORE: dict[str, list[int | None]] = {"warmth": [0, 1, 1, 0, 1, 1], "clarity": [1, 2, 3, 3, 2, 3]}
 AFTER: dict[str, list[int | None]] = {"warmth": [0, 1, 0, 1, 1, None], "clarity": [1, 2, 1, 3, 3, 3]}

@@ -8,10 +8,10 @@ from app.batches import summaries
 from app.comparison.runs import are_numbered, assemble_run, find_batch, read_items, scales_of
 from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
+from tests.support.bench import Bench
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
-from tests.unit.meta.conftest import Bench
 
 
 async def run_of(bench: Bench, batch_id: str = "ba_1"):

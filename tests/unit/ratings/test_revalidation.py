@@ -18,9 +18,9 @@ from app.ratings.reliability import NEWEST, BadgeRenewal, Reliabilities, Revalid
 from app.ratings.service import RatingService
 from app.storage.sql.engine import write
 from app.storage.sql.tables import validations
+from tests.support.bench import KO, Bench
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
-from tests.unit.meta.conftest import KO, Bench
 
 WARMTH = [0, 1, 1, 0, 1, 0]
 KEY = key_in(SIGNATURE)

@@ -26,8 +26,8 @@ from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest,
 from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.providers.ports import Judgement, JudgingTask, RequestScope
+from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_judge import FakeJudge, hash_opinion
-from tests.unit.meta.conftest import KO, Bench, build_bench
 
 ANCHORS = load_anchors("ko-comment")
 TEXTS = {anchor.response: number for number, anchor in enumerate(ANCHORS)}

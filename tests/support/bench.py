@@ -1,11 +1,10 @@
-"""The service over stores on SQLite and a fake judge, each at hand."""
+"""The rating and comparison services over SQLite stores and a fake judge."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
 
-import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.comparison.judge_checks import AnchorCheck
@@ -82,8 +81,3 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
         telemetry=telemetry,
     )
     return Bench(rating, comparison, engine, batches, store, judge, reliabilities, anchors, now, telemetry, audit)
-
-
-@pytest.fixture
-def bench(sqlite_engine: AsyncEngine) -> Bench:
-    return build_bench(sqlite_engine)

@@ -10,8 +10,8 @@ from app.comparison.runs import find_batch, tabulate
 from app.domain.human_rating import StoredRating
 from app.ratings.table import AnswerTable, judge_opinions, rater_opinions
 from tests.support.batches import START
+from tests.support.bench import Bench
 from tests.support.scored_batches import score_batch
-from tests.unit.meta.conftest import Bench
 
 
 def rating(item: str | None = None, value: float = 1.0, **changes: Any) -> StoredRating:

@@ -14,9 +14,9 @@ from app.domain.analysis_request import REQUESTS
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import HumanRating
 from app.domain.rubric import Rubric
+from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.scored_batches import RUBRIC, score_batch
-from tests.unit.meta.conftest import KO, Bench, build_bench
 
 IDS = ("ba_1", "ba_2", "ba_3")
 LEVELS = {"ba_1": (0, 1), "ba_2": (1, 2), "ba_3": (1, 3)}

@@ -21,9 +21,9 @@ from app.ratings.rounds import RatingKeeper, RoundService
 from app.storage.sql.engine import write
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.tables import batch_items
+from tests.support.bench import Bench, build_bench
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 from tests.support.scored_batches import RUBRIC, score_batch
-from tests.unit.meta.conftest import Bench, build_bench
 
 COUNT = 12
 COLUMNS = {"warmth": [0, 1] * 6, "clarity": [1, 2, 3] * 4}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from app.domain.human_rating import Exclusion, HumanRating
 from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.reports import RatingsUsed
-from app.ratings.service import read_ratings
+from app.ratings.counted import read_ratings
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from tests.support.batches import START
+from tests.support.bench import Bench
 from tests.support.scored_batches import score_batch
-from tests.unit.meta.conftest import Bench
 
 
 def rate(rater: str, item: str = "item-0", *, simulated: bool = False) -> HumanRating:

@@ -18,8 +18,8 @@ from app.stats import reading
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader
 from tests.support.batches import START
+from tests.support.bench import Bench
 from tests.support.scored_batches import score_batch
-from tests.unit.meta.conftest import Bench
 
 NAMES = ("warmth", "clarity", "tone")
 

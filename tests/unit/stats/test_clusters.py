@@ -16,7 +16,7 @@ from app.stats.observations import Observations
 from app.stats.reading import ObservationReader, read_array, read_csv, read_ndjson
 from app.stats.win_rates import rate_wins
 from tests.support.observed import observe
-from tests.unit.analysis.test_composite_fitting import MATE, answers
+from tests.unit.stats.test_composite_fitting import MATE, answers
 
 TURNS = 5
 RECORDS: list[dict[str, Any]] = [

@@ -21,9 +21,9 @@ from app.domain.evaluation import JudgeOptions
 from app.domain.human_rating import HumanRating, RatingFilter
 from app.domain.reliability import UNVALIDATED, AspectValidation, Validation
 from app.ratings.reliability import key_in
+from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.scored_batches import SIGNATURE, score_batch
-from tests.unit.meta.conftest import KO, Bench, build_bench
 
 KO_SIGNATURE = f"saiten:1|rubric:ko-comment@1|digest:{KO.digest[:12]}|judge:fake|model:fake-1|path:source"
 WARMTH = [0, 1, 1, 0, 1, 0]
@@ -140,7 +140,7 @@ async def test_aspects_choose_from_a_batch(bench: Bench) -> None:
     await rate_batch(bench)
     report: Any = await bench.comparison.analyse("team", ask("correlation", batch="ba_1", aspects=["clarity"]))
     assert list(report.aspects) == ["clarity"]
-    with pytest.raises(UnknownAspect, match="nobody rated 'mood' here") as caught:
+    with pytest.raises(UnknownAspect, match="'mood' has no rating here") as caught:
         await bench.comparison.analyse("team", ask("agreement", batch="ba_1", aspects=["clarity", "mood"]))
     assert caught.value.pointer == "/aspects/1"
 
