@@ -1,4 +1,4 @@
-"""The only place that builds adapters, and the only one that reads settings to do so."""
+"""Builds every part of the service from the settings. No other module does."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("saiten")
 
 RESTART_SECONDS = 1.0
-"""Between the failure of this process's own worker and its next start."""
+"""Between a failure of the embedded worker and its next start."""
 
 WARM_SECONDS = 0.25
-"""From the start until what only calls need is loaded: whoever waits for readiness is told first."""
+"""Delay before the clients of the judge and the translator are loaded, so that readiness comes first."""
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """What one evaluation is made with, and where evaluations are kept."""
+    """What one evaluation needs, and where evaluations are stored."""
 
     instruments: ScoringContext
     evaluations: EvaluationStore
@@ -73,7 +73,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class RatingServices:
-    """Human ratings, the rounds that ask people for them, and how far judges follow them."""
+    """Human ratings, rating rounds, and the reliability of judges."""
 
     service: RatingService
     rounds: RoundService
@@ -82,7 +82,7 @@ class RatingServices:
 
 @dataclass(frozen=True)
 class Governance:
-    """Who may do what, at what cost, and what of it is noted, kept and erased."""
+    """Keys, limits, policies, erasures and the audit log."""
 
     keys: APIKeyStore
     audit: AuditLog
@@ -94,7 +94,7 @@ class Governance:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """What only pages ask for: charts, sorted tables, and comparisons that are computed in the background."""
+    """What only pages need: charts, sorted tables, and comparisons computed in the background."""
 
     browser: ResultBrowser
     charts: ChartRenderer
@@ -105,10 +105,10 @@ class Dashboard:
 
 @dataclass(frozen=True)
 class Container:
-    """Everything of a running Saiten, for the web, the command line and workers.
+    """Every service of a running Saiten, for the web, the command line and workers.
 
-    `worker` is for the process, not for handlers: it works on batches once it is run, by the service itself where the
-    queue is embedded, else by `saiten worker`.
+    `worker` is run by the process and not by handlers: by the service itself if the queue is embedded, otherwise by
+    `saiten worker`.
     """
 
     settings: Settings
@@ -126,9 +126,9 @@ class Container:
 async def open_container(
     settings: Settings, tracing: Tracing | None = None, *, own: set[str] | None = None
 ) -> AsyncIterator[Container]:
-    """Builds everything that `settings` ask for, and closes it in reverse order; `tracing`, which is told of it, last.
+    """Builds everything from `settings` and closes it in reverse order, `tracing` last.
 
-    `own`: the ids of the only batches that the worker works on; those that are handed in here are added.
+    With `own`, the worker works only on the batches with these ids; batches that are created here are added to it.
 
     Raises SettingsInvalid, RubricInvalid or StoreUnavailable, each with one sentence for the operator.
     """
@@ -175,7 +175,7 @@ def open_instruments(
     cache: CallCache,
     telemetry: Telemetry,
 ) -> ScoringContext:
-    """What an evaluation is made with."""
+    """Opens what an evaluation needs."""
     rubrics = openers.open_rubrics(settings)
     calls = CachedCalls(cache, telemetry)
     judge = openers.open_judge(settings, calls, flow)
@@ -184,9 +184,11 @@ def open_instruments(
     if translator is not None:
         stack.push_async_callback(translator.close)
     encoder = openers.open_encoder(settings)
-    # Where the extra is left out there is no encoder by choice: nothing fails, as with SAITEN_ENCODER=off.
-    told = telemetry if openers.can_encode(settings) else None
-    relevance = Relevance(encoder, store, calls, telemetry=told, timeout_seconds=settings.encoder_timeout_seconds)
+    # Without the optional packages there is no encoder by choice, so nothing is counted as a failure.
+    encoder_telemetry = telemetry if openers.can_encode(settings) else None
+    relevance = Relevance(
+        encoder, store, calls, telemetry=encoder_telemetry, timeout_seconds=settings.encoder_timeout_seconds
+    )
     stack.push_async_callback(relevance.close)
     return ScoringContext(
         rubrics=rubrics,
@@ -210,7 +212,7 @@ def open_batches(
     instruments: ScoringContext,
     own: set[str] | None,
 ) -> tuple[BatchService, BatchWorker]:
-    """Where batches are handed in, and who works on them."""
+    """Opens the service that accepts batches, and the worker."""
 
     def new_batch_id() -> str:
         batch_id = new_id("ba_")
@@ -225,7 +227,7 @@ def open_batches(
     provider = openers.open_provider(
         settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried
     )
-    desk = BatchService(
+    batches = BatchService(
         store=store,
         queue=queue,
         instruments=instruments,
@@ -249,17 +251,17 @@ def open_batches(
         provider=provider,
         chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
     )
-    return desk, worker
+    return batches, worker
 
 
 def open_meta(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: ScoringContext
 ) -> tuple[RatingServices, ComparisonService]:
-    """Where callers keep human ratings, and where they ask what scores mean."""
+    """Opens the services for human ratings and for comparisons."""
     store, batches = RatingStore(engine), BatchStore(engine)
     revalidation = Revalidation()
     reliabilities = Reliabilities(store, renew=lambda project: revalidation.ask(project, [None], removed=True))
-    # Anchors are asked past the cache, which would answer as the judge did when it was filled.
+    # Anchors bypass the call cache, which would repeat what the judge answered earlier.
     judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
     stack.push_async_callback(revalidation.close)
@@ -305,7 +307,7 @@ def open_governance(
     spending: SpendingStore,
     now: Callable[[], datetime],
 ) -> Governance:
-    """Keys, limits, policies, erasures and the audit log."""
+    """Opens keys, limits, policies, erasures and the audit log."""
     audit = AuditLog(engine)
     return Governance(
         keys=APIKeyStore(engine),
@@ -320,7 +322,7 @@ def open_governance(
 def open_dashboard(
     engine: AsyncEngine, stack: AsyncExitStack, *, comparison: ComparisonService, instruments: ScoringContext
 ) -> Dashboard:
-    """What only the dashboard's pages need."""
+    """Opens what only the dashboard's pages need."""
     computations = Computations(now=instruments.now)
     stack.push_async_callback(computations.close)
     charts = ChartRenderer(open_executor=open_process)
@@ -336,14 +338,14 @@ def open_dashboard(
 
 
 def new_id(prefix: str) -> str:
-    """An id that nobody guesses."""
+    """An id that cannot be guessed."""
     return prefix + secrets.token_hex(12)
 
 
 @asynccontextmanager
 async def working(container: Container, stopping: asyncio.Event) -> AsyncIterator[None]:
-    """Works on batches in this process where the queue is embedded, until `stopping` or the end of the context. With
-    Redis others do, and this process tells what waits for them."""
+    """Runs the worker in this process if the queue is embedded, until `stopping` or the end of the context. With Redis,
+    other processes work, and this one only measures the queue."""
     if container.settings.redis_url is not None:
         watch = asyncio.create_task(container.worker.watch())
         try:
@@ -357,36 +359,36 @@ async def working(container: Container, stopping: asyncio.Event) -> AsyncIterato
         yield
     finally:
         await end_tasks([watch])
-        # Once: what finishes what is in hand, since `stopping`, must not be cut short by a second time.
+        # Cancel once only: a second cancellation would interrupt the orderly stop that `stopping` has begun.
         if not work.cancelling():
             work.cancel()
         await asyncio.wait([work])
 
 
 async def keep_working(worker: BatchWorker, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Works until cancelled. An error that the worker could not deal with is logged, and the work is begun anew: else
-    the service would go on taking batches that nobody scores."""
+    """Runs the worker until cancelled. After an unexpected error the worker is started again: otherwise the service
+    would accept batches that are never scored."""
     while True:
         try:
             await worker.run()
         except Exception:
-            logger.exception("the worker failed, and begins anew")
-            # Cancelled as it handed back what it held: the failure took the cancellation's place.
+            logger.exception("the worker failed and starts again")
+            # Cancelled while it released its leases: the failure has replaced the cancellation.
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError from None
         await sleep(RESTART_SECONDS)
 
 
 async def stop_on(stopping: asyncio.Event, work: asyncio.Task[None]) -> None:
-    """Cancels the work when it is time: it then finishes what is in hand."""
+    """Cancels the work on `stopping`; it then finishes what it has begun."""
     await stopping.wait()
     work.cancel()
 
 
 @asynccontextmanager
 async def warming(settings: Settings) -> AsyncIterator[None]:
-    """Loads, soon after the start of the context, what the first outside calls would else wait for. For processes that
-    serve: the others load it if they call at all."""
+    """Loads the clients of the judge and the translator soon after the start, so that the first calls need not wait.
+    Only for processes that serve: others load a client on its first call."""
     task = asyncio.create_task(warm_up(settings))
     try:
         yield
@@ -395,13 +397,13 @@ async def warming(settings: Settings) -> AsyncIterator[None]:
 
 
 async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Loads the clients in a thread. Where one cannot be loaded that is logged, and its first call fails likewise. Then
-    says which encoders that the settings name are not to be had."""
+    """Loads the clients in a thread, and warns of configured encoders that cannot be loaded. A client that cannot be
+    loaded is logged; its first call fails with the same error."""
     await sleep(WARM_SECONDS)
     try:
         await asyncio.to_thread(openers.load_clients, settings)
     except ImportError:
-        logger.exception("what calls the judge or the translator cannot be loaded")
+        logger.exception("the client of the judge or the translator cannot be loaded")
     set_aside()
     if settings.encoder or settings.encoders:
         for fault in await asyncio.to_thread(openers.find_encoder_faults, settings):
@@ -409,7 +411,7 @@ async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None
 
 
 def announce(container: Container) -> None:
-    """Says once which judge rates, and why."""
+    """Logs which judge is used, and why."""
     settings, judge = container.settings, container.scoring.instruments.judge
     if judge.kind == "lexical":
         why = "as SAITEN_JUDGE says" if settings.judge else "because neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"

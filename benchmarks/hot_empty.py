@@ -18,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI, Response
 
 from app.domain.evaluation import EvaluationRequest
-from app.web.server import PartingProtocol
+from app.web.server import DrainingProtocol
 from benchmarks.hot_caller import PATH
 
 
@@ -38,8 +38,8 @@ def main() -> None:
     parser.add_argument("--answer", type=Path, required=True)
     parser.add_argument("--ours", action="store_true")
     given = parser.parse_args()
-    state = SimpleNamespace(draining=False, parting_seconds=0.0)
-    protocol = partial(PartingProtocol, state=state) if given.ours else "auto"
+    state = SimpleNamespace(draining=False, close_seconds=0.0)
+    protocol = partial(DrainingProtocol, state=state) if given.ours else "auto"
     config = uvicorn.Config(
         make_application(given.answer.read_bytes()),
         port=given.port,
@@ -48,7 +48,7 @@ def main() -> None:
         log_level="warning",
     )
     config.load()
-    chosen = PartingProtocol.__mro__[2] if given.ours else config.http_protocol_class
+    chosen = DrainingProtocol.__mro__[2] if given.ours else config.http_protocol_class
     print(f"{chosen.__name__}, {getattr(config.get_loop_factory(), '__module__', 'asyncio')}", flush=True)
     uvicorn.Server(config).run()
 

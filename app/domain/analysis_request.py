@@ -1,4 +1,4 @@
-"""What callers ask of the analyses, of a comparison and of a gate."""
+"""What callers may request of the analyses, of a comparison and of a gate."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 AspectName = Annotated[str, Field(min_length=1, max_length=128)]
 LabelValue = Annotated[Finite, Field(ge=-1e15, le=1e15)]
 Values = Literal["ratings", "scores"]
-"""Humans' ratings, or what the judge or a metric gave."""
+"""Human ratings, or the values of a judge or a metric."""
 
 TAKEN = ("system", "item", "dialogue", "rater", "ratings", "labels", "similarity")
-"""Fields of a record that cannot hold scores."""
+"""Fields of a record that have another meaning and cannot hold scores."""
 
 
 class AnalysisRequest(Value):
-    """Where the values come from: `data`, one record each as in NDJSON, or the results and human ratings of a batch, or
-    of several.
+    """Where the values come from: `data`, records as in NDJSON, or the results and ratings of one or more batches.
 
-    `rubric` checks aspects and scales; `aspects` allows only these; `scores_field` is the records' field with the
-    values of a metric or a judge. Of a batch the rubric is its own, and `aspects` chooses from what was rated.
+    `rubric` checks aspects and scales, `aspects` restricts them, and `scores_field` names the records' field that holds
+    the values of a metric or a judge. A batch uses its own rubric, and `aspects` selects from the rated aspects.
     """
 
     data: Annotated[tuple[Any, ...], listed(minimum=1)] | None = None
@@ -43,7 +42,7 @@ class AnalysisRequest(Value):
 
     @property
     def batch_ids(self) -> tuple[str, ...]:
-        """The batches that are named, in order."""
+        """The ids of the batches, in order."""
         return self.batches or ((self.batch,) if self.batch is not None else ())
 
     @model_validator(mode="after")
@@ -60,8 +59,10 @@ class AgreementRequest(AnalysisRequest):
 
 
 class CorrelationRequest(AnalysisRequest):
-    """How far scores follow people. `match` names, for a score, the rating of another name that it is held against, as
-    `{"mate": "acceptability"}`."""
+    """How far scores agree with human ratings.
+
+    `match` names, by score, the rating of another name that it is compared with, such as `{"mate": "acceptability"}`.
+    """
 
     match: Annotated[dict[AspectName, AspectName], Field(max_length=64)] = Field(default_factory=dict)
 
@@ -78,7 +79,7 @@ class HierarchyRequest(AnalysisRequest):
 
 
 class CompositeFitRequest(AnalysisRequest):
-    """The weights of a linear composite. `composite` is by default the rubric's first linear one."""
+    """The weights of a linear composite, by default the first one of the rubric."""
 
     rubric: RubricName | None = "lfqa"
     composite: Id | None = None
@@ -96,7 +97,7 @@ class BlendFitRequest(AnalysisRequest):
 
 
 class WinRatesRequest(AnalysisRequest):
-    """How often each system answers a context best. `values` default to the judge's for batches, else to ratings."""
+    """How often each system responds best. `values` default to scores for batches, else to ratings."""
 
     values: Values | None = None
 
@@ -109,11 +110,11 @@ REQUESTS: dict[str, type[AnalysisRequest]] = {
     "blend-fit": BlendFitRequest,
     "win-rates": WinRatesRequest,
 }
-"""By the analysis's name in the path and on the command line."""
+"""By the name of the analysis in the path and on the command line."""
 
 
 class ComparisonRequest(Value):
-    """Two batches. `seed` is the bootstrap's."""
+    """Two batches to compare. `seed` is the seed of the resampling."""
 
     baseline: BatchId
     candidate: BatchId
@@ -124,10 +125,10 @@ class ComparisonRequest(Value):
 
 
 class GateTerms(Value):
-    """What a gate asks, over HTTP and in `saiten.toml`. Without rules, with a baseline run: no aspect may drop.
+    """The terms of a gate, over HTTP and in `saiten.toml`. Without rules but with a baseline run, no aspect may drop.
 
-    `min_coverage` is the share of verdicts that there must be. `check_judge` first scores the anchors, which costs a
-    few dozen judge calls.
+    `min_coverage` is the required share of verdicts. `check_judge` first scores the anchors, which costs a few dozen
+    judge calls.
     """
 
     rules: Annotated[tuple[GateRule, ...], listed(maximum=64)] = ()
@@ -139,11 +140,7 @@ class GateTerms(Value):
 
 
 class GateRequest(GateTerms):
-    """A batch, and what is asked of it. Without rules, with a baseline run: no aspect may drop.
-
-    `check_judge` first scores the anchors, which costs a few dozen judge calls; `judge_check` is what such a check has
-    already found.
-    """
+    """A batch and the terms that it must meet. `judge_check` is the result of an earlier check of the judge."""
 
     candidate: BatchId
     baseline: BatchId | None = None

@@ -1,7 +1,4 @@
-"""A batch: many candidates scored with the same options, and what is told of it while it runs.
-
-What a batch would take, told before it is accepted.
-"""
+"""A batch: many candidates scored with the same options, its progress, its results, and its estimated cost."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
 
 DEADLINE_HOURS: Mapping[Mode, float] = {"live": 24.0, "provider-batch": 48.0}
-"""Running time that a batch has where its options do not say."""
+"""The default running time."""
 
 MOST_DEADLINE_HOURS = 720
 
@@ -46,7 +43,7 @@ ItemId = Annotated[
 
 
 def check_responses(responses: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
-    """Raises ValueError where an item has more candidates than allowed."""
+    """Raises ValueError if an item has more candidates than allowed."""
     maximum = limits_of(info).responses
     if responses is not None and len(responses) > maximum:
         raise ValueError(f"an item may have at most {maximum} responses; this one has {len(responses)}")
@@ -54,14 +51,14 @@ def check_responses(responses: tuple[str, ...] | None, info: ValidationInfo) -> 
 
 
 def check_response(response: str | None, info: ValidationInfo) -> str | None:
-    """Raises ValueError where an item has neither a response nor several, or both."""
+    """Raises ValueError unless an item has either `response` or `responses`."""
     if "responses" in info.data and (response is None) == (info.data["responses"] is None):
         raise ValueError("must have either `response` or `responses`")
     return response
 
 
 class ProviderBatchOptions(Value):
-    """What becomes of a call that the provider's batch did not answer: expired, or failed."""
+    """What happens to a call that expired or failed in the provider's batch."""
 
     unanswered: Literal["live", "fail"] = Field(
         default="live", description="`live` asks again at once and at full price; `fail` leaves the item failed"
@@ -69,7 +66,7 @@ class ProviderBatchOptions(Value):
 
 
 class BatchOptions(Value):
-    """What all items of a batch have in common. `budget_usd` stops the batch before it is passed."""
+    """The options that all items of a batch share."""
 
     name: BatchName | None = None
     rubric: RubricName = Field(
@@ -96,7 +93,7 @@ class BatchOptions(Value):
 
     @property
     def running_hours(self) -> float:
-        """The hours of running time that the batch has."""
+        """The deadline in hours of running time."""
         return DEADLINE_HOURS[self.mode] if self.deadline_hours is None else self.deadline_hours
 
 
@@ -118,7 +115,7 @@ class BatchItem(Value):
 
 
 class Candidate(Value):
-    """One response of an item, as it is kept until it is scored."""
+    """One response of an item, as it is stored until it is scored."""
 
     context: Context
     response: Text
@@ -130,9 +127,9 @@ class Candidate(Value):
 class Entry(Value):
     """A candidate's place in its batch.
 
-    `position` counts candidates from 0; `item` is the caller's id, else the item's number from 0 as the caller sent
-    it; `candidate` counts the item's responses from 0, and is null where it had a single `response`. Candidates of one
-    `cluster` are turns of one dialogue, named by the caller or found at intake; null where one stands alone.
+    `position` counts candidates from 0. `item` is the caller's id, else the item's number from 0. `candidate` counts
+    the item's responses from 0 and is null if it has a single `response`. Candidates with the same `cluster` are turns
+    of one dialogue, named by the caller or detected at intake; null is a candidate of its own.
     """
 
     position: int
@@ -148,7 +145,7 @@ class Entry(Value):
 def list_candidates(
     item: BatchItem, number: int, position: int, cluster: str | None = None
 ) -> Iterator[tuple[Entry, Candidate]]:
-    """Every candidate of the batch's item `number`, the first of them at `position`."""
+    """Every candidate of the batch's item `number`; the first one is at `position`."""
     several = item.responses is not None
     for offset, response in enumerate(item.responses or (item.response or "",)):
         entry = Entry.model_construct(
@@ -171,7 +168,7 @@ def list_candidates(
 
 
 def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest:
-    """What a single evaluation of the candidate would have asked. Not validated again: both parts were."""
+    """The request for a single evaluation of the candidate; not validated again, since both parts were."""
     return EvaluationRequest.model_construct(
         rubric=options.rubric,
         context=candidate.context,
@@ -187,8 +184,10 @@ def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest
 
 
 class Counts(Value):
-    """Candidates by what became of them; the others add up to `total`. `failed` have no rating at all, with a reason.
-    `expired` had no result when the batch's deadline came; in the results they are failed with that code."""
+    """Candidates by state, which add up to `total`. `failed` ones have no rating at all.
+
+    `expired` ones had no result at the batch's deadline; in the results they are failed with that code.
+    """
 
     total: int
     queued: int
@@ -199,18 +198,20 @@ class Counts(Value):
 
 
 class BatchUsage(Usage):
-    """What a batch spent. `estimated_calls` are those of `judge_calls` that workers which died had begun, or may have:
-    their calls, tokens and cost are counted as what the batch's other candidates took on average, or as expected."""
+    """What a batch spent. `estimated_calls` are those of `judge_calls` that dead workers had begun or may have begun.
+
+    Their tokens and cost are the average of the batch's other candidates, or the estimate.
+    """
 
     estimated_calls: int = 0
 
 
 class Batch(Value):
-    """A batch as it stands now.
+    """The current state of a batch.
 
-    `progress` is the finished share, in [0, 1]; `rate_per_second` finished candidates a second since it last started,
-    null before. `signature` is the one that all results share; null without results, or where they differ, and then
-    `signatures` counts each.
+    `progress` is the finished share, in [0, 1]; `rate_per_second` the finished candidates per second since it last
+    started, null before. `signature` is the one that all results share; it is null without results or if they differ,
+    and then `signatures` counts the results of each.
     """
 
     id: str
@@ -252,7 +253,7 @@ class Batch(Value):
 
     @property
     def rubric_name(self) -> str:
-        """The rubric with its version, where that is known."""
+        """The rubric, with its version if known."""
         return name_version(self.rubric, self.rubric_version)
 
 
@@ -272,14 +273,14 @@ INTERNAL = Failure(
 
 
 class ItemResult(Value):
-    """What became of one candidate: its evaluation, or the failure in its place."""
+    """The result of one candidate: its evaluation, or the failure."""
 
     entry: Entry
     evaluation: Evaluation | None = None
     failure: Failure | None = None
 
     def line(self) -> dict[str, Any]:
-        """The result as one line of NDJSON has it: the place in the batch first, then the evaluation's fields."""
+        """The result as one line of NDJSON: the place in the batch first, then the evaluation's fields."""
         place = self.entry.model_dump()
         if self.evaluation is not None:
             return {**place, **self.evaluation.model_dump(mode="json")}  # which has `dialogue` too
@@ -289,7 +290,7 @@ class ItemResult(Value):
 
 @dataclass(frozen=True)
 class KeyedAnswer:
-    """The answer to keep under an Idempotency-Key in the very transaction that accepts the batch."""
+    """The response to store under an Idempotency-Key in the same transaction that accepts the batch."""
 
     key: str
     status: int
@@ -298,8 +299,10 @@ class KeyedAnswer:
 
 @dataclass(frozen=True)
 class BatchFilter:
-    """Which batches to list; None and empty mean any. `metadata` entries must all match; `text` is in the id, the name
-    or a metadata value, whatever the case of its ASCII letters."""
+    """Which batches to list; None and empty mean any. All `metadata` entries must match.
+
+    `text` is searched in the id, the name and the metadata values; the case of ASCII letters is ignored.
+    """
 
     name: str | None = None
     text: str | None = None
@@ -309,12 +312,11 @@ class BatchFilter:
 
 
 MOST_PAIRED = 10_000
-"""Batches among which pairs are looked for: a database reads them by an index in some ten milliseconds."""
+"""Batches that are searched for pairs: a database reads them by an index in about ten milliseconds."""
 
 
 class EstimateReport(Value):
-    """Calls, tokens, characters and cost of a batch of which nothing is cached yet. Costs are US dollars; null where
-    the model's price is not known."""
+    """Calls, tokens, characters and cost of a batch if nothing is cached. Costs are in USD, null without a price."""
 
     candidates: int
     distinct_candidates: int = Field(description="candidates that differ in what the judge is shown")
@@ -328,7 +330,7 @@ class EstimateReport(Value):
         description="every call live, and all but the first finding their beginning in the provider's prompt cache"
     )
     cost_usd_provider_batch: float | None = Field(description="every call through the provider's batch, at half price")
-    unit_cost_usd: float | None = Field(description="the dearest candidate's, which a budget reckons each with")
+    unit_cost_usd: float | None = Field(description="of the most expensive candidate; a budget reserves this for each")
     assumptions: Annotated[tuple[str, ...], listed()]
     second_look_calls: int = Field(
         default=0,

@@ -9,10 +9,10 @@ from app.domain.batch import Candidate, Entry
 from app.domain.summary import Scores
 
 MOST_MEASURES = 40
-"""Measures of a batch that results can be sorted and filtered by: those after the fortieth are shown only."""
+"""Measures of a batch by which results can be sorted and filtered; any further ones are only shown."""
 
 ANY_ASPECT = "*"
-"""In `ResultQuery.unrated`: whichever aspect it is."""
+"""In `ResultQuery.unrated`: any aspect."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,9 @@ class ResultQuery:
     """Which results of a batch, and in which order.
 
     A measure is an aspect (the mean of its samples), a composite, or `NAME.blended`. `sort` is a measure, or None for
-    the batch's own order; results without a value of it come last either way, and equal ones in the batch's order.
-    With `target`, results are sorted by their distance from it. `values` wants measures to have these values,
-    `unrated` an aspect without a rating, `text` what context, response or item id contain (case counts for no ASCII
-    letter).
+    the batch's order; results without a value come last, and equal ones keep the batch's order. With `target`, results
+    are sorted by their distance from it. `values` filters by the values of measures, `unrated` by an aspect without a
+    rating, and `text` by context, response or item id, ignoring the case of ASCII letters.
     """
 
     sort: str | None = None
@@ -39,7 +38,7 @@ class ResultQuery:
 
 @dataclass(frozen=True)
 class Browsed:
-    """One result as a table shows it. `evaluation` is its id, that of a failure too."""
+    """One result as a table shows it. `evaluation` is its id; a failure has one too."""
 
     entry: Entry
     evaluation: str
@@ -49,7 +48,7 @@ class Browsed:
 
 @dataclass(frozen=True)
 class BrowsedPage:
-    """`total` counts all results that fit, of which these are some."""
+    """A page of the results; `total` counts all results that match."""
 
     total: int
     rows: Sequence[Browsed]

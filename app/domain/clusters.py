@@ -1,8 +1,8 @@
-"""Which items are turns of one dialogue, where the caller does not say so: method.md, section 8.
+"""Detects which items are turns of one dialogue if the caller does not name it.
 
-Items with equal contexts belong together. A context that is the beginning of others joins them where it has at least
-two utterances and does not branch: all that goes on from it goes on alike, up to the next item. Contexts are compared
-by hashes of their beginnings, so that a hundred thousand items need a few megabytes.
+Items with equal contexts belong together. A context that is the beginning of others joins them if it has at least two
+utterances and does not branch, that is, if all contexts that continue it are equal up to the next item. Contexts are
+compared by hashes of their beginnings, so a hundred thousand items need a few megabytes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from app.domain.dialogue import Utterance
 from app.domain.model import digest
 
 FEWEST_UTTERANCES = 2
-"""Of a beginning that joins: many dialogues open with the same greeting."""
+"""A beginning shorter than this joins nothing: many dialogues open with the same greeting."""
 
 ALONE = -1
 DIGITS = 16
-"""Hexadecimal ones of a cluster's digest."""
+"""Hexadecimal digits of a cluster's digest."""
 
 
 class Trace(NamedTuple):
-    """How many candidates an item has, and the hashes of its context's beginnings, from one utterance to all.
+    """The number of an item's candidates, and the hashes of its context's beginnings, from one utterance to all.
 
-    There are no hashes where the item names its dialogue.
+    There are no hashes if the item names its dialogue.
     """
 
     candidates: int
@@ -36,17 +36,19 @@ class Trace(NamedTuple):
 def hash_beginnings(context: Iterable[Utterance]) -> list[int]:
     """A hash of 64 bits of each beginning of the context, from one utterance to all.
 
-    Python's own, which is cheaper than a digest. It is keyed anew in each process, so that texts that collide cannot be
-    prepared, and means nothing in another process.
+    Uses `hash`, which is cheaper than a digest. Its key differs per process, so collisions cannot be prepared, and the
+    result must not be stored.
     """
-    return list(accumulate(context, lambda before, said: hash((before, said.speaker, said.text)), initial=0))[1:]
+    return list(
+        accumulate(context, lambda before, utterance: hash((before, utterance.speaker, utterance.text)), initial=0)
+    )[1:]
 
 
 def find_clusters(read: Callable[[], Iterable[Trace]]) -> array[int]:
-    """The cluster of each item: the smallest number of its items, ALONE for an item with one candidate that is in none.
+    """The cluster of each item: the smallest item number in it, ALONE for a single candidate in no cluster.
 
-    `read` gives all traces in order, and is called twice. Which items belong together does not depend on their order.
-    Memory: some 150 bytes per different context, 8 per item. Time: linear in the number of utterances.
+    `read` returns all traces in order and is called twice. The result does not depend on the order of the items.
+    Memory: about 150 bytes per distinct context and 8 per item. Time: linear in the number of utterances.
     """
     numbers: dict[int, int] = {}
     nodes, first, size = array("q"), array("q"), array("q")
@@ -70,8 +72,7 @@ def find_clusters(read: Callable[[], Iterable[Trace]]) -> array[int]:
 
 
 def join(numbers: dict[int, int], traces: Iterable[Trace], first: Sequence[int]) -> array[int]:
-    """The context that stands for each context's cluster; `numbers` counts them by hash, `first` has each one's first
-    item."""
+    """The root context of each context's cluster. `numbers` maps hashes to contexts, `first` contexts to items."""
     parent, children = array("q", [ALONE]) * len(numbers), array("q", [0]) * len(numbers)
     for item, trace in enumerate(traces):
         node = numbers[trace.beginnings[-1]] if trace.beginnings else ALONE
@@ -98,11 +99,13 @@ def join(numbers: dict[int, int], traces: Iterable[Trace], first: Sequence[int])
 
 
 def name_dialogue(dialogue: str) -> str:
-    """The digest of a cluster that a caller names. It tells of the name alone."""
+    """The digest of a cluster that the caller names; it depends on the name only."""
     return digest(["dialogue", dialogue])[:DIGITS]
 
 
 def name_found(owner: str, cluster: int) -> str:
-    """The digest of a cluster that was found among the items of `owner`, a batch or file. It holds nothing of a text:
-    an erased one cannot be tried out against it."""
+    """The digest of a cluster that was detected among the items of `owner`, a batch or a file.
+
+    It does not depend on any text, so an erased text cannot be guessed from it.
+    """
     return digest(["found", owner, cluster])[:DIGITS]

@@ -1,7 +1,4 @@
-"""Two runs side by side, and the gate that makes a CI verdict of them.
-
-What a reader is shown of runs beside their figures: the items that changed most, and which systems differ.
-"""
+"""Two runs side by side, the gate that makes a CI verdict of them, and the items and systems that differ most."""
 
 from __future__ import annotations
 
@@ -30,11 +27,11 @@ Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
 
 @dataclass(frozen=True)
 class RunItem:
-    """One candidate's values in a run. `context` is a digest of its dialogue context, None where not known.
+    """One candidate's values in a run. `context` is a digest of its dialogue context, None if unknown.
 
     `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
-    is the result's place in its batch, None where there is no batch. `cluster` is the digest of the dialogue that the
-    item is a turn of, None where the item stands alone: items of one dialogue are not independent.
+    is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
+    None for an independent item.
     """
 
     item: str
@@ -50,14 +47,14 @@ class RunItem:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """The results of one system version, as a batch or a file has them.
+    """The results of one system version, from a batch or a file.
 
-    `expected` counts candidates, those without a result among them. `signatures` counts results by signature.
-    `scales` holds lowest and highest value by measure: aspects, composites, and `NAME.blended` with the aspect's own.
-    `numbered` is True where the items have no ids of the caller's, only their numbers. `best` holds, for aspects whose
-    best value is not the highest (too stiff is as wrong as too casual), that value: they count by minus their distance
-    from it. Several items of one id and context are responses to the same: each item counts with their mean. `texts` is
-    what became of the texts: hashed contexts are comparable among themselves alone, dropped ones with none.
+    `expected` counts candidates, including those without a result. `signatures` counts results by signature. `scales`
+    holds the lowest and highest value by measure: aspects, composites, and `NAME.blended` with the aspect's scale.
+    `numbered` is True if the caller gave no ids. `best` holds the best value of each aspect on which it is not the
+    highest (too stiff is as wrong as too casual): such aspects count by minus the distance from it. Several items with
+    one id and context count once, with their mean. `texts` tells whether contexts can be compared: hashed ones only
+    with hashed ones, dropped ones with none.
     """
 
     name: str
@@ -72,8 +69,10 @@ class ComparedRun:
 
     @cached_property
     def columns(self) -> Mapping[tuple[Kind, str], Sequence[float | None]]:
-        """Each measure's values, one a response, None for none: aspects, composites, blended aspects, the latter two in
-        order of appearance. They are read once: of 100,000 responses each reading takes time."""
+        """Each measure's values, one per response, None if missing: aspects, composites, then blended aspects.
+
+        Cached, since reading 100,000 responses takes time.
+        """
         columns: dict[tuple[Kind, str], Sequence[float | None]] = {}
         for name in self.aspects:
             columns["aspect", name] = [item.ratings.get(name) for item in self.items]
@@ -87,8 +86,8 @@ class ComparedRun:
 class Pairing(Value):
     """Which items of the two runs belong together.
 
-    An item is all responses to one dialogue context: they count with their mean, once. It is told by its id, and by its
-    context too where one id stands for several contexts within a run.
+    An item is all responses to one dialogue context and counts once, with their mean. It is identified by its id, and
+    by its context too if one id has several contexts within a run.
     """
 
     test: PairingTest = Field(description="whether pairs are compared, or all items of one run with all of the other")
@@ -102,19 +101,22 @@ class Pairing(Value):
     baseline_responses: int = Field(description="responses, repeats among them, that these are the means of")
     candidate_items: int = Field(description="items of the candidate run")
     candidate_responses: int = Field(description="responses, repeats among them, that these are the means of")
-    reason: str = Field(description="why this test, and what its units are, in one sentence")
+    reason: str = Field(description="why this test was chosen and what its units are, in one sentence")
     unit: Unit = Field(
         default="item",
-        description="what is taken to be independent: dialogues, each with its items, and items that stand alone; or "
-        "all items, where neither run knows dialogues",
+        description="what counts as independent: dialogues, each with its items, and items without one; or all items, if "
+        "neither run has dialogues",
     )
-    clusters: int = Field(default=0, description="how many of these the pairs are in; unpaired, of the run with fewer")
+    clusters: int = Field(default=0, description="number of units of the pairs; unpaired, of the run with fewer")
 
 
 class Measure(Value):
-    """One aspect, composite or blended aspect in both runs. Differences are candidate minus baseline, in scale points,
-    of items: of pairs with a value on both sides (`test` sign-flip), else of each run's items (permutation). Both tests
-    are of the difference of the means, with dialogues as their units."""
+    """One aspect, composite or blended aspect in both runs.
+
+    Differences are candidate minus baseline in scale points: over pairs with a value on both sides (`test` is
+    sign-flip), else over each run's items (permutation). Both tests are tests of the difference of the means, with
+    dialogues as units.
+    """
 
     kind: Kind
     test: Literal["sign-flip", "permutation"]
@@ -164,10 +166,10 @@ class Measure(Value):
 
 
 class RunCoverage(Value):
-    """How many verdicts there are, of those that there should be."""
+    """How many of the expected verdicts there are."""
 
-    candidates: int = Field(description="responses that the run has, failed ones among them")
-    rated: int = Field(description="verdicts that there are, one a candidate and measure")
+    candidates: int = Field(description="responses of the run, including failed ones")
+    rated: int = Field(description="verdicts, one per candidate and measure")
     expected: int = Field(description="candidates times measures")
     share: float | None = Field(description="rated / expected; null where nothing is expected")
 
@@ -197,11 +199,11 @@ class Comparison(Value):
 
 
 class GateRule(Value):
-    """What is asked of one measure.
+    """The requirement on one measure.
 
-    `max_drop` D fails a drop that is beyond chance, and larger than D as observed. Beyond chance is by a test against
-    no drop at all: where the true drop is D, and items enough to see it, the observed one is larger than D in about
-    half of all runs, and so many fail. Ask for a little more than what you would let pass.
+    `max_drop` D fails a drop that is significant and, as observed, larger than D. The test is against no drop at all:
+    if the true drop is D and there are enough items to detect it, about half of all runs fail. Set D a little above
+    the drop that you would accept.
     """
 
     aspect: Annotated[
@@ -231,7 +233,7 @@ class GateRule(Value):
 
 
 class GateReason(Value):
-    """One thing that decided, or was looked at."""
+    """One finding of the gate."""
 
     code: Literal["drop", "below-minimum", "not-enough-data", "coverage", "judge-moved", "no-values", "held"] = Field(
         description="stable; what held has the code `held`, whatever it is about"
@@ -249,7 +251,7 @@ class GateReason(Value):
 
 
 class GateReport(Value):
-    """What a CI job should make of a run, and why."""
+    """The verdict for a CI job, with its reasons."""
 
     verdict: GateVerdict = Field(description="what a CI job acts on")
     reasons: Annotated[tuple[GateReason, ...], listed()] = Field(description="those that decided first, then the rest")
@@ -275,14 +277,14 @@ Outcome = Literal["better", "worse", "none"]
 
 
 class ResponsePlace(Value):
-    """Where a response's result is found in its batch."""
+    """The place of a response's result in its batch."""
 
     position: int | None = Field(description="place of the result in its batch, from 0; null where the run is no batch")
     candidate: int | None = Field(description="number among the item's candidates; null where it has one response")
 
 
 class ItemSide(Value):
-    """An item in one run: its responses count with their mean."""
+    """An item in one run, with the mean of its responses."""
 
     values: dict[str, float | None] = Field(
         description="means by aspect, on its scale, and of the chosen measure where it is no aspect; null is unrated"
@@ -292,8 +294,10 @@ class ItemSide(Value):
 
 
 class ItemChange(Value):
-    """An item that both runs have. Differences are candidate minus baseline, of minus the distance where a scale has a
-    best level inside."""
+    """An item in both runs. Differences are candidate minus baseline.
+
+    If the best level lies inside the scale, the difference is that of minus the distance from it.
+    """
 
     item: str
     baseline: ItemSide
@@ -305,8 +309,8 @@ class ItemChange(Value):
 class Changes(Value):
     """The paired items that dropped and gained most, by one measure or by all aspects together.
 
-    All together, an item counts with the mean of its aspects' differences, each as a share of its scale; an aspect
-    that one side lacks has no say.
+    Over all aspects, an item counts with the mean of the aspects' differences, each as a share of its scale; an aspect
+    without a value on one side is ignored.
     """
 
     measure: str | None = Field(description="an aspect, a composite or `NAME.blended`; null for all aspects together")
@@ -317,7 +321,7 @@ class Changes(Value):
     drops: Annotated[tuple[ItemChange, ...], listed()] = Field(description="the largest drop first")
     gains: Annotated[tuple[ItemChange, ...], listed()] = Field(description="the largest gain first")
     best: Best = Field(default_factory=dict)
-    code: NoChanges | None = Field(default=None, description="stable; why there are no pairs to look at")
+    code: NoChanges | None = Field(default=None, description="stable; why there are no pairs")
     reason: str | None = Field(default=None, description="the same, in a sentence")
 
 
@@ -329,7 +333,7 @@ class SystemCell(Value):
 
 
 class SystemMatrix(Value):
-    """Each system against each other on one aspect, by Mann and Whitney's U."""
+    """All pairs of systems on one aspect, by Mann and Whitney's U."""
 
     systems: Annotated[tuple[str, ...], listed()]
     alpha: float = Field(description="a pair is significant with a p below it")

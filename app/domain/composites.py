@@ -1,7 +1,4 @@
-"""A judge's rating with BERTScore relevance blended in.
-
-Figures that a rubric declares over its aspects, such as SSA or LLM-MATE.
-"""
+"""Blended ratings, and the composites that a rubric declares over its aspects, such as SSA or LLM-MATE."""
 
 from __future__ import annotations
 
@@ -15,16 +12,16 @@ def blend(rating: float, similarity: float, baseline: float, weight: float) -> f
 
     `rating` is c, in the aspect's scale points; `similarity` is b, the BERTScore F1 of last utterance and response,
     in [-1, 1]; `baseline` is b̄, a mean of such similarities; `weight` is w, in scale points per unit of F1. The
-    result is off the scale by design and is never clamped to it: a clamp would tie what the term tells apart.
+    result is off the scale by design and is never clamped: clamping would tie values that the term distinguishes.
     """
     return rating + weight * (similarity - baseline)
 
 
 def compose(rubric: Rubric, ratings: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Every composite of the rubric by its id, in scale points of its own.
+    """Every composite of the rubric by id, in its own scale points.
 
-    `ratings` holds a rating per aspect id. A composite is None where one of its aspects is unrated, that is None or
-    absent: a figure over the others would be another figure.
+    `ratings` holds a rating per aspect id. A composite is None if one of its aspects is unrated, that is, None or
+    absent.
     """
     composed: dict[str, float | None] = {}
     for composite in rubric.composites:
@@ -35,11 +32,11 @@ def compose(rubric: Rubric, ratings: Mapping[str, float | None]) -> dict[str, fl
 
 
 def compose_runs(rubric: Rubric, samples: Mapping[str, Sequence[int | None]]) -> dict[str, float | None]:
-    """Every composite per run, that is per sample, averaged over the runs in which all its aspects are rated.
+    """Every composite per run (that is, per sample), averaged over the runs in which all its aspects are rated.
 
-    `samples` holds the ratings per aspect id, one per run. None where no run is complete. Kamoda et al. average
-    composites of repeated runs in this way. A composite of the means would be another figure wherever a term is
-    absolute: one run too stiff and one too casual are two faults, and their mean is none.
+    `samples` holds the ratings per aspect id, one per run. A composite without a complete run is None. Kamoda et al.
+    average composites of repeated runs in this way. With an absolute term the composite of the means differs: a run
+    that is too stiff and one that is too casual are two faults, but their mean is none.
     """
     runs = max(map(len, samples.values()), default=0)
     per_run = [compose(rubric, {name: ratings[run] for name, ratings in samples.items()}) for run in range(runs)]
@@ -51,7 +48,7 @@ def compose_runs(rubric: Rubric, samples: Mapping[str, Sequence[int | None]]) ->
 
 
 def depends_on_runs(rubric: Rubric) -> bool:
-    """Whether a composite of the means can differ from the mean of composites: where a term of one is absolute."""
+    """Whether a composite of the means can differ from the mean of composites, that is, whether a term is absolute."""
     return any(
         term.transform.absolute
         for composite in rubric.composites
@@ -61,7 +58,7 @@ def depends_on_runs(rubric: Rubric) -> bool:
 
 
 def evaluate(composite: MeanComposite | LinearComposite, rated: Mapping[str, float]) -> float:
-    """One composite over complete ratings."""
+    """One composite of complete ratings."""
     if isinstance(composite, MeanComposite):
         return sum(rated[aspect] for aspect in composite.of) / len(composite.of)
     return composite.intercept + sum(
@@ -70,7 +67,7 @@ def evaluate(composite: MeanComposite | LinearComposite, rated: Mapping[str, flo
 
 
 def transform(step: Transform, rating: float) -> float:
-    """(rating − subtract) / divide, then its absolute value where the step says so."""
+    """(rating − subtract) / divide; its absolute value if the step says so."""
     value = (rating - step.subtract) / step.divide
     return abs(value) if step.absolute else value
 

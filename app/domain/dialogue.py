@@ -1,4 +1,4 @@
-"""A dialogue context and the response under evaluation, and what a text must be to be judged at all."""
+"""A dialogue context and the response under evaluation, and the requirements that a text must meet to be judged."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ NOT_IN_TEXTS = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 """Lone surrogates and C0 controls other than tab and newline."""
 
 NOT_IN_LINES = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
-"""The same, with tab, delete and everything that ends a line."""
+"""The same, plus tab, delete and every line break."""
 
 FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\U0001d159")
-"""Code points that Unicode calls letters or symbols and that draw nothing."""
+"""Code points that Unicode classes as letters or symbols but that are invisible."""
 
 UNASSIGNED_INVISIBLE = re.compile("[\u2065\ufdd0-\ufdef\ufff0-\uffff\U000e0000-\U000e0fff]")
 """Unassigned code points that Unicode reserves for invisible use, and noncharacters."""
 
 LETTER = re.compile("[!-~ぁ-ゖァ-ヺ一-鿿가-힣]")
-"""Common characters that are seen: one of them, and a text need not be looked at further."""
+"""Common visible characters. A text with one of them needs no further check."""
 
 EXPANSION = 4
-"""How much longer a text may become under NFKC. ㍿ becomes four; only curiosities (U+FDFA: eighteen) become more."""
+"""How much longer a text may become under NFKC. ㍿ becomes four code points; only rarities (U+FDFA: 18) become more."""
 
 LONGEST_EXPANSION = 18
-"""What one code point becomes at most under NFKC. Composition only shortens."""
+"""The most code points that one code point becomes under NFKC. Composition only shortens."""
 
 
 class Limits(Value):
-    """What a request may hold; the operator may change each. Lengths are in code points."""
+    """The limits of a request, which the operator may change. Lengths are in code points."""
 
-    model_config = ConfigDict(strict=False)  # they come from environment variables, which are texts
+    model_config = ConfigDict(strict=False)  # values come from environment variables, which are strings
 
     body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024, description="largest request body, in bytes")
     context_utterances: int = Field(default=200, ge=1, description="most utterances of a dialogue context")
@@ -60,20 +60,20 @@ class Limits(Value):
 
 DEFAULT_LIMITS = Limits()
 UNBOUNDED = Limits(**dict.fromkeys(Limits.model_fields, 2**62))
-"""For what was let in before: an operator who lowers a limit can still read what is stored."""
+"""For stored values: they stay readable if an operator lowers a limit."""
 
 
 def limits_of(info: ValidationInfo) -> Limits:
-    """The limits in force: those that the edge passes as validation context, else the defaults."""
+    """The limits in force: those in the validation context, else the defaults."""
     context = info.context
     found = context.get("limits") if isinstance(context, dict) else None
     return found if isinstance(found, Limits) else DEFAULT_LIMITS
 
 
 def is_invisible(character: str) -> bool:
-    """Whether a reader would see nothing: spaces, controls, format characters, fillers, lone marks and selectors.
+    """Whether the character is invisible: spaces, controls, format characters, fillers, lone marks and selectors.
 
-    Private-use characters (gaiji) are seen, and so are those that this Python's Unicode does not know yet.
+    Private-use characters (gaiji) are visible, and so are those that this Python's Unicode data does not know yet.
     """
     if character in FILLERS:
         return True
@@ -97,10 +97,10 @@ def refuse_controls(text: str, *, one_line: bool = False) -> None:
 
 
 def check_length(text: str, maximum: int, what: str) -> None:
-    """Raises ValueError where `text` is longer than `maximum` code points, or `EXPANSION` times that after NFKC."""
+    """Raises ValueError if `text` is longer than `maximum` code points, or `EXPANSION` times that after NFKC."""
     if len(text) > maximum:
         raise ValueError(f"{what} may have at most {maximum} code points; this one has {len(text)}")
-    # One code point may become 18 (U+FDFA), and what the judge's tokenizer sees is closer to the NFKC form.
+    # The judge's tokenizer sees something closer to the NFKC form.
     if LONGEST_EXPANSION * len(text) <= EXPANSION * maximum:
         return
     kept = cut_mark_runs(text)
@@ -111,7 +111,7 @@ def check_length(text: str, maximum: int, what: str) -> None:
 
 
 def check_text(text: str, info: ValidationInfo) -> str:
-    """An utterance, response or reference; raises ValueError that names the limit it passes."""
+    """An utterance, response or reference; raises ValueError that names the limit it exceeds."""
     refuse_controls(text)
     check_length(text, limits_of(info).text_characters, "a text")
     refuse_invisible(text)
@@ -119,7 +119,7 @@ def check_text(text: str, info: ValidationInfo) -> str:
 
 
 def refuse_invisible(text: str) -> None:
-    """Raises ValueError where a reader would see nothing."""
+    """Raises ValueError if a reader would see nothing."""
     if not LETTER.search(text) and all(map(is_invisible, text)):
         raise ValueError("is blank or holds only invisible characters")
 
@@ -134,7 +134,7 @@ def check_line(text: str, info: ValidationInfo, *, limit: str, what: str, blank:
 
 
 def lengths(maximum: int) -> Any:
-    """What a schema says of a text's length, with the default limit."""
+    """The length limits of a text for the JSON schema, with the default limit."""
     return Field(json_schema_extra={"minLength": 1, "maxLength": maximum})
 
 
@@ -160,12 +160,12 @@ class Utterance(Value):
 
 
 def digest_context(context: Sequence[Utterance]) -> str:
-    """What tells whether two candidates answer the same dialogue context: 16 hexadecimal digits."""
-    return digest([[said.speaker, said.text] for said in context])[:16]
+    """A digest of the dialogue context, equal for equal contexts: 16 hexadecimal digits."""
+    return digest([[utterance.speaker, utterance.text] for utterance in context])[:16]
 
 
 def check_context(context: Any, info: ValidationInfo) -> Any:
-    """Raises ValueError where the context holds too many utterances: before they are read, so it is one error."""
+    """Raises ValueError if the context has too many utterances. Runs before they are read: it is one error."""
     maximum = limits_of(info).context_utterances
     if isinstance(context, list | tuple) and len(context) > maximum:
         raise ValueError(f"a context may have at most {maximum} utterances; this one has {len(context)}")

@@ -1,38 +1,36 @@
-"""Every way in which Saiten says no, in one tree.
+"""All errors of Saiten in one tree, and the faults of documents that are read line by line.
 
 SaitenError
-├── InvalidRequest                    the caller can mend it
+├── InvalidRequest                    the caller can fix it
 │   ├── UnknownRubric
-│   ├── RubricRequired                no rubric is named, and the default one's language is evidently not the text's
+│   ├── RubricRequired                no rubric is named, and the text is not in the default rubric's language
 │   ├── UnknownAspect
 │   ├── RubricNotSupported            this judge cannot rate this rubric
 │   ├── LanguageNotSupported
 │   ├── BaselineNotSupported
-│   ├── PriceUnknown                  the key's money is limited, and what this would cost cannot be told
+│   ├── PriceUnknown                  the key has a cost limit, and the cost is not known
 │   └── SuspectedInjection            the project refuses what looks like an attack on the judge
 ├── NotFound
 ├── IdempotencyKeyReused
 ├── IdempotencyKeyInUse
-├── BatchFinished                     completed or cancelled: it cannot be steered any more
-├── LimitReached                      it may pass by itself; carries when to ask again
+├── BatchFinished                     completed or cancelled: it cannot be changed any more
+├── LimitReached                      temporary; carries when to ask again
 │   ├── RequestLimitReached · CostLimitReached · QueueLimitReached
-│   └── Overloaded                    not the caller's doing
-├── SignatureMismatch                 two runs that were not scored the same way; carries the differing pieces
+│   └── Overloaded                    not caused by the caller
+├── SignatureMismatch                 two runs were scored in different ways; carries the differing pieces
 ├── RubricInvalid                     a rubric file is broken; carries line and field
-├── SettingsInvalid                   the operator can mend it
-├── UpstreamError                     somebody else's service
+├── SettingsInvalid                   the operator can fix it
+├── UpstreamError                     a service that Saiten calls failed
 │   ├── JudgeUnavailable · JudgeQuotaExhausted · JudgeUnauthorized
 │   ├── JudgeRefusedRequest · JudgeReplyInvalid
-│   ├── ProviderBatchUnanswered       the provider's batch left a call out, and it is not to be made live
+│   ├── ProviderBatchUnanswered       the provider's batch left a call out, and the options forbid a live one
 │   ├── TranslatorUnavailable · TranslatorQuotaExhausted · TranslatorUnauthorized
 │   └── TranslatorRefusedRequest · TranslatorNotConfigured
 └── StoreError
     ├── StoreUnavailable
     └── StoreFull
 
-Each class has a stable `code`; `app/web/problems.py` maps each to its HTTP status, and a test holds that it maps all.
-
-Faults in what is read line by line, each with its line.
+Each class has a stable `code`; `app/web/problems.py` maps each to its HTTP status; a test checks that it maps all.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from app.domain.plain_text import clean
 
 
 class SaitenError(Exception):
-    """Root of the tree. `detail` is one sentence that says what to do and never carries caller text at length."""
+    """Root of the tree. `detail` is one sentence that says what to do and never quotes long caller text."""
 
     code = "internal-error"
     title = "Something went wrong inside Saiten"
@@ -55,7 +53,7 @@ class SaitenError(Exception):
 
     @property
     def loggable(self) -> str:
-        """What may stand in a log: the detail without anybody else's words."""
+        """The detail as it may be logged: without the words of another service."""
         return self.detail
 
 
@@ -111,8 +109,10 @@ class PriceUnknown(InvalidRequest):
 
 
 class SuspectedInjection(InvalidRequest):
-    """`where` are the places that look like an attack on the judge, as in a result's warnings; `faults` say of each,
-    by its pointer into the request, what it looks like. Neither holds any of the text."""
+    """`where` are the places that look like an attack on the judge, as in a result's warnings.
+
+    `faults` are (JSON pointer into the request, what it looks like). Neither holds any of the text.
+    """
 
     code = "suspected-injection"
     title = "The text looks like an attack on the judge"
@@ -151,7 +151,7 @@ class BatchFinished(SaitenError):
 
 
 class LimitReached(SaitenError):
-    """More than the caller or the service may do now. `retry_after_seconds` is when to ask again."""
+    """The request exceeds a limit of the caller or the service. `retry_after_seconds` is when to ask again."""
 
     code = "limit-reached"
     title = "A limit is reached"
@@ -184,8 +184,8 @@ class Overloaded(LimitReached):
 class SignatureMismatch(SaitenError):
     """Two runs whose scores cannot be compared.
 
-    `pieces` holds, by the signature piece's name, the baseline's value and the candidate's; where one run itself has
-    several, they are joined by a comma.
+    `pieces` holds the baseline's and the candidate's value by name of the signature piece; several values within a run
+    are joined by a comma.
     """
 
     code = "signature-mismatch"
@@ -199,7 +199,7 @@ class SignatureMismatch(SaitenError):
 class RubricInvalid(SaitenError):
     """A rubric file that cannot be used.
 
-    `line` is 1-based, or None where the file could not be read at all; `field` is a JSON pointer.
+    `line` is 1-based, or None if the file could not be read at all; `field` is a JSON pointer.
     """
 
     code = "rubric-invalid"
@@ -218,16 +218,16 @@ class SettingsInvalid(SaitenError):
 
 
 class UpstreamError(SaitenError):
-    """Somebody else's service. `retry_after_seconds` is what it asked for, where it asked.
+    """A failure of another service. `retry_after_seconds` is the time that it asked for, if any.
 
-    `said` are its own words: for the caller alone, since a service may echo the dialogue that it was sent.
+    `said` is its own message. It is for the caller only and is never logged, since a service may echo the dialogue.
     """
 
     code = "upstream-error"
     title = "A service that Saiten calls failed"
 
     def __init__(self, detail: str, *, retry_after_seconds: float | None = None, said: str = "") -> None:
-        # A gateway may cut an echoed text in the middle of a character; the words go into a batch's results.
+        # A gateway may cut an echoed text in the middle of a character, and the message is stored in a batch's results.
         super().__init__(clean(f"{detail}: {said}" if said else detail))
         self.retry_after_seconds = retry_after_seconds
         self._loggable = detail
@@ -308,19 +308,18 @@ class StoreFull(StoreError):
 
 
 MOST_FAULTS = 20
-"""How many faults an answer lists, and after how many a document of a batch is not read on: so many have one cause,
-which can be seen from them."""
+"""Faults that an error lists, and after which a batch's document is not read any further."""
 
 MOST_REFUSED = 1_000
-"""Faults after which nothing more is read."""
+"""Faults after which reading stops."""
 
 
 class InvalidLines(InvalidRequest):
-    """Lines that were read and do not fit.
+    """Lines that are not valid.
 
-    `faults` are (number from 1, what is wrong) in order, never empty, at most MOST_FAULTS; `total` counts those too
-    that are not listed. `noun` is what is numbered: a line, or an element of an array. Where reading `stopped` at so
-    many faults, `total` is how many there are at least.
+    `faults` are (number from 1, what is wrong) in order, never empty, at most MOST_FAULTS; `total` also counts those
+    that are not listed. `noun` is what is numbered, such as a line or an element of an array. If reading `stopped`
+    early, `total` is a lower bound.
     """
 
     def __init__(

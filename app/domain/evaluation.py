@@ -1,7 +1,4 @@
-"""The complete record of one evaluation: what was asked, and what came of it.
-
-A record as JSON, and the evaluation in it as its caller is told it: written once for both.
-"""
+"""The complete record of one evaluation: the request, the result, and both as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ from app.domain.reliability import Reliability
 Path = Literal["source", "english"]
 PathChoice = Literal["source", "english", "both"]
 SCREENED_FROM = 2
-"""The version of a rubric from which on the judge is asked whether a text addresses it, unless a request says."""
+"""The rubric version from which the judge is asked by default whether a text addresses it."""
 
 CompositeReading = Literal["runs", "means"]
 ExtraName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
@@ -44,7 +41,7 @@ UnratedReason = Literal["missing", "out-of-scale", "unparseable", "refused", "tr
 
 
 def check_samples(samples: int, info: ValidationInfo) -> int:
-    """Raises ValueError where more samples are asked for than allowed."""
+    """Raises ValueError if more samples are requested than allowed."""
     maximum = limits_of(info).samples
     if samples > maximum:
         raise ValueError(f"at most {maximum} samples may be asked for")
@@ -52,12 +49,12 @@ def check_samples(samples: int, info: ValidationInfo) -> int:
 
 
 def is_unset(value: object) -> bool:
-    """Whether an option is at its default, as it is where nobody sets it."""
+    """Whether an option has its default, falsy value."""
     return not value
 
 
 def check_extra(extra: dict[str, Any]) -> dict[str, Any]:
-    """Raises ValueError where it holds more than a request to a judge ever needs."""
+    """Raises ValueError if it has too many members, is too long, or is not JSON."""
     if len(extra) > MOST_EXTRA:
         raise ValueError(f"may have at most {MOST_EXTRA} members; this has {len(extra)}")
     try:
@@ -70,7 +67,7 @@ def check_extra(extra: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_metadata(metadata: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-    """Raises ValueError where there are more entries than allowed."""
+    """Raises ValueError if there are more entries than allowed."""
     maximum = limits_of(info).metadata_entries
     if len(metadata) > maximum:
         raise ValueError(f"metadata may have at most {maximum} entries; this has {len(metadata)}")
@@ -78,7 +75,7 @@ def check_metadata(metadata: dict[str, str], info: ValidationInfo) -> dict[str, 
 
 
 def check_references(references: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-    """Raises ValueError where there are more references than allowed."""
+    """Raises ValueError if there are more references than allowed."""
     maximum = limits_of(info).references
     if len(references) > maximum:
         raise ValueError(f"at most {maximum} references may be given; this has {len(references)}")
@@ -86,7 +83,7 @@ def check_references(references: tuple[str, ...], info: ValidationInfo) -> tuple
 
 
 def wrap_reference(reference: object) -> object:
-    """One reference may come as a bare text."""
+    """A single reference may be a bare string."""
     return [reference] if isinstance(reference, str) else reference
 
 
@@ -115,7 +112,7 @@ class RelevanceOptions(Value):
 
 
 class JudgeOptions(Value):
-    """What is asked of the judge beside the rubric."""
+    """How the judge is called, beside the rubric."""
 
     model: Annotated[str, Field(pattern=r"^[A-Za-z0-9./~][A-Za-z0-9._:/@+~\\-]{0,254}$")] | None = Field(
         default=None, description="the model to ask; null takes the service's default"
@@ -123,7 +120,7 @@ class JudgeOptions(Value):
     samples: Annotated[int, Field(ge=1), AfterValidator(check_samples)] = 1
     expected: bool = False
     explain: bool = False
-    # Left out at their defaults: a Saiten that does not know them, as during an upgrade, refuses options with them.
+    # Excluded at their defaults: an older Saiten, as during an upgrade, would refuse options that it does not know.
     screen: bool | None = Field(
         default=None,
         exclude_if=lambda screen: screen is None,
@@ -149,7 +146,7 @@ class JudgeOptions(Value):
     )
 
     def screens(self, version: int) -> bool:
-        """Whether the judge is asked that by a rubric of this version: what version 1 asks stays as it was."""
+        """Whether the judge is asked by a rubric of this version whether a text addresses its evaluator."""
         return version >= SCREENED_FROM if self.screen is None else self.screen
 
     def __hash__(self) -> int:
@@ -191,19 +188,19 @@ class EvaluationRequest(Value):
 
 
 def require_rubric(request: EvaluationRequest) -> None:
-    """Raises RubricRequired where the request names no rubric and is evidently not in the default one's language."""
+    """Raises RubricRequired if the request names no rubric and is evidently not in the default rubric's language."""
     if "rubric" not in request.model_fields_set and is_korean(texts_of(request.context, (request.response,))):
         raise RubricRequired(["/rubric"])
 
 
 def texts_of(context: tuple[Utterance, ...], responses: Iterable[str]) -> Iterator[str]:
-    """What was said: each utterance of the context, and the responses."""
+    """The text of each utterance of the context, then the responses."""
     yield from (utterance.text for utterance in context)
     yield from responses
 
 
 class Unrated(Value):
-    """A verdict that is missing. It is a value of its own: a zero in its place would bias every mean."""
+    """A missing verdict, and why. It is a value of its own: a zero in its place would bias every mean."""
 
     reason: UnratedReason
     detail: str
@@ -228,7 +225,7 @@ class AspectResult(Value):
 
 
 class RelevanceResult(Value):
-    """b, b̄ and w, and by which encoder. `unavailable` says why `score` is null."""
+    """b, b̄ and w, with the encoder. `unavailable` says why `score` is null."""
 
     score: float | None
     baseline: float | None
@@ -241,7 +238,7 @@ class RelevanceResult(Value):
 
 
 class Translation(Value):
-    """The dialogue in English, and what that cost in characters."""
+    """The dialogue in English, with the characters that were billed."""
 
     context: Annotated[tuple[str, ...], listed()]
     response: str
@@ -252,7 +249,7 @@ class Translation(Value):
 
 
 class JudgeProvenance(Value):
-    """Which judge it was, with the parameters that were in force and those that the endpoint refused."""
+    """The judge, with the parameters in force and those that the endpoint refused."""
 
     kind: str
     model: str
@@ -265,7 +262,7 @@ class JudgeProvenance(Value):
 
 
 class Usage(Value):
-    """What was spent. A cached call spends nothing. `cost_usd` is null where the model's price is not known."""
+    """Calls, tokens and cost. A cached call costs nothing. `cost_usd` is null if the model's price is not known."""
 
     judge_calls: int = 0
     prompt_tokens: int = 0
@@ -295,8 +292,7 @@ class Warned(Value):
 
 
 class MaskedSpan(Value):
-    """A part of a text that the second judgement was not shown: code points `start` to `end` of the text at `where`,
-    which is as in `Warned`."""
+    """A part of a text that was masked in the second judgement: code points `start` to `end` of the text at `where`."""
 
     where: str
     start: int
@@ -304,10 +300,10 @@ class MaskedSpan(Value):
 
 
 class IntegrityReport(Value):
-    """A dialogue that looks like an attack, judged as it is and without the suspicious spans.
+    """The second judgement of a dialogue that looks like an attack, without the suspicious spans.
 
-    `masked` are each aspect's mean rating without them and `lift` what they gained it, both null where either is
-    unrated. The evaluation's own aspects are those of the dialogue as it is.
+    `masked` is each aspect's mean rating without them, `lift` the gain by them; both are null if either is unrated. The
+    aspects of the evaluation itself are those of the unmasked dialogue.
     """
 
     spans: Annotated[tuple[MaskedSpan, ...], listed()]
@@ -316,7 +312,7 @@ class IntegrityReport(Value):
 
 
 class PathResult(Value):
-    """What one language path gave."""
+    """The result of one language path."""
 
     aspects: dict[str, AspectResult]
     composites: dict[str, float | None]
@@ -325,7 +321,7 @@ class PathResult(Value):
 
 
 class Paths(Value):
-    """Both paths, and English minus source per aspect; null where either is unrated."""
+    """Both paths, and English minus source per aspect, null if either is unrated."""
 
     source: PathResult
     english: PathResult
@@ -334,7 +330,7 @@ class Paths(Value):
 
 
 class CallTrace(Value):
-    """One judge call as it was made: kept so that a rating can be traced to the words it came from."""
+    """One judge call, stored so that a rating can be traced to the reply that it came from."""
 
     prompt_digest: str
     sample: int
@@ -354,7 +350,7 @@ class RubricReference(Value):
 
 
 class Evaluation(Value):
-    """The record that the API answers with and that the store keeps."""
+    """The record that the API returns and the store keeps."""
 
     id: str
     status: Literal["scored", "partial", "failed"]
@@ -373,17 +369,17 @@ class Evaluation(Value):
     cached: bool
     created_at: Annotated[datetime, Field(strict=False)]
     metadata: dict[str, str]
-    dialogue: str | None = Field(default=None, description="as it was asked for")
+    dialogue: str | None = Field(default=None, description="as in the request")
     integrity: IntegrityReport | None = Field(
         default=None, description="with the policy `judge-twice`, where a text looks like an attack on the judge"
     )
     reliability: Reliability | None = Field(
-        default=None, description="how the judge's ratings correlated with people's; told when a result is read"
+        default=None, description="how the judge's ratings correlated with human ratings; added when a result is read"
     )
 
 
 class Record(Value):
-    """An evaluation with what it was made from: the request and every judge call."""
+    """An evaluation with its request and every judge call."""
 
     evaluation: Evaluation
     request: EvaluationRequest
@@ -391,12 +387,12 @@ class Record(Value):
 
 
 UNMARKED = '"reliability":null}'
-"""How an evaluation ends that was not read yet: the badge is its last field."""
+"""The end of a stored evaluation, which has no badge yet: the badge is its last field."""
 
 
 @dataclass(frozen=True)
 class WrittenRecord:
-    """`record` is what `Record.model_dump_json` gives, `evaluation` the part of it that is its evaluation."""
+    """A record as JSON, equal to `Record.model_dump_json`, and the part of it that is the evaluation."""
 
     record: str
     evaluation: str
@@ -407,7 +403,7 @@ class WrittenRecord:
 
 
 def write_json(record: Record) -> WrittenRecord:
-    """The record's JSON. Raises ValueError where its evaluation has a badge already."""
+    """The record as JSON. Raises ValueError if its evaluation already has a badge."""
     evaluation = record.evaluation.model_dump_json()
     if not evaluation.endswith(UNMARKED):
         raise ValueError("a record is written without its judge's badge")

@@ -1,7 +1,7 @@
 """The expected rating: the mean over an aspect's legal values, weighted by the probability of their tokens.
 
-G-Eval (Liu et al. 2023) weights scores by token probability; here the mass on anything but a legal value is left out
-of the mean and reported beside it.
+G-Eval (Liu et al. 2023) weights scores by token probability. Here the mass on anything but a legal value is excluded
+from the mean and reported separately.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 PADDING = " \t\r\n\u3000\"',:{}[]「」"
-"""What a tokenizer may merge with a value: white space and the punctuation of both reply formats."""
+"""Characters that a tokenizer may merge with a value: white space and the punctuation of both reply formats."""
 
 CERTAIN = 0.999
 
@@ -22,7 +22,7 @@ CERTAIN = 0.999
 class Token:
     """A token of the reply as bytes (it may hold part of a character).
 
-    `choices` are the tokens that could have stood there, itself included, each with its natural log probability.
+    `choices` are the alternative tokens, including this one, each with its natural log probability.
     """
 
     text: bytes
@@ -38,11 +38,10 @@ class Expectation:
 
 
 def expect(tokens: Sequence[Token], content: str, span: tuple[int, int], values: Sequence[int]) -> Expectation | None:
-    """The expectation at the value that stands at `span` (code points) of `content`.
+    """The expectation of the value at `span` (code points) of `content`; `values` are the legal ones.
 
-    `values` are the legal ones. None where the tokens do not spell the content, where the value is not one token (or a
-    minus and one token), or where a token of one value could begin another (1 and 10): never a guess, and never the
-    plain rating in its place.
+    None if the tokens do not spell the content, if the value is not one token (or a minus and one token), or if a token
+    of one value could begin another (1 and 10). It is never a guess or the plain rating.
     """
     if begins_another(values):
         return None
@@ -67,13 +66,13 @@ def weigh(mass: Mapping[int, float]) -> Expectation | None:
 
 
 def begins_another(values: Sequence[int]) -> bool:
-    """Whether one legal value's digits begin another's, so that a token of the one may go on to the other."""
+    """Whether the digits of one legal value begin another's, so that a token of one may continue to the other."""
     texts = [str(value) for value in values]
     return any(one != other and other.startswith(one) for one in texts for other in texts)
 
 
 def tokens_at(tokens: Sequence[Token], content: str, span: tuple[int, int]) -> list[int]:
-    """The places of the tokens that overlap the span; none where the tokens do not spell the content up to there."""
+    """The indices of the tokens that overlap the span; empty if the tokens do not spell the content up to there."""
     start, end = (len(content[:place].encode()) for place in span)
     ends = list(accumulate(len(token.text) for token in tokens))
     starts = [0, *ends[:-1]]
@@ -84,9 +83,9 @@ def tokens_at(tokens: Sequence[Token], content: str, span: tuple[int, int]) -> l
 
 
 def masses_of_token(token: Token, legal: Mapping[str, int]) -> dict[int, float] | None:
-    """Probability of each legal value where one token holds the whole value.
+    """The probability of each legal value if one token holds the whole value.
 
-    A bare minus stands for the one negative value where there is only one; with several it cannot be told apart.
+    A bare minus counts for the negative value if there is only one; with several the result is None.
     """
     choices = probabilities(token)
     if choices is None:
@@ -105,7 +104,7 @@ def masses_of_token(token: Token, legal: Mapping[str, int]) -> dict[int, float] 
 
 
 def masses_of_pair(sign: Token, digits: Token, legal: Mapping[str, int]) -> dict[int, float] | None:
-    """Probability of each legal value where a minus came first and its digits after: P(minus) · P(digits | minus)."""
+    """The probability of each legal value if the minus is a token of its own: P(minus) · P(digits | minus)."""
     signs, numbers = probabilities(sign), probabilities(digits)
     if signs is None or numbers is None:
         return None
@@ -125,7 +124,7 @@ def masses_of_pair(sign: Token, digits: Token, legal: Mapping[str, int]) -> dict
 
 
 def probabilities(token: Token) -> dict[bytes, float] | None:
-    """Each distinct alternative's probability; None where there is nothing to weigh the chosen token against."""
+    """The probability of each distinct alternative; None if the chosen token has none to be weighed against."""
     found = {text: math.exp(min(0.0, logprob)) for text, logprob in token.choices}
     if len(found) < 2 and sum(found.values()) < CERTAIN:
         return None
@@ -133,5 +132,5 @@ def probabilities(token: Token) -> dict[bytes, float] | None:
 
 
 def strip(text: bytes) -> str:
-    """The token's number: without the punctuation merged with it, wide digits narrowed."""
+    """The token's text without merged punctuation, full-width digits narrowed."""
     return unicodedata.normalize("NFKC", text.decode("utf-8", "replace").strip(PADDING))

@@ -1,6 +1,6 @@
-"""The form of a text that is read for meaning: what a reader or a model would take the characters for.
+"""Folds a text to the form in which a reader or a model would understand its characters.
 
-The result is for looking only: nothing else may use it, and the text itself is never changed.
+The result is for pattern matching only; the text itself is never changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from app.domain.dialogue import FILLERS
 from app.domain.plain_text import cut_mark_runs
 
 EXPANDING = dict.fromkeys((0xFDFA, 0xFDFB), " ")
-"""Ligatures that NFKC makes 18 and 8 characters of; without them a text grows by a small factor only."""
+"""Ligatures that NFKC expands to 18 and 8 characters; without them a text grows by a small factor only."""
 
 CYRILLIC = dict(zip("асеорхуіѕјһԁԛԝ", "aceopxyisjhdqw", strict=True))
 GREEK = dict(zip("οαειρτυκν", "oaeiptukv", strict=True))
@@ -42,21 +42,21 @@ def fold_character(character: str) -> str:
 
 @cache
 def spaced_letters() -> re.Pattern[str]:
-    """Single characters, each set apart: six and more by a space or two, or four and more by the same sign."""
+    """Single characters set apart: at least six by one or two spaces, or at least four by the same sign."""
     spaced = r"[^\W_](?:[ \u3000]{1,2}[^\W_]){5,}"
     dotted = r"[^\W\d_]([^\w\s]|_)(?:[^\W_]\1){2,}[^\W_]"
-    # Not `(?!\w)`: a run of `a_a_a_` would be tried anew from each of its letters.
+    # Not `(?!\w)`: a run of `a_a_a_` would be retried from each of its letters.
     return re.compile(rf"(?<![^\W_])(?:{spaced}|{dotted})(?![^\W_])")
 
 
 @cache
 def letter_gap() -> re.Pattern[str]:
-    """What stands between letters that were set apart."""
+    """The separators of letters that were set apart."""
     return re.compile(r"[ \u3000]{1,2}|[^\w\s]|_")
 
 
 def join_spaced_letters(text: str) -> str:
-    """`text` with letters that stand apart put together again; two spaces part words."""
+    """`text` with letters that were set apart joined again; two spaces separate words."""
 
     def joined(match: re.Match[str]) -> str:
         return letter_gap().sub(lambda found: " " if len(found[0]) > 1 else "", match[0])
@@ -76,8 +76,8 @@ FINALS = dict(
 
 
 def compose_letters(text: str) -> str:
-    """`text` with Korean letters that were typed one by one as syllables."""
-    # NFKC makes a leading consonant of every loose one; the last of a syllable is told here.
+    """`text` with Korean letters that were typed one by one composed into syllables."""
+    # NFKC turns every loose consonant into a leading one; the final of a syllable is found here.
     return loose_letters().sub(lambda found: found[1] + found[2] + FINALS.get(found[3] or "", found[3] or ""), text)
 
 

@@ -1,9 +1,4 @@
-"""An API key as it may be shown.
-
-One line of the audit log: what an administrator did.
-
-What holds for all of a project's evaluations: how suspected attacks are dealt with, and how long texts are kept.
-"""
+"""API keys as they may be shown, events of the audit log, and the policies of a project."""
 
 from __future__ import annotations
 
@@ -20,9 +15,9 @@ Scope = Literal["read", "write", "admin"]
 
 @dataclass(frozen=True)
 class APIKey:
-    """A key as it may be shown: never the key itself. `revoked_at` is None while it is good.
+    """A key as it may be shown, never the secret itself. `revoked_at` is None while it is valid.
 
-    `requests_per_minute` and `usd_per_day` (UTC days) are None where the service's own limits hold.
+    `requests_per_minute` and `usd_per_day` (UTC days) are None if the service's own limits apply.
     """
 
     id: str
@@ -36,14 +31,14 @@ class APIKey:
 
 
 ANONYMOUS = "anonymous"
-"""Who acts where nobody had to say who they are."""
+"""The actor where no authentication is required."""
 
 
 class AuditEvent(Value):
     """Who (`actor`: a key's id, `cli:` and the user's name, or `anonymous`) did what to what in which project.
 
-    `detail` holds Saiten's own words and numbers, never a dialogue's text or a key. `number` grows, and is 0 before the
-    event is kept.
+    `detail` holds Saiten's own words and numbers, never a dialogue's text or a key. `number` increases, and is 0 before
+    the event is stored.
     """
 
     at: Annotated[datetime, Field(strict=False)]
@@ -56,17 +51,17 @@ class AuditEvent(Value):
 
 
 Integrity = Literal["flag", "refuse", "judge-twice"]
-"""What becomes of a dialogue that looks like an attack on the judge: it is judged and flagged; it is refused before
-anybody is asked; or it is judged as it is and once more without the suspicious spans, and both are told."""
+"""How a dialogue that looks like an attack on the judge is treated: judged and flagged; refused before any judge call;
+or judged twice, with and without the suspicious spans, and both reported."""
 
 TextKeeping = Literal["keep", "hash", "drop"]
-"""What becomes of texts in time: nothing; a keyed digest takes their place, so that equal ones are still known as such;
-or nothing of them is left."""
+"""What happens to texts after a while: they are kept; replaced by a keyed digest, so that equal texts stay equal; or
+dropped."""
 
 
 class ProjectPolicy(Value):
-    """`after_days` is how long texts are kept where they are not kept for good: from a single evaluation's making, or
-    from the end of a batch."""
+    """The policy of a project. `after_days` is how long texts are kept unless `texts` is `keep`, counted from the
+    creation of a single evaluation or the end of a batch."""
 
     integrity: Integrity = "flag"
     texts: TextKeeping = "keep"

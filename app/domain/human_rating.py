@@ -1,7 +1,4 @@
-"""What people said of responses.
-
-Human ratings as they are sent and filed: one JSON object a line, every fault told with its line.
-"""
+"""Human ratings of responses: as values, and as JSON lines in which every fault is reported with its line."""
 
 from __future__ import annotations
 
@@ -20,21 +17,21 @@ from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 
 MOST_EXCLUSIONS = 1000
-"""Of a project: each analysis reads them all."""
+"""Per project: each analysis reads them all."""
 
 
 RaterId = ItemId
 Comment = Annotated[str, Field(max_length=2000)]
 Rated = Annotated[Finite, Field(ge=-1e15, le=1e15)]
-"""As far as the analyses reckon: one rating beyond would make its batch one that cannot be analysed."""
+"""The range that the analyses accept: one rating beyond it would block the analysis of its batch."""
 
 
 class HumanRating(Value):
     """One rater's ratings of one response.
 
-    The response is an `evaluation`, or an `item` by its id: of one `batch`, else of every batch that has an item of
-    that id. Where an item has several candidates, `candidate` counts them from 0; where several systems answered it,
-    `system` says which. `simulated` ratings are no person's, and never validate a judge.
+    The response is named by its `evaluation`, or by its `item`: in one `batch`, else in every batch with an item of
+    that id. `candidate` counts the item's candidates from 0 if there are several; `system` selects one of several
+    systems. `simulated` ratings were not made by a person and never validate a judge.
     """
 
     item: ItemId | None = None
@@ -60,18 +57,18 @@ class HumanRating(Value):
 
 
 class StoredRating(HumanRating):
-    """A rating with the time at which it came in."""
+    """A rating with the time at which it was received."""
 
     created_at: Annotated[datetime, Field(strict=False)]
 
 
 def tell_rating(rating: HumanRating) -> dict[str, Any]:
-    """The rating as JSON has it, without what is not there; `simulated` where it is."""
+    """The rating as JSON without null fields, and without `simulated` if false."""
     return rating.model_dump(mode="json", exclude_none=True, exclude=None if rating.simulated else {"simulated"})
 
 
 class RatingFilter(Value):
-    """Which ratings; None means any. Those of a `batch` are of its items, or of its evaluations."""
+    """Which ratings; None means any. `batch` selects ratings of its items and of its evaluations."""
 
     item: str | None = None
     evaluation: str | None = None
@@ -95,14 +92,14 @@ class Exclusion(Value):
 
 
 class StoredExclusion(Exclusion):
-    """An exclusion with the time from which it holds."""
+    """An exclusion with the time from which it applies."""
 
     created_at: Annotated[datetime, Field(strict=False)]
 
 
 @dataclass(frozen=True)
 class Excluded:
-    """Whose ratings do not count: all of these raters', and of rounds what these (rater, evaluation) are."""
+    """The ratings that do not count: those by `raters`, and in rounds those by (rater, evaluation)."""
 
     raters: frozenset[str] = frozenset()
     rated: frozenset[tuple[str, str]] = frozenset()
@@ -114,7 +111,7 @@ class Excluded:
 
 @dataclass(frozen=True)
 class RatingsKept:
-    """How many ratings were added, and how many took the place of an earlier one of the same rater and target."""
+    """How many ratings were added, and how many replaced an earlier one by the same rater of the same target."""
 
     added: int
     replaced: int
@@ -122,7 +119,7 @@ class RatingsKept:
 
 @dataclass(frozen=True)
 class RatingsMark:
-    """How many ratings a project has, and the number of the newest, -1 without one."""
+    """The number of a project's ratings, and the sequence number of the newest, -1 without one."""
 
     count: int
     newest: int
@@ -130,18 +127,18 @@ class RatingsMark:
 
 @dataclass(frozen=True)
 class Unread:
-    """Stands in the place of a record that could not be read."""
+    """A record that could not be read, and why."""
 
     why: str
 
 
 def read_rating_lines(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
-    """The ratings of NDJSON, each with its line. Raises InvalidLines."""
+    """The ratings in NDJSON and their line numbers. Raises InvalidLines."""
     return check_records(parse_lines(body), limits)
 
 
 def parse_lines(body: bytes) -> Iterator[tuple[int, Any]]:
-    """(line, JSON value or Unread) of each line that is not blank."""
+    """(line number, JSON value or Unread) of each line that is not blank."""
     for number, line in enumerate(body.split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -154,8 +151,11 @@ def parse_lines(body: bytes) -> Iterator[tuple[int, Any]]:
 def check_records(
     records: Iterable[tuple[int, Any]], limits: Limits, *, noun: str = "line"
 ) -> tuple[list[HumanRating], list[int]]:
-    """The ratings of numbered records, each with its number. Raises InvalidLines: for a record that is none too, and
-    for two by one rater of one response, of which the earlier would be lost."""
+    """The ratings of numbered records, and their numbers.
+
+    Raises InvalidLines for records that are not ratings, and for two by one rater of one response, since the later one
+    would replace the earlier one.
+    """
     ratings: list[HumanRating] = []
     numbers: list[int] = []
     faults: list[tuple[int, str]] = []
@@ -182,15 +182,14 @@ def check_records(
 
 
 def target_of(rating: HumanRating) -> tuple[Any, ...]:
-    """Who rates what."""
+    """The rater and the target."""
     return rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
 
 
 def locate_fault(
     error: NotFound | InvalidRequest, numbers: Sequence[int], *, noun: str = "line"
 ) -> NotFound | InvalidRequest:
-    """The faults of single ratings that keeping them told, at the numbers of their records; the error itself where it
-    names none."""
+    """The store's faults of single ratings at the numbers of their records; the error itself if it names none."""
     if isinstance(error, InvalidLines):
         return InvalidLines([(numbers[number - 1], what) for number, what in error.faults], error.total, noun)
     if error.pointer is None or not error.pointer.isdigit():

@@ -1,4 +1,4 @@
-"""Whether the judge still rates as it did: its ratings of frozen anchors, then and now."""
+"""Whether the judge still rates as before: its ratings of frozen anchors, stored and current."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.domain.reports import Undefined
 
 
 class Anchor(Value):
-    """An own dialogue that never changes. `ratings` are what a careful human would give."""
+    """A dialogue that never changes. `ratings` are those that a careful human would give."""
 
     id: Id
     context: Context
@@ -24,14 +24,14 @@ class Anchor(Value):
 
 
 Rating = Annotated[int, Field(ge=-1000, le=1000)]
-"""No rubric has more levels; a reference is a caller's own, and its sums must stay small."""
+"""No rubric has more levels. Bounded because a caller may send a reference, whose sums must stay small."""
 
 
 WRITTEN_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}", re.ASCII)
 
 
 def require_moment(value: object) -> object:
-    """A datetime, or its text; pydantic would take a number, too, as seconds since 1970."""
+    """A datetime or its text. Pydantic would also accept a number as seconds since 1970."""
     if isinstance(value, datetime) or (isinstance(value, str) and WRITTEN_MOMENT.match(value)):
         return value
     raise ValueError("must be a date and time, such as 2026-05-01T09:30:00Z")
@@ -41,11 +41,10 @@ Moment = Annotated[datetime, Field(strict=False), BeforeValidator(require_moment
 
 
 class AnchorRatings(Value):
-    """A judge's ratings of the anchors: by anchor and aspect, one value a run, null where it gave none.
+    """A judge's ratings of the anchors: by anchor and aspect, one value per run, null if it gave none.
 
-    `anchors` is the digest of the anchor set, `asked` that of what the judge was asked: model, options, language path
-    and rubric. Ratings of other anchors, or of a judge that was asked otherwise, say nothing of drift. `signature` is
-    how the endpoint answered, which may change without anybody asking.
+    `anchors` is the digest of the anchor set and `asked` that of model, options, language path and rubric. Drift can
+    only be measured if both are equal. `signature` describes the endpoint's answer, which may change on its own.
     """
 
     rubric: str
@@ -58,15 +57,15 @@ class AnchorRatings(Value):
 
 
 class AspectDrift(Value):
-    """One aspect of `n` anchors that were asked for both then and now.
+    """The drift of one aspect over `n` anchors that were asked both then and now.
 
-    `shift` is mean now minus mean then, over those rated both times; `p` is the two-sided probability of ratings so
-    much higher or lower if the runs of then and now could change places. `changed` counts anchors with another rating
-    than is usual of the stored runs, no rating among them: `lost` had one then and have none now. `noise` is the share
-    that changed between the stored runs themselves. `p_adjusted` is `p`, and `p_changed` the probability of so many
-    changes, each adjusted for all questions that were asked. `detectable` is the smallest shift that a check finds in
-    80 % of all cases, by the noise of the stored runs; null where each anchor has a single stored run. `intended` is
-    the share of anchors whose usual rating of now is a careful human's.
+    `shift` is the mean now minus the mean then, over anchors rated both times; `p` is the two-sided probability of so
+    large a shift if the runs of then and now are exchangeable. `changed` counts anchors whose usual rating differs
+    from that of the stored runs; `lost` of them had a rating then and have none now. `noise` is the share that differs
+    between the stored runs themselves. `p_adjusted` is `p`, and `p_changed` the probability of so many changes, both
+    adjusted for all tests of the check. `detectable` is the smallest shift found with 80 % power, given the noise of
+    the stored runs; null if each anchor has a single stored run. `intended` is the share of anchors whose usual rating
+    now equals the intended one.
     """
 
     n: int
@@ -84,7 +83,7 @@ class AspectDrift(Value):
 
 
 class PooledDrift(Value):
-    """All aspects together: the adjusted probabilities of their shifts, all in one direction, and of their changes."""
+    """All aspects together: the adjusted probabilities of a common shift and of their changes."""
 
     p_shift: float | None = None
     p_changed: float | None = None
@@ -92,9 +91,11 @@ class PooledDrift(Value):
 
 
 class JudgeCheckRequest(Value):
-    """What to check. Without `reference` the ratings that the service has stored are the measure; `record` stores
-    those of now in their place. A `reference` is the caller's to keep: where it is of other anchors, the answer has the
-    ratings to keep instead, and what the service has stored stays."""
+    """What to check. Without `reference` the judge is compared with the stored ratings; `record` replaces them.
+
+    A `reference` is stored by the caller. If it is of other anchors, the response has the ratings to store instead, and
+    the service's own stay as they are.
+    """
 
     rubric: RubricName = "ja-dialogue"
     path: PathChoice = "source"
@@ -105,8 +106,10 @@ class JudgeCheckRequest(Value):
 
 
 class JudgeCheck(Value):
-    """`recorded`: there was nothing to compare with, or what was stored is of other anchors; the ratings of now are the
-    measure of next time. `ratings` are those of now."""
+    """The result of a check; `ratings` are the current ones.
+
+    `recorded`: there were no stored ratings of these anchors, so the current ones are the reference for the next check.
+    """
 
     verdict: Literal["steady", "moved", "recorded"]
     detail: str

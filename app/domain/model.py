@@ -1,7 +1,4 @@
-"""The one pydantic configuration that all of Saiten's values share.
-
-Faults at their places: several in one error, each with where in the document it stands.
-"""
+"""The pydantic base class of all values, digests of values, and faults at their places in a document."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
-"""Ids of rubrics, aspects and composites. `/` and `..` at the start are impossible, so an id is safe in a path."""
+"""Ids of rubrics, aspects and composites. They cannot hold `/` or begin with `..`, so an id is safe in a path."""
 
 RUBRIC_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?:@[1-9][0-9]{0,8})?$"
 """How a request names a rubric: by its id, or by `id@version`."""
@@ -26,7 +23,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Value(BaseModel):
-    """A frozen value: unknown fields are refused, nothing is coerced, and no error's text holds what was given."""
+    """A frozen value. Unknown fields are refused, nothing is coerced, and errors never quote the input."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -39,7 +36,7 @@ class Value(BaseModel):
 
 
 def listed(maximum: int | None = None, minimum: int = 0) -> Any:
-    """Field settings of a tuple that arrives as a JSON array: strict inside, but a list may become a tuple."""
+    """Field settings of a tuple that comes from a JSON array: elements are strict, but a list is accepted."""
     return Field(strict=False, min_length=minimum, max_length=maximum)
 
 
@@ -47,7 +44,7 @@ CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(","
 
 
 def canonical_json(value: Any) -> str:
-    """One text per meaning: sorted keys, no white space, no escapes. Digests are taken over it."""
+    """JSON with sorted keys, no white space and no escapes, over which digests are computed."""
     return CANONICAL.encode(value)
 
 
@@ -57,7 +54,7 @@ def digest(value: Any) -> str:
 
 
 def digest_texts(*texts: str) -> str:
-    """`digest` of a list of texts, in a third of the time."""
+    """Equal to `digest` of a list of texts, but three times as fast."""
     return hashlib.sha256(f"[{','.join(map(encode_basestring, texts))}]".encode()).hexdigest()
 
 
@@ -67,13 +64,13 @@ def pointer(location: Sequence[str | int]) -> str:
 
 
 Location = tuple[str | int, ...]
-"""Where in a document something stands: `("aspects", 0, "name", "ja")`."""
+"""A place in a document, such as `("aspects", 0, "name", "ja")`."""
 
 
 def refuse(title: str, faults: Iterable[tuple[Location, str]]) -> None:
-    """Raises one ValidationError with every fault at its own place; does nothing where there is none.
+    """Raises one ValidationError with every fault at its own place, if there are any.
 
-    Within a model's validator, pydantic puts the model's own location in front of each.
+    Within a model's validator, pydantic prepends the model's own location.
     """
     errors = [
         InitErrorDetails(type=PydanticCustomError("fault", "{detail}", {"detail": detail}), loc=location, input=None)
@@ -84,7 +81,7 @@ def refuse(title: str, faults: Iterable[tuple[Location, str]]) -> None:
 
 
 def repeated(values: Mapping[Location, str]) -> Iterator[tuple[Location, str]]:
-    """Each place whose value has stood at an earlier place."""
+    """Each place whose value also occurs at an earlier place."""
     seen: set[str] = set()
     for place, value in values.items():
         if value in seen:

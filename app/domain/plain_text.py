@@ -1,6 +1,6 @@
-"""Texts of others on a terminal or in a drawing, which they must not steer, and in a store, which must hold them.
+"""Makes foreign text safe to print, to draw, to store and to normalise.
 
-Runs of combining marks, which normalisation sorts in time that grows with the square of their length.
+Normalisation sorts runs of combining marks in quadratic time, so they are cut.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0
 MOST_READ = 100_000
 
 UNESCAPED = re.compile("[\x7f-\x9f]")
-"""Controls that JSON lets stand as they are: DEL and C1, of which U+009B begins a terminal's commands as ESC [ does."""
+"""Controls that JSON need not escape: DEL and C1. U+009B begins a terminal command, as ESC [ does."""
 
 
 def is_korean(texts: Iterable[str]) -> bool:
-    """Whether Hangul makes up most letters of the texts; of what is longer, of the first 100,000 characters."""
+    """Whether most letters of the texts are Hangul; only the first 100,000 characters are read."""
     text = "".join(texts)[:MOST_READ]
     hangul = sum(found.end() - found.start() for found in HANGUL.finditer(text))
     return hangul > 0 and 2 * hangul > sum(map(str.isalpha, text))
 
 
 def printable(text: str) -> str:
-    """The text on one line: white space becomes a space, and any other control is made visible."""
+    """The text on one line: white space becomes a space, and any other control becomes U+FFFD."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
@@ -34,7 +34,7 @@ def clean(text: str) -> str:
 
 
 def escape_controls(document: str) -> str:
-    """The same JSON with its last controls written as `\\u009b`. They can only stand in strings, so nothing breaks."""
+    """The same JSON with DEL and C1 controls escaped as `\\u009b`; they can only occur in strings."""
     return UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 

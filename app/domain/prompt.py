@@ -1,8 +1,8 @@
-"""From a rubric and a dialogue to the messages a judge gets.
+"""Builds the messages to the judge from a rubric and a dialogue.
 
-The system message holds all that is fixed (task, rules, aspects, worked example, format) and comes first, so that a
-provider's prompt cache hits; the dialogue is in the last message, encoded and enclosed, and reaches nothing else. The
-fixed part is a value of its own, `Prefix`, which a judge builds once and keeps.
+The system message holds everything fixed (task, rules, aspects, worked example, format) and comes first, so that a
+provider's prompt cache hits; the dialogue is only in the last message, encoded and enclosed. The fixed part is a value
+of its own, `Prefix`, which a judge builds once and keeps.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from app.domain.rubric import Aspect, Example, Level, Rubric, WorkedExample
 class Prompt:
     """`system` is fixed for rubric, language, aspects and format; `user` encloses the dialogue.
 
-    `schema` is the strict JSON schema of the reply, or None where the reply is text. `canary` is in `system`, and is
-    never to be in a reply. `screen`: the reply also says whether a text addresses its evaluator.
+    `schema` is the strict JSON schema of the reply, or None if the reply is text. `canary` is in `system` and must
+    never be in a reply. `screen`: the reply also says whether a text addresses its evaluator.
     """
 
     system: str
@@ -39,13 +39,13 @@ class Prompt:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything the judge is sent, 64 hexadecimal digits. What is fixed enters by its own digest."""
+        """Digest of everything that is sent to the judge, 64 hexadecimal digits."""
         return digest_texts(self.prefix_digest, self.user)
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """All of a prompt but the dialogue. `digest` also covers the words around the dialogue, 64 hexadecimal digits."""
+    """A prompt without the dialogue. `digest` (64 hexadecimal digits) also covers the words around the dialogue."""
 
     system: str
     schema: dict[str, Any] | None
@@ -59,7 +59,7 @@ class Prefix:
 
 
 def group_aspects(rubric: Rubric) -> list[tuple[Aspect, ...]]:
-    """The aspects that the judge is asked about together, a call each."""
+    """The groups of aspects that are asked together, one call per group."""
     return [rubric.aspects] if rubric.calls == "joint" else [(aspect,) for aspect in rubric.aspects]
 
 
@@ -90,17 +90,17 @@ def build_prefix(
     references: bool = False,
     screen: bool = False,
 ) -> Prefix:
-    """The part that depends on no dialogue. Raises LanguageNotSupported.
+    """The part that does not depend on the dialogue. Raises LanguageNotSupported.
 
-    `references` is whether any are shown. `screen` asks whether a text addresses its evaluator, in the structured
-    format only: the text format has no room for what is no aspect.
+    `references` tells whether any are shown. `screen` asks whether a text addresses its evaluator; it is ignored in the
+    text format, which has room for aspects only.
     """
     if language not in rubric.languages:
         raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
     frame = frame_of(language)
     screen = screen and structured
     schema = build_schema(aspects, explain=explain, screen=screen) if structured else None
-    # Of the rubric alone: a judge that was asked about one aspect leaks the same as one that was asked about all.
+    # Derived from the rubric only, so that it is the same whichever aspects are asked.
     canary = derive_canary(rubric.digest)
     rules = (*frame.rules, frame.canary_rule.format(canary=canary))
     sections = [
@@ -111,7 +111,7 @@ def build_prefix(
         *show_worked_examples(aspects, language, frame, explain=explain, structured=structured, screen=screen),
     ]
     system = "\n\n".join(sections)
-    # A judge that is shown references judges another question, so two such scores need another signature.
+    # Scores with and without references are not comparable, so their signatures must differ.
     shown = ["references"] if references else []
     known = digest([system, frame.begin, frame.end, frame.request, schema, *shown])
     return Prefix(system, schema, known, canary, screen)
@@ -126,7 +126,7 @@ def build_schema(aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = F
 def rating_schema(aspect: Aspect, *, explain: bool) -> dict[str, Any]:
     """One aspect's part of the schema."""
     rating = {"type": "integer", "enum": list(aspect.values)}
-    # The reason stands first: a judge that writes it afterwards only defends its rating.
+    # The reason comes first: a judge that writes it afterwards only defends its rating.
     return closed_object({"reason": {"type": "string"}, "rating": rating}) if explain else rating
 
 
@@ -141,10 +141,10 @@ def closed_object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def enclose(dialogue: Dialogue, references: tuple[str, ...], language: str) -> str:
-    """The user message, the same for every format: harmless JSON inside a boundary that is the JSON's own digest."""
+    """The user message, the same for every format: JSON inside a boundary derived from the JSON's digest."""
     frame = frame_of(language)
     content: dict[str, Any] = {
-        "context": [{"speaker": said.speaker, "text": said.text} for said in dialogue.context],
+        "context": [{"speaker": turn.speaker, "text": turn.text} for turn in dialogue.context],
         "response": dialogue.response,
     }
     if references:
@@ -168,7 +168,7 @@ def describe_aspect(aspect: Aspect, language: str, frame: PromptFrame) -> str:
 
 
 def describe_level(level: Level, language: str, frame: PromptFrame) -> list[str]:
-    """A level's line, and its example's where it has one."""
+    """The line of a level, and that of its example if it has one."""
     label, description = level.label[language], level.description[language]
     lines = [frame.level.format(value=level.value, label=label, description=description)]
     if level.example:
@@ -177,9 +177,9 @@ def describe_level(level: Level, language: str, frame: PromptFrame) -> list[str]
 
 
 def show_dialogue(example: Example) -> str:
-    """An example in the shape in which the dialogue under evaluation will come, on one line."""
+    """An example on one line, in the same form as the dialogue under evaluation."""
     content = {
-        "context": [{"speaker": said.speaker, "text": said.text} for said in example.context],
+        "context": [{"speaker": turn.speaker, "text": turn.text} for turn in example.context],
         "response": example.response,
     }
     return encode_untrusted(content, indent=None)
@@ -213,7 +213,7 @@ def json_form(aspects: tuple[Aspect, ...], frame: PromptFrame, *, explain: bool,
 
 
 def text_reply(aspects: tuple[Aspect, ...], language: str, values: dict[str, str], reasons: dict[str, str]) -> str:
-    """A reply in the text format, one aspect a line, each after its reason where `reasons` has one."""
+    """A reply in the text format, one line per aspect, each after its reason if `reasons` has one."""
     frame = frame_of(language)
     lines = []
     for aspect in aspects:
@@ -227,7 +227,7 @@ def text_reply(aspects: tuple[Aspect, ...], language: str, values: dict[str, str
 def show_worked_examples(
     aspects: tuple[Aspect, ...], language: str, frame: PromptFrame, *, explain: bool, structured: bool, screen: bool
 ) -> list[str]:
-    """The one-shot example with its reply. Only for a call about one aspect: the reply is then a whole verdict."""
+    """The one-shot example with its reply; only for a call about one aspect, whose reply is a whole verdict."""
     if len(aspects) != 1 or aspects[0].one_shot is None:
         return []
     aspect, example = aspects[0], aspects[0].one_shot[language]
@@ -243,7 +243,7 @@ def show_worked_examples(
 def worked_reply(
     aspect: Aspect, example: WorkedExample, language: str, *, explain: bool, structured: bool, screen: bool = False
 ) -> str:
-    """The whole verdict on the worked example, in the format that is asked for."""
+    """The whole verdict on the worked example, in the requested format."""
     if not structured:
         reasons = {aspect.id: example.reason} if explain else {}
         return text_reply((aspect,), language, {aspect.id: str(example.rating)}, reasons)

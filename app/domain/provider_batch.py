@@ -1,4 +1,4 @@
-"""The course of a batch in the provider's own batch mode: its parts, replies, and what is left at the provider."""
+"""A batch in the provider's batch mode: its parts, the replies, and what must still be removed at the provider."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 PartState = Literal["planning", "planned", "uploading", "uploaded", "submitted", "ended", "done"]
-"""planning: its questions are being listed, from the first candidate on. planned: they are all listed. uploading: a
-file with them may stand at the provider. uploaded: it does, and a provider's batch may have been made of it. submitted:
-it was. ended: its answers are to be fetched. done: all that was answered is kept here, and nothing is left there."""
+"""planning: the calls are being listed. planned: all are listed. uploading: a file with them may exist at the provider.
+uploaded: it exists, and a provider's batch may have been created from it. submitted: it was created. ended: its replies
+are to be fetched. done: all replies are stored, and nothing is left at the provider."""
 
 LeftoverKind = Literal["file", "batch", "name", "tags"]
 
 
 @dataclass(frozen=True)
 class ProviderPart:
-    """One file of a batch's questions, and the provider's batch made of it. `number` counts from 0.
+    """One file of a batch's calls, and the provider's batch created from it. `number` counts from 0.
 
-    Its questions are those first asked by the candidates after the position `after`, up to `last`. `round` counts how
-    often the part was submitted before, in vain. `cost_usd` is what its answers are expected to cost, None where
-    unknown. `conceded` are the parameters given up, `parameters` those in force, as the signature names them. `alone`
-    is True where the provider took it only without the others.
+    Its calls are those first needed by the candidates after the position `after`, up to `last`. `round` counts earlier
+    submissions that failed. `cost_usd` is the expected cost of the replies, None if unknown. `conceded` are the
+    parameters given up, `parameters` those in force, as in the signature. `alone` is True if the provider accepted the
+    part only without the others.
     """
 
     batch: str
@@ -43,18 +43,18 @@ class ProviderPart:
 
     @property
     def file_name(self) -> str:
-        """What its file is called at the provider: another name each round."""
+        """The name of its file at the provider, a new one in each round."""
         return f"saiten-{self.batch}-{self.number}-{self.round}.jsonl"
 
     @property
     def tags(self) -> dict[str, str]:
-        """What marks the provider's batch as this part's, in this round."""
+        """Tags that identify the provider's batch as this part's in this round."""
         return {"saiten": self.batch, "part": str(self.number), "round": str(self.round)}
 
 
 @dataclass(frozen=True)
 class KeptReply:
-    """A reply as the call cache would keep it. `bought` is False where it came out of the call cache."""
+    """A reply as the call cache stores it. `bought` is False if it came from the call cache."""
 
     entry: bytes
     bought: bool

@@ -1,4 +1,4 @@
-"""A round of human ratings: which responses of a batch people are asked for, how often, and how far they are."""
+"""A round of human ratings: the responses that raters are given, how often each, and the progress."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from app.domain.model import Value
 from app.domain.rubric import Rubric
 
 ABANDONED_SECONDS = 1800.0
-"""After how long a response that a rater was given and did not rate may go to another."""
+"""Time after which an unrated response may be given to another rater."""
 
 
 MOST_ITEMS = 2000
 
 
 class RoundOptions(Value):
-    """What is set when a round begins. The responses are drawn from the batch's scored results, shuffled by `seed`."""
+    """The options of a round. The responses are drawn from the batch's scored results, shuffled by `seed`."""
 
     name: BatchName
     items: Annotated[int, Field(ge=1, le=MOST_ITEMS)] = Field(default=100, description="responses to be rated, at most")
@@ -33,7 +33,7 @@ class RoundOptions(Value):
 
 
 class RatingRound(Value):
-    """A round as it stands. `drawn` is how many responses it has; `closed_at` is null while raters are let in."""
+    """The current state of a round. `drawn` is the number of its responses; `closed_at` is null while it is open."""
 
     id: str
     batch: str
@@ -44,16 +44,16 @@ class RatingRound(Value):
 
     @property
     def most_per_rater(self) -> int:
-        """How many responses one rater gets at most."""
+        """The most responses that one rater gets."""
         limit = self.options.items_per_rater
         return self.drawn if limit is None else min(self.drawn, limit)
 
 
 class RoundProgress(Value):
-    """`ratings` of `wanted` (drawn × raters_per_item) are done; `complete` responses have all their raters.
+    """How far a round is: `ratings` of `wanted` (drawn × raters_per_item), and `complete` responses with all raters.
 
-    `raters` counts, by name, the responses that each has rated: 0 of one who was given a response and rated none. A
-    rating beyond `raters_per_item`, of a rater who came back late, counts there alone.
+    `raters` counts the rated responses by rater, 0 for one who rated none of those given. A late rating beyond
+    `raters_per_item` counts only there.
     """
 
     ratings: int
@@ -63,8 +63,10 @@ class RoundProgress(Value):
 
 
 class Task(Value):
-    """One response that one rater was given. `number` counts the rater's responses from 0, `of` how many the rater
-    will get at most; `position` is the response's place in the batch."""
+    """One response given to one rater; `position` is its place in the batch.
+
+    `number` counts the rater's responses from 0, and `of` is the most that the rater will get.
+    """
 
     number: int
     of: int
@@ -73,15 +75,17 @@ class Task(Value):
 
 
 class OwnRating(Value):
-    """What a rater said of a response before: values by aspect, and the comment."""
+    """A rater's earlier rating of a response: values by aspect, and the comment."""
 
     ratings: dict[str, float]
     comment: str | None = None
 
 
 class RatingSheet(Value):
-    """All that a rater may see of a response. Nothing in it tells the judge's ratings, another rater's, the item or
-    what produced the response; `earlier` is the rater's own rating, null before there is one."""
+    """Everything that a rater may see of a response: no ratings by the judge or other raters, no item id, no system.
+
+    `earlier` is the rater's own rating, null before there is one.
+    """
 
     task: Task
     context: tuple[Utterance, ...]
@@ -91,5 +95,5 @@ class RatingSheet(Value):
 
 
 def own_order(seed: int, rater: str, number: int) -> bytes:
-    """Sorts the responses of a round, by their numbers, into the rater's own order: the same on every machine."""
+    """A sort key that gives each rater an order of their own, the same on every machine."""
     return hashlib.sha256(f"{seed}\n{rater}\n{number}".encode()).digest()

@@ -1,4 +1,4 @@
-"""Whether a judge's scores were ever held against people's, and how they fared."""
+"""Whether the scores of a judge were compared with human ratings, and with what result."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from app.domain.reports import Interval
 NOT_VALIDATED = "not validated against humans"
 
 FEWEST_ITEMS = 20
-"""Fewer show next to nothing: at n = 19 a Spearman of 0.45 is still within chance."""
+"""Fewer show almost nothing: at n = 19 a Spearman of 0.45 is still within chance."""
 
 FEWEST_RATERS = 2
-"""One person's ratings show that the judge follows this person."""
+"""One rater shows only that the judge agrees with this rater."""
 
 State = Literal["validated", "not-shown", "unknown"]
 
-TOLD: dict[State, str] = {
+STATE_PHRASES: dict[State, str] = {
     "validated": "shown to follow people's ratings",
     "not-shown": "not shown to follow people's ratings",
     "unknown": "not known to follow people's ratings",
 }
-"""What is said of the judge, for reports."""
+"""The state in words, for reports."""
 
 
 @dataclass(frozen=True)
 class JudgeKey:
-    """Which judge, asked what and how, on which language path: what a validation is of.
+    """The judge, rubric and language path that a validation is of.
 
-    `rubric` is id and version, `judge` all other pieces of the signature that can change a rating, as a signature line.
+    `rubric` is id and version; `judge` holds all other signature pieces that can change a rating, as a signature line.
     """
 
     rubric: str
@@ -44,7 +44,7 @@ class JudgeKey:
 
 
 class ValidationSource(Value):
-    """What an aspect's state rests on."""
+    """The ratings that an aspect's state is based on."""
 
     batch: str | None = Field(description="the batch whose ratings these are; null where they are of several batches")
     items: int = Field(description="items that the judge and people both rated")
@@ -53,8 +53,10 @@ class ValidationSource(Value):
 
 
 class AspectValidation(Value):
-    """One aspect's correlation with the rater means of `n` items. `spearman_interval` is 95 %; `ceiling_spearman` what
-    a rater reaches against the others."""
+    """One aspect's correlation with the rater means of `n` items.
+
+    `spearman_interval` is at 95 %; `ceiling_spearman` is the correlation of a rater with the others.
+    """
 
     n: int
     raters: int
@@ -66,11 +68,11 @@ class AspectValidation(Value):
     state: State = Field(
         default="unknown",
         description="validated: interval above 0, on 20 items or more, by 2 raters or more; not-shown: people rated "
-        "the aspect, and that is not shown; unknown: nobody rated it for this rubric, judge and path",
+        "the aspect, and that is not shown; unknown: no human ratings for this rubric, judge and path",
     )
-    source: ValidationSource | None = Field(default=None, description="what the state rests on; null where unknown")
+    source: ValidationSource | None = Field(default=None, description="what the state is based on; null if unknown")
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """`0.71 [0.47, 0.86]`."""
         if self.spearman is None:
             return "undefined"
@@ -82,14 +84,14 @@ UNKNOWN = AspectValidation(n=0, raters=0, spearman=None, pearson=None)
 
 
 def follows(found: AspectValidation) -> bool:
-    """Whether the scores go up with people's ratings beyond chance, and items and raters are enough to say so."""
+    """Whether the scores follow human ratings beyond chance, on enough items and by enough raters."""
     interval = found.spearman_interval
     enough = found.n >= FEWEST_ITEMS and found.raters >= FEWEST_RATERS
     return enough and interval is not None and interval[0] > 0
 
 
 class Validation(Value):
-    """Correlations found on `n` items of a batch, on a date."""
+    """Correlations on `n` items of a batch, computed at a time."""
 
     n: int
     batch: str | None
@@ -98,7 +100,7 @@ class Validation(Value):
 
 
 class Reliability(Value):
-    """What a result says of how far it can be trusted: `detail` in words, the figures where there are any."""
+    """The badge of a judge: how far its ratings can be trusted, in words (`detail`) and in figures."""
 
     validated: bool = Field(
         description="whether every aspect that was compared with human ratings is validated, and one was at least"
@@ -115,25 +117,25 @@ UNVALIDATED = Reliability(validated=False, detail=NOT_VALIDATED)
 
 
 def describe_reliability(found: Validation | None) -> Reliability:
-    """The badge of a judge: of the aspects that people rated."""
+    """The badge of a judge, for the aspects that people rated."""
     if found is None:
         return UNVALIDATED
     aspects = {name: judge_aspect(each, found) for name, each in found.aspects.items()}
-    shown = {name: f"{name} {each.told()}" for name, each in aspects.items()}
+    shown = {name: f"{name} {each.describe()}" for name, each in aspects.items()}
     good = [shown[name] for name, each in aspects.items() if each.validated]
-    doubtful = [shown[name] for name, each in aspects.items() if not each.validated]
+    uncertain = [shown[name] for name, each in aspects.items() if not each.validated]
     raters = max((each.raters for each in aspects.values()), default=0)
     whose = f"{found.n} responses, {raters} {'rater' if raters == 1 else 'raters'}, {found.at:%Y-%m-%d}"
     few = found.n < FEWEST_ITEMS or raters < FEWEST_RATERS
     why = "too few to prove anything" if few else "not shown to go with people's"
     parts = [", ".join(good)] if good else []
-    parts += [f"{why}: {', '.join(doubtful)}"] if doubtful else []
+    parts += [f"{why}: {', '.join(uncertain)}"] if uncertain else []
     detail = f"Spearman with humans (n = {whose}): {'; '.join(parts)}; no other aspect was compared"
-    return Reliability(validated=bool(good) and not doubtful, detail=detail, n=found.n, at=found.at, aspects=aspects)
+    return Reliability(validated=bool(good) and not uncertain, detail=detail, n=found.n, at=found.at, aspects=aspects)
 
 
 def judge_aspect(each: AspectValidation, found: Validation) -> AspectValidation:
-    """One aspect of the validation with its state, and what that rests on."""
+    """One aspect of the validation with its state and source."""
     good = follows(each)
     source = ValidationSource(batch=found.batch, items=each.n, raters=each.raters, at=found.at)
     state: State = "validated" if good else "not-shown"
@@ -141,24 +143,23 @@ def judge_aspect(each: AspectValidation, found: Validation) -> AspectValidation:
 
 
 def list_all(badge: Reliability, names: Iterable[str]) -> Reliability:
-    """The badge with all these aspects, in this order; those that nobody rated are unknown."""
+    """The badge with all these aspects, in this order; those without human ratings are unknown."""
     every = {name: badge.aspects.get(name, UNKNOWN) for name in names}
     return badge.model_copy(update={"aspects": every | badge.aspects})
 
 
 def remark(states: Mapping[str, State], aspect: str | None) -> str:
-    """What to say of the judge after a finding on the aspect; nothing of no aspect, nor where no states are given."""
-    return f" (judge {TOLD[states.get(aspect, 'unknown')]} here)" if aspect is not None and states else ""
+    """A remark on the judge after a finding on the aspect; empty without an aspect or states."""
+    return f" (judge {STATE_PHRASES[states.get(aspect, 'unknown')]} here)" if aspect is not None and states else ""
 
 
 def join_states(states: Sequence[State]) -> State:
-    """What holds of scores by several judges together: validated only where every judge is."""
+    """The state of scores by several judges: validated only if every judge is."""
     if "not-shown" in states:
         return "not-shown"
     return "validated" if states and "unknown" not in states else "unknown"
 
 
 def outweighs(found: Validation, known: Validation | None) -> bool:
-    """Whether a new correlation takes the place of the one that is known: it is of the same batch, or of as many items
-    or more."""
+    """Whether a new correlation replaces the known one: it is of the same batch, or of at least as many items."""
     return known is None or found.batch == known.batch or found.n >= known.n

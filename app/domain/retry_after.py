@@ -1,4 +1,4 @@
-"""`Retry-After`, as RFC 9110 (10.2.3) has it, and as servers write it."""
+"""Reads `Retry-After` as RFC 9110 (10.2.3) defines it, and as servers write it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 LONGEST_SECONDS = 24 * 3600.0
-"""What a server asks for beyond a day is a slip of its clock: nobody would notice when it is over."""
+"""The longest delay that is respected. More than a day is taken for an error of the server's clock."""
 
 NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 def read_retry_after(written: str | None, now: datetime) -> float | None:
-    """Seconds, from 0 to one day, of a number or an HTTP date; None where absent or neither."""
+    """The delay in seconds, from 0 to one day, for a number or an HTTP date; None if absent or invalid."""
     if written is None:
         return None
     if NUMBER.fullmatch(written.strip()):

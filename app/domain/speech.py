@@ -1,4 +1,4 @@
-"""How a speaker speaks: the register of an utterance, and what a response's register means beside earlier ones."""
+"""The register and politeness of utterances, compared with a speaker's earlier ones."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import Enum
 
 from app.domain.dialogue import Dialogue
 
-LEAST_TOLD = 2
-"""Earlier utterances that must keep one level before a departure from it counts: polite Korean often mixes the two."""
+FEWEST_UTTERANCES = 2
+"""Earlier utterances that must share one level before a departure counts: polite Korean often mixes the two."""
 
 
 class Register(Enum):
-    """`NONE` where nothing tells: a noun, an interjection, another language."""
+    """Speech register; `NONE` if undetermined: a noun, an interjection, another language."""
 
     POLITE = "polite"
     PLAIN = "plain"
@@ -21,7 +21,7 @@ class Register(Enum):
 
 
 class PolitenessLevel(Enum):
-    """Level of polite Korean; `NONE` where nothing tells, or where what is said goes with both."""
+    """Level of polite Korean; `NONE` if undetermined, or if the wording fits both levels."""
 
     FORMAL = "합쇼체"
     INFORMAL = "해요체"
@@ -30,15 +30,17 @@ class PolitenessLevel(Enum):
 
 
 class Misuse(Enum):
-    """What is clearly wrong with an honorific or humble verb."""
+    """A clear misuse of an honorific or humble verb."""
 
     OWN = "an honorific verb is used for what the speaker does"
     OTHER = "a humble verb is used for what the addressee does"
 
 
 class Sign(Enum):
-    """What the end of one sentence tells. A weak sign counts only where no strong one is about: an exclamation
-    (すごい, 그렇구나) within polite speech is said to oneself, and はい or 응 goes with anything."""
+    """The register that the end of a sentence indicates. A weak sign counts only without a strong one.
+
+    An exclamation (すごい, 그렇구나) within polite speech is addressed to oneself, and はい or 응 fits any register.
+    """
 
     POLITE = "polite"
     PLAIN = "plain"
@@ -47,7 +49,7 @@ class Sign(Enum):
 
 
 def settle(signs: Iterable[Sign]) -> Register:
-    """The register of an utterance by the signs of its sentences. Two weak signs that disagree tell nothing."""
+    """The register of an utterance, from the signs of its sentences. Weak signs that disagree give NONE."""
     found = frozenset(signs)
     for polite, plain in ((Sign.POLITE, Sign.PLAIN), (Sign.WEAKLY_POLITE, Sign.WEAKLY_PLAIN)):
         match polite in found, plain in found:
@@ -61,28 +63,23 @@ def settle(signs: Iterable[Sign]) -> Register:
 
 
 def agreed_register(earlier: Iterable[Register]) -> Register:
-    """The one register of earlier utterances; NONE where none of them tells, or where they disagree."""
-    told = frozenset(earlier) - {Register.NONE}
-    if told == {Register.POLITE}:
-        return Register.POLITE
-    return Register.PLAIN if told == {Register.PLAIN} else Register.NONE
+    """The common register of earlier utterances; NONE if all are undetermined or they disagree."""
+    found = frozenset(earlier) - {Register.NONE}
+    return next(iter(found)) if found in ({Register.POLITE}, {Register.PLAIN}) else Register.NONE
 
 
 def established_level(earlier: Iterable[PolitenessLevel]) -> PolitenessLevel:
-    """The one level that at least `LEAST_TOLD` earlier utterances keep; NONE where fewer tell, or one differs."""
-    told = [level for level in earlier if level is not PolitenessLevel.NONE]
-    return (
-        told[0]
-        if len(told) >= LEAST_TOLD and len(set(told)) == 1 and told[0] is not PolitenessLevel.MIXED
-        else PolitenessLevel.NONE
-    )
+    """The one level that at least `FEWEST_UTTERANCES` earlier utterances keep; NONE if there are fewer, or one differs."""
+    found = [level for level in earlier if level is not PolitenessLevel.NONE]
+    established = len(found) >= FEWEST_UTTERANCES and set(found) != {PolitenessLevel.MIXED} and len(set(found)) == 1
+    return found[0] if established else PolitenessLevel.NONE
 
 
 def own_utterances(dialogue: Dialogue, most: int) -> Sequence[str]:
-    """The latest utterances, `most` at most, of the speaker whose response is looked at: of two speakers the one who
-    did not speak last. Empty for one speaker (a diary) and for three or more, where nobody can say whose turn it is."""
-    speakers = {said.speaker for said in dialogue.context}
+    """The latest utterances, at most `most`, of the speaker of the response: of two speakers the one who did not speak
+    last. Empty for one speaker (a diary) and for three or more, since the next speaker is then unknown."""
+    speakers = {utterance.speaker for utterance in dialogue.context}
     if len(speakers) != 2:
         return ()
     addressee = dialogue.context[-1].speaker
-    return [said.text for said in dialogue.context if said.speaker != addressee][-most:]
+    return [utterance.text for utterance in dialogue.context if utterance.speaker != addressee][-most:]

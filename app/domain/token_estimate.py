@@ -1,11 +1,11 @@
-"""How many tokens a text will take, without a tokenizer: by the kind of each of its characters.
+"""Estimates the number of tokens of a text without a tokenizer, by the kind of each of its characters.
 
-The weights were fitted by least squares against counts of `o200k_base`, the vocabulary of OpenAI's models since GPT-4o,
-over a thousand responses of Japanese chatbots, everyday sentences in Japanese, Korean and English, English prose, and
-the prompts of the rubrics that ship. Then each was raised by about a tenth, because budgets rest on the sum: over a
-thousand whole prompts the estimate came out 5 % to 35 % above the count, over single sentences between 0.65 and 1.5
-times it. What no language looks like escapes it: random Latin letters or rare hangul syllables take up to four times
-what is estimated. Tokenizers of other vendors may cut Japanese and Korean finer.
+The weights were fitted by least squares to counts of `o200k_base`, the vocabulary of OpenAI's models since GPT-4o, over
+a thousand responses of Japanese chatbots, sentences in Japanese, Korean and English, English prose, and the prompts of
+the bundled rubrics. Each was then raised by about a tenth, because budgets rest on the sum: over a thousand whole
+prompts the estimate is 5 % to 35 % above the count, over single sentences between 0.65 and 1.5 times it. Text unlike
+any language (random Latin letters, rare hangul syllables) may take four times the estimate, and tokenizers of other
+vendors may split Japanese and Korean into more tokens.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 import unicodedata
 
 UNIT = 100
-"""Weights are whole hundredths of a token, so that a sum is the same in whatever order it is taken."""
+"""Weights are whole hundredths of a token, so that a sum does not depend on its order."""
 
 LETTER, DIGIT, SPACE, LINE_BREAK, PUNCTUATION = 18, 90, 50, 70, 55
 HIRAGANA, KATAKANA, KANJI, HANGUL, WIDE_PUNCTUATION = 65, 85, 120, 82, 140
 OTHER_LETTER = 100
-"""Latin with marks, Cyrillic, Arabic, Thai: 0.25 to 0.9 of a token was counted."""
+"""Latin with marks, Cyrillic, Arabic, Thai: 0.25 to 0.9 tokens were counted."""
 HALF_WIDTH = 180
 BEYOND_THE_PLANE = 220
 """Emoji and rare kanji: 1.5 to 2 tokens were counted."""
@@ -38,11 +38,11 @@ RANGES = (
     (0xFF61, 0xFFEF, HALF_WIDTH),
     (0x10000, 0x10FFFF, BEYOND_THE_PLANE),
 )
-"""First and last code point of a range, and its weight; all other characters beyond ASCII are told by category."""
+"""First and last code point of a range, and its weight; all other characters beyond ASCII are weighed by category."""
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of `text`, rounded up; 0 of nothing. About 20 nanoseconds a character."""
+    """Tokens of `text`, rounded up. About 20 nanoseconds per character."""
     return -(-sum(map(WEIGHTS.__getitem__, text)) // UNIT)
 
 
@@ -71,7 +71,7 @@ def weigh_ascii(character: str) -> int:
 
 
 class CharacterWeights(dict[str, int]):
-    """Weights by character, each found once. Holds the Basic Multilingual Plane at most."""
+    """A cache of weights by character, at most for the Basic Multilingual Plane."""
 
     def __missing__(self, character: str) -> int:
         weight = weigh(character)

@@ -11,26 +11,26 @@ from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.evaluation import Record, Usage
 
 CHUNK_SIZE = 40
-"""Candidates per job: few, so that batches take turns and that little is done twice when a worker dies."""
+"""Candidates per job: few, so that batches take turns and little is repeated when a worker dies."""
 
 PROVIDER_TIME = timedelta(hours=24)
-"""What a provider promises for its own batch mode."""
+"""The completion time that a provider promises for its batch mode."""
 
 FINISH = -1
-"""The chunk number of the batch's end: all chunks are done, and something is still to be made of them together."""
+"""The chunk number of a batch's final step, once all chunks are done."""
 
 COLLECT = -2
-"""The chunk number of a step in the provider's own batch mode: calls are to be sent, polled, or fetched."""
+"""The chunk number of a step in the provider's batch mode: sending, polling or fetching calls."""
 
 MOST_SET_ASIDE = 8
-"""Chunks of a batch that make room for others because all that is left of them waits."""
+"""Chunks of a batch that may be set aside because all their remaining candidates wait."""
 
 
 @dataclass(frozen=True)
 class ChunkJob:
-    """A request to work on a chunk. It holds no text; its receiver asks the store what is still to be done.
+    """A request to work on a chunk. It holds no text; the receiver asks the store what is left to do.
 
-    `chunk` counts from 0; `FINISH` and `COLLECT` stand for work on the batch as a whole.
+    `chunk` counts from 0; `FINISH` and `COLLECT` mean work on the batch as a whole.
     """
 
     batch: str
@@ -44,10 +44,10 @@ NOTHING_BEGUN: Mapping[ChunkJob, int] = MappingProxyType({})
 class Work:
     """A leased chunk: its candidates without a result, in order.
 
-    `suspect` is True where a worker died while it held this chunk: then each candidate is to be marked before it is
-    begun (`BatchStore.mark`); `tries` says, by position, how often a candidate was marked before, where it was.
-    `unit_usd` is what one candidate may cost under the batch's budget, None without one; `affordable` is how many of
-    `todo`, from the first, the budget has been reserved for (all of them without a budget).
+    `suspect` is True if a worker died while it held this chunk: each candidate must then be marked before it is begun
+    (`BatchStore.mark`), and `tries` counts by position how often a candidate was marked before. `unit_usd` is the most
+    that one candidate may cost under the batch's budget, None without one; the budget has been reserved for the first
+    `affordable` candidates of `todo` (all of them without a budget).
     """
 
     job: ChunkJob
@@ -64,7 +64,7 @@ class Work:
 class FinishedCandidate:
     """A candidate's result on its way to the store: a record, or why there is none.
 
-    `calls` are the call cache's keys of every outside call that it rests on, so that an erasure finds them.
+    `calls` are the cache keys of the external calls that it is based on, so that an erasure finds them.
     """
 
     job: ChunkJob
@@ -77,10 +77,13 @@ class FinishedCandidate:
 
 @dataclass(frozen=True)
 class Committed:
-    """What a commit led to. `lost` are jobs whose lease is not the owner's any more, or whose batch is erased: their
-    results were refused. `stopped` are jobs still held whose batch is paused or cancelled: nothing new is to be begun.
-    `erased` are jobs still held with candidates that were erased. `cancelled` are those of the stopped whose batch is
-    cancelled: what runs for them is to end at once. `ready` are jobs to be put on the queue now."""
+    """The outcome of a commit.
+
+    `lost` are jobs whose lease the owner has lost, or whose batch is erased: their results were refused. `stopped` are
+    leased jobs whose batch is paused or cancelled: no new candidate may be begun. `erased` are leased jobs with erased
+    candidates. `cancelled` are the stopped ones whose batch is cancelled: running calls must end at once. `ready` are
+    jobs to be queued now.
+    """
 
     lost: frozenset[ChunkJob] = frozenset()
     stopped: frozenset[ChunkJob] = frozenset()
@@ -90,16 +93,15 @@ class Committed:
 
 
 BOUGHT_SHARE = 4
-"""In the provider's own mode a candidate is stored with two tries at full price; that mode takes half of one."""
+"""The stored unit cost covers two tries at full price; the provider's batch mode costs half of one."""
 
 
 def price_candidate(mode: str, unit_cost_usd: float | None, dearest_usd: float) -> float:
-    """What a budget sets aside per candidate in USD: `unit_cost_usd` as it was expected, or `dearest_usd`, what the
-    dearest one took.
+    """What a budget reserves per candidate in USD: the estimate `unit_cost_usd`, or `dearest_usd`, the highest cost so
+    far, whichever is more.
 
-    In the provider's mode it is what a candidate costs there: in most cases that is paid for by now, and a batch that
-    was sent within its budget is not to stop before it is scored. What is asked live all the same costs more, and
-    counts once it is done.
+    In the provider's mode it is the price there: the calls are mostly paid for by now, and a batch that was sent within
+    its budget must not stop before it is scored. Live calls cost more and count when they are done.
     """
     if mode == "provider-batch":
         return (unit_cost_usd or 0.0) / BOUGHT_SHARE

@@ -1,4 +1,4 @@
-"""Who may come in: by a key, or from this machine while there are no keys."""
+"""Authentication: by API key or session, or from this machine while there are no keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SESSION_COOKIE = "saiten_session"
 
 
 class Credential(NamedTuple):
-    """What a visitor shows: an API key, or the token of a session."""
+    """What a caller presents: an API key, or the token of a session."""
 
     text: str
     is_session: bool = False
@@ -33,7 +33,7 @@ class Credential(NamedTuple):
 
 @dataclass(frozen=True)
 class Admitted:
-    """The visitor's project, and what may be done there; `key` is None for those who need none."""
+    """An authenticated caller: the project and the scope; `key` is None for callers without a key."""
 
     project: str
     scope: str
@@ -42,37 +42,37 @@ class Admitted:
 
     @property
     def actor(self) -> str:
-        """What the audit log calls the visitor."""
+        """The caller's name in the audit log."""
         return self.name if self.key is None else self.key.id
 
 
 class Authenticator:
-    """Looks keys up. `allow_anonymous` lets everybody in from anywhere while there are no keys."""
+    """Authenticates callers. While there are no keys, `allow_anonymous` admits everyone from anywhere."""
 
-    def __init__(self, keyring: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
-        self._keyring = keyring
+    def __init__(self, key_store: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
+        self._key_store = key_store
         self._allow_anonymous = allow_anonymous
         self._only: tuple[str, Admitted] | None = None
 
     def take_only(self, key: str, actor: str) -> None:
-        """From now on this key lets `actor` do everything in the project of calls without a key, and no other key is
-        taken: for a private service, which serves the process that started it."""
+        """Accepts only this key, and gives `actor` every right in the default project: for a private service, which
+        serves the process that started it."""
         self._only = (key, Admitted("default", "admin", name=actor))
 
     async def admit(self, request: Request, shown: Credential | None) -> Admitted:
-        """Whoever shows a key or a session; raises Refused (401, 403), and the `Store…` errors."""
+        """The caller with this credential. Raises RequestRefused (401, 403) and StoreError."""
         if self._only is not None:
             only, caller = self._only
             if shown is None or shown.is_session or not secrets.compare_digest(shown.text.encode(), only.encode()):
                 raise RequestRefused(
-                    401, "unauthorized", "A valid key is needed", "this service is another process's own"
+                    401, "unauthorized", "A valid key is needed", "this service belongs to another process"
                 )
             return caller
-        keyring = self._keyring()
-        key = await find_key(keyring, shown)
+        key_store = self._key_store()
+        key = await find_key(key_store, shown)
         if key is not None:
             return Admitted(key.project, key.scope, key)
-        if not await keyring.any():
+        if not await key_store.any():
             self._require_loopback(request)
             return Admitted("default", "admin")
         detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
@@ -81,12 +81,11 @@ class Authenticator:
         )
 
     async def holds(self, shown: Credential | None) -> bool:
-        """Whether who was admitted with this would still be: not where the key was revoked or the session closed since,
-        nor without either where there are keys by now. True while the store is out of reach, which must not end a
-        stream of hours."""
+        """Whether the credential is still valid: not if its key was revoked or its session closed, or if it is None and
+        keys exist by now. True while the store is unavailable, so that an outage does not end long streams."""
         try:
-            keyring = self._keyring()
-            return await find_key(keyring, shown) is not None or not await keyring.any()
+            key_store = self._key_store()
+            return await find_key(key_store, shown) is not None or not await key_store.any()
         except StoreError:
             return True
 
@@ -97,33 +96,33 @@ class Authenticator:
         if host not in LOOPBACK:
             detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
             raise RequestRefused(403, "loopback-only", "Not from here without a key", detail)
-        # A page of another site in the user's own browser also comes from loopback: with its Origin, or under a name
-        # of its own that leads here (DNS rebinding).
+        # A page of another site in the user's browser also connects from loopback: with its own Origin, or under a host
+        # name that resolves to this machine (DNS rebinding).
         if not is_local(request.headers.get("origin", "")) or is_public(request.headers.get("host", "")):
             detail = "without keys the service answers pages of this machine only; make a key with `saiten keys create`"
             raise RequestRefused(403, "loopback-only", "Not from this page without a key", detail)
 
 
 def is_local(origin: str) -> bool:
-    """Whether an `Origin` header names this machine; true without one. A page that hides its site sends `null`."""
+    """Whether an `Origin` header names this machine; true without one. A page with an opaque origin sends `null`."""
     try:
         return not origin or urlsplit(origin).hostname in LOCAL
-    except ValueError:  # what no browser sends
+    except ValueError:  # no browser sends this
         return False
 
 
 def is_public(host: str) -> bool:
-    """Whether a `Host` header names what somebody may have registered: neither an address nor a single word, and not
-    below localhost."""
+    """Whether a `Host` header holds a name that can be registered: neither an address nor a single label, and not below
+    localhost."""
     name = host.rpartition(":")[0] or host
     return "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
 
 
-async def find_key(keyring: APIKeyStore, shown: Credential | None) -> APIKey | None:
-    """The good key that is shown, or that a session stands for. A session's token is no key, nor the other way."""
+async def find_key(key_store: APIKeyStore, shown: Credential | None) -> APIKey | None:
+    """The valid key that is presented, or that the session belongs to. A session's token is not accepted as a key."""
     if shown is None:
         return None
-    return await (keyring.find_session(shown.text) if shown.is_session else keyring.find(shown.text))
+    return await (key_store.find_session(shown.text) if shown.is_session else key_store.find(shown.text))
 
 
 def bearer_of(request: Request) -> Credential | None:

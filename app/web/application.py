@@ -54,7 +54,8 @@ NO_TELEMETRY: TelemetryConfig = {
     "operation_spans": False,
     "auto_configure": False,
 }
-"""FastAPI's own: its records hold query strings and what errors say, and a variable would turn them on."""
+"""FastAPI's own telemetry stays off: it records query strings and error texts, and an environment variable could
+enable it."""
 
 ROUTERS = (
     evaluations.router,
@@ -74,11 +75,11 @@ ROUTERS = (
 """In the order of the OpenAPI document."""
 
 PAGES = (session, runs, run, live, items, item, attempt, rate, sheet, compare, aspects, assets)
-"""The dashboard. After the API's routes, so that no page hides one."""
+"""The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 
 def create_application(settings: Settings) -> FastAPI:
-    """The service over HTTP. Adapters are opened when the server starts, and closed when it stops."""
+    """The service over HTTP. Its container is opened when the server starts, and closed when it stops."""
     tracing = open_tracing(settings)
     application = FastAPI(
         title="Saiten",
@@ -108,7 +109,7 @@ def create_application(settings: Settings) -> FastAPI:
 
 @asynccontextmanager
 async def open_while_serving(settings: Settings, tracing: Tracing | None, application: FastAPI) -> AsyncIterator[None]:
-    """The time between start and stop, with the service open."""
+    """The application's lifespan: opens the container and runs the embedded worker."""
     application.state.stopping = asyncio.Event()
     async with (
         open_container(settings, tracing) as container,
@@ -121,21 +122,21 @@ async def open_while_serving(settings: Settings, tracing: Tracing | None, applic
 
 
 def set_state(application: FastAPI, settings: Settings) -> None:
-    """Sets what routes and layers read from `application.state`; `service` and `stopping` are set at the start."""
+    """Sets what routes and layers read from `application.state`; `container` and `stopping` are set at the start."""
     state = application.state
     state.limits = settings.limits
     state.body_timeout_seconds = settings.body_timeout_seconds
     state.bodies = BodyMemory()
     state.draining = False
     state.secure_cookies = settings.secure_cookies
-    state.parting_seconds = 0.0
+    state.close_seconds = 0.0
     state.places = Places(settings.most_evaluations)
     state.refusals = Refusals()
     state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
 
 
 def add_layers(application: FastAPI) -> None:
-    """What each request passes on its way in, the last one first."""
+    """Adds the middleware; a request passes the layer that was added last first."""
     state = application.state
     application.add_middleware(Gatekeeper, admission=state.admission)
     application.add_middleware(

@@ -1,6 +1,5 @@
-"""Request bodies: bounded while they arrive, strict JSON, validated by the domain's own models.
-
-A body that may be too large to be held is read as a stream (`Upload`).
+"""Request bodies: limited while they arrive, parsed as strict JSON, and validated by the domain's models. Batches may
+be too large for memory and are read as a stream (`Upload`).
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from app.web.problems import RequestRefused
 
 MOST_BYTES = 256 * 1024 * 1024
 FREE_BYTES = 64 * 1024
-"""So much of each is not counted: while large bodies that come slowly take all the room, an ordinary request, whose
-body is a few kilobytes, is served as ever."""
+"""Bytes of each body that are not counted. Ordinary requests of a few kilobytes are thus served even while large, slow
+bodies use the whole allowance."""
 
 OVERLOAD_SECONDS = 5.0
 
 
 class BodyMemory:
-    """The bytes that are held, beyond the first of each body; `maximum` at most."""
+    """Counts the bytes of bodies in memory, beyond `FREE_BYTES` of each; at most `maximum`."""
 
     def __init__(self, maximum: int = MOST_BYTES) -> None:
         self._maximum = maximum
@@ -39,7 +38,8 @@ class BodyMemory:
 
     @contextmanager
     def arriving(self) -> Iterator[Callable[[int], None]]:
-        """Gives what is to be told how many bytes of one body are held; it raises Overloaded where there is no room."""
+        """Yields a function to call with the number of bytes held of one body; it raises Overloaded beyond the
+        maximum."""
         counted = 0
 
         def hold(size: int) -> None:
@@ -60,13 +60,13 @@ class BodyMemory:
 JSON = "application/json"
 
 SMALL_BYTES = 16 * 1024
-"""A body of this size is read within 50 ms whatever it holds. Most are smaller, and a thread would only delay them."""
+"""A body up to this size is parsed within 50 ms whatever it holds, so a thread would only delay it."""
 
 
 def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
-    """A FastAPI dependency that reads the body as `model`: bounded while it arrives, strict, a large one in a thread.
+    """A FastAPI dependency that reads the body as `model`; a large one is parsed in a thread.
 
-    The raw bytes stay as `request.state.body`. The dependency raises Refused, InvalidDocument and Overloaded.
+    The raw bytes are kept as `request.state.body`. Raises RequestRefused, InvalidDocument and Overloaded.
     """
 
     async def read(request: Request) -> Model:
@@ -79,9 +79,9 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
 
 
 async def decode_as(model: type[Model], body: bytes, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:
-    """The body as `model`. A large one is read in a thread, where other requests have their turns meanwhile.
+    """The body as `model`. A large one is parsed in a thread, so that other requests are not delayed.
 
-    Raises Refused (400) and InvalidDocument.
+    Raises RequestRefused (400) and InvalidDocument.
     """
     if len(body) <= SMALL_BYTES:
         return validate(model, decode(body), limits, unlimited=unlimited)
@@ -89,13 +89,13 @@ async def decode_as(model: type[Model], body: bytes, limits: Limits, *, unlimite
 
 
 def require_media_type(headers: Mapping[str, str], *taken: str) -> str:
-    """The body's media type; raises Refused (415) for anything but one of those `taken`, unencoded and in UTF-8."""
+    """The body's media type. Raises RequestRefused (415) unless it is one of `taken`, uncompressed and in UTF-8."""
     if headers.get("content-type") in taken and "content-encoding" not in headers:
-        # As nearly everybody sends it; reading it like a mail's takes longer than reading the body.
+        # The usual case: the email parser takes longer than parsing the body.
         return headers["content-type"]
     message = Message()
     message["content-type"] = headers.get("content-type", "")
-    # Without the header, `email` would call it text/plain.
+    # Without the header, the parser would return text/plain.
     media_type = message.get_content_type() if headers.get("content-type") else ""
     if media_type not in taken:
         raise unsupported(f"send Content-Type: {' or '.join(taken)}")
@@ -108,13 +108,13 @@ def require_media_type(headers: Mapping[str, str], *taken: str) -> str:
 
 
 def unsupported(detail: str) -> RequestRefused:
-    """The refusal of a body in a form that is not taken."""
-    return RequestRefused(415, "unsupported-media-type", "The body is in a form that is not taken", detail)
+    """The refusal of an unsupported media type, charset or encoding."""
+    return RequestRefused(415, "unsupported-media-type", "The media type of the body is not supported", detail)
 
 
 async def receive(request: Request, maximum: int, timeout_seconds: float) -> bytes:
-    """The body; raises Refused: 413 as soon as it passes `maximum` bytes, 408 where it takes too long, 400 where it
-    breaks off; and Overloaded where too many large ones are arriving."""
+    """The body. Raises RequestRefused: 413 as soon as it exceeds `maximum` bytes, 408 if it takes too long, 400 if the
+    connection closes; and Overloaded if too many large bodies are arriving."""
     refuse_declared(request.headers, maximum)
     bodies: BodyMemory = request.app.state.bodies
     body = bytearray()
@@ -134,7 +134,7 @@ async def receive(request: Request, maximum: int, timeout_seconds: float) -> byt
 
 
 def refuse_declared(headers: Mapping[str, str], maximum: int) -> None:
-    """Raises Refused (413) where the caller announces more than `maximum` bytes."""
+    """Raises RequestRefused (413) if Content-Length exceeds `maximum`."""
     declared = headers.get("content-length", "")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > maximum):
         raise too_large(maximum)
@@ -146,22 +146,22 @@ def too_large(maximum: int) -> RequestRefused:
 
 
 def too_slow(detail: str) -> RequestRefused:
-    """The refusal of a body that does not come; its connection is closed."""
+    """The refusal of a body that arrives too slowly; its connection is closed."""
     return RequestRefused(408, "body-timeout", "The body took too long", detail, {"Connection": "close"})
 
 
 def broken_off() -> RequestRefused:
-    """Nobody reads this answer, but the log must not call a caller who hung up a defect."""
+    """The caller is gone and never reads this, but the log must not report a disconnection as a defect."""
     return invalid_json("the connection closed early")
 
 
 def invalid_json(detail: str) -> RequestRefused:
-    """The refusal of a body that is no JSON document."""
+    """The refusal of a body that is not a JSON document."""
     return RequestRefused(400, "invalid-json", "The body is not valid JSON", detail)
 
 
 def decode(body: bytes) -> Any:
-    """The JSON value; raises Refused (400)."""
+    """The JSON value. Raises RequestRefused (400)."""
     try:
         return parse_strict_json(body)
     except StrictJSONError as error:
@@ -171,16 +171,15 @@ def decode(body: bytes) -> Any:
 NDJSON = "application/x-ndjson"
 
 SLOWEST_BYTES_PER_SECOND = 50_000
-"""An upload at this pace or faster is never cut for its length; one that drips is cut like any other body."""
+"""An upload at this rate or faster never times out because of its length."""
 
 
 class Upload:
     """A request's body as a stream of bytes, to be read once.
 
-    Reading raises Refused: 413 as soon as the body passes `limits.batch_bytes`; 408 where it is silent for longer than
-    the body's time limit, or slower than `SLOWEST_BYTES_PER_SECOND` beyond it; 400 where it breaks off. Only the time
-    that the caller is waited for counts, not what is done with the pieces. Overloaded where too many large bodies are
-    arriving.
+    Reading raises RequestRefused: 413 as soon as the body exceeds `limits.batch_bytes`; 408 if no byte arrives within
+    the time limit, or if the body is slower than `SLOWEST_BYTES_PER_SECOND` beyond it; 400 if the connection closes.
+    Only time spent waiting for the caller counts. Raises Overloaded if too many large bodies are arriving.
     """
 
     def __init__(self, request: Request) -> None:
@@ -202,12 +201,12 @@ class Upload:
                 self._received += len(piece)
                 if self._received > self._maximum:
                     raise too_large(self._maximum)
-                # Of what has arrived no more is kept than one value, which may be as large as a whole body elsewhere.
+                # At most one JSON value is held at a time, and it may be as large as `body_bytes`.
                 hold(min(self._received, self._most_held))
                 yield piece
 
     async def _wait(self, pieces: AsyncIterator[bytes]) -> bytes | None:
-        """The next piece; None after the last."""
+        """The next piece, or None after the last."""
         clock = asyncio.get_running_loop().time
         granted = self._timeout_seconds + self._received / SLOWEST_BYTES_PER_SECOND
         started = clock()
@@ -224,7 +223,7 @@ class Upload:
 
 
 async def receive_batch(request: Request, batches: BatchService, spool: Spool) -> Intake:
-    """The batch in the body, whole and valid. Raises Refused and InvalidDocument."""
+    """The complete, valid batch in the body. Raises RequestRefused and InvalidDocument."""
     upload = Upload(request)
     try:
         return await batches.take_in(upload, spool, ndjson=upload.ndjson)

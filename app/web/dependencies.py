@@ -1,5 +1,4 @@
-"""What routes take from the application and from the caller's key: the services, the right to write or to administer,
-and the audit log."""
+"""FastAPI dependencies that several routes share: the container, the caller's rights, and notes in the audit log."""
 
 from __future__ import annotations
 
@@ -18,21 +17,21 @@ from app.domain.governance import AuditEvent
 from app.web.problems import RequestRefused
 
 logger = logging.getLogger("saiten.web")
-told = logging.getLogger("saiten.audit")
+audit_logger = logging.getLogger("saiten.audit")
 
 REFUSED = "admin.refused"
 
 QUIET_SECONDS = 60.0
-"""Whoever goes on trying is noted so often: a loop is not to fill the database."""
+"""A repeated attempt is recorded once in this time, so that a loop does not fill the database."""
 MOST_ATTEMPTS = 1000
-"""Attempts that a process keeps in mind, each of one key at one route."""
+"""Attempts that a process remembers, each of one key at one route."""
 
 Attempt = tuple[str, str, str, str]
 """Project, actor, method and route."""
 
 
 async def container_of(request: Request) -> Container:
-    """The service that this application serves. Asynchronous, or FastAPI would ask a thread for it at each request."""
+    """The application's container. Asynchronous, because FastAPI runs other dependencies in a thread."""
     container: Container = request.app.state.container
     return container
 
@@ -46,15 +45,15 @@ def may_write(request: Request) -> bool:
 
 
 def refuse_reader(request: Request) -> None:
-    """Raises Refused (403) where the key may only read: what it asks for costs money."""
+    """Raises RequestRefused (403) for a read-only key, because checking the judge costs money."""
     if not may_write(request):
         detail = "this key may only read, and checking the judge costs judge calls"
         raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
 
 
 async def note(request: Request, container: Container, action: str, target: str, **detail: Any) -> None:
-    """Notes what the caller of this request did just now. Raises the `Store…` errors: what was done stays done, and the
-    caller hears that the log lacks it, as the log record does."""
+    """Records in the audit log what the caller has just done. Raises StoreError if it cannot be recorded: the action
+    itself is not undone, and both the caller and the log record learn that the audit log lacks it."""
     state = request.state
     now = datetime.now(UTC)
     event = AuditEvent(at=now, project=state.project, actor=state.actor, action=action, target=target, detail=detail)
@@ -67,8 +66,8 @@ async def note(request: Request, container: Container, action: str, target: str,
 
 
 class Refusals:
-    """The attempts that this process has noted within the last minute. Of more than `most` the oldest is forgotten,
-    and noted again when it comes again. `clock` gives seconds."""
+    """The refused attempts that this process recorded within the last minute, at most `most`: the oldest is dropped
+    first. `clock` returns seconds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = MOST_ATTEMPTS) -> None:
         self._clock = clock
@@ -76,12 +75,12 @@ class Refusals:
         self._noted: dict[Attempt, float] = {}
 
     def take(self, attempt: Attempt) -> bool:
-        """Whether the attempt is to be noted; from here on it counts as noted."""
+        """Whether to record the attempt; it then counts as recorded."""
         now = self._clock()
         noted = self._noted.get(attempt)
         if noted is not None and now - noted < QUIET_SECONDS:
             return False
-        # To the end: the oldest is the first.
+        # Move it to the end: the first entry is the oldest.
         self._noted.pop(attempt, None)
         self._noted[attempt] = now
         if len(self._noted) > self._most:
@@ -89,18 +88,18 @@ class Refusals:
         return True
 
     def leave(self, attempt: Attempt) -> None:
-        """It could not be noted: the next one is to be."""
+        """Forgets an attempt that could not be recorded, so that the next one is."""
         self._noted.pop(attempt, None)
 
 
 async def note_attempt(request: Request, container: Container, route: str) -> None:
-    """Notes a refused attempt, once a minute for each key and route; each has its log record."""
+    """Records a refused attempt once per minute, key and route; every attempt is logged."""
     refusals: Refusals = request.app.state.refusals
     state = request.state
     attempt = (state.project, state.actor, request.method, route)
     if not refusals.take(attempt):
         about = {"project": state.project, "actor": state.actor, "action": REFUSED, "target": route}
-        told.info("audit", extra=about)
+        audit_logger.info("audit", extra=about)
         return
     try:
         await note(request, container, REFUSED, route, method=request.method)
@@ -110,7 +109,7 @@ async def note_attempt(request: Request, container: Container, route: str) -> No
 
 
 async def administer(request: Request, container: Serving) -> None:
-    """A FastAPI dependency that lets administrators pass; raises Refused (403), and notes the attempt."""
+    """A FastAPI dependency that admits administrators only. Raises RequestRefused (403) and records the attempt."""
     if request.state.scope == "admin":
         return
     await note_attempt(request, container, request.scope["route"].path)
@@ -119,14 +118,14 @@ async def administer(request: Request, container: Serving) -> None:
 
 
 Administering = Depends(administer)
-"""To be among the `dependencies` of each route, or router, that only administrators may use."""
+"""For the `dependencies` of each route or router that only administrators may use."""
 
 ADMINISTRATIVE = frozenset({("GET", "/v1/audit"), ("PUT", "/v1/policy"), ("POST", "/v1/erasures")})
-"""Those routes. A test holds both together."""
+"""The routes with `Administering`; a test checks that both agree."""
 
 
 async def note_refusal(request: Request) -> None:
-    """Notes an attempt at an administrative route that was refused before it got there."""
+    """Records an attempt at an administrative route that the middleware refused."""
     path: str = request.scope["path"]
     if (request.method, path) in ADMINISTRATIVE:
         await note_attempt(request, request.app.state.container, path)

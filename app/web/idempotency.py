@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: the same key and body replay the stored answer; the work is done once."""
+"""`Idempotency-Key`: a request with the same key and body gets the stored answer, and the work is done once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LONGEST = 255
 
 
 async def once(request: Request, store: EvaluationStore, make: Callable[[], Awaitable[Response]]) -> Response:
-    """`make()`'s response, or the stored one of an earlier request with this key.
+    """The response of `make()`, or the stored response to an earlier request with this key.
 
-    Only success is kept: after an error the key is free again, so that a retry with it can succeed. Raises
-    IdempotencyKeyReused (other body) and IdempotencyKeyInUse (still running).
+    Only successes are stored: after an error the key can be used again. Raises IdempotencyKeyReused (another body) and
+    IdempotencyKeyInUse (still running).
     """
     key = key_of(request)
     if key is None:
@@ -35,12 +35,12 @@ async def once(request: Request, store: EvaluationStore, make: Callable[[], Awai
 
 
 def digest_of(request: Request, body: bytes) -> str:
-    """What a key stands for: the path and the body, or the body's digest where it was too large to be held."""
+    """The digest of the path and the body; of a body too large for memory, pass its digest."""
     return hashlib.sha256(request.scope["path"].encode() + b"\0" + body).hexdigest()
 
 
 def key_of(request: Request) -> str | None:
-    """The request's Idempotency-Key, where it has one; raises Refused (400) where it is not valid."""
+    """The request's Idempotency-Key, or None. Raises RequestRefused (400) if it is not valid."""
     key = request.headers.get("idempotency-key")
     if key is not None:
         check_key(key)
@@ -51,9 +51,9 @@ def key_of(request: Request) -> str | None:
 async def claimed(
     request: Request, store: EvaluationStore, key: str | None, body_digest: str
 ) -> AsyncIterator[Response | None]:
-    """Holds the key while the block does the work and keeps its answer; an error in the block lets it go.
+    """Claims the key while the block does the work; an error in the block releases it.
 
-    Gives None where the work is to be done, as it is without a key; else the answer of the request that did it.
+    Yields None if the work is to be done (always without a key), otherwise the answer of the request that did it.
     Raises IdempotencyKeyReused and IdempotencyKeyInUse.
     """
     if key is None:
@@ -68,8 +68,8 @@ async def claimed(
         async with renewed(store, project, key):
             yield None
     except BaseException:
-        # Whatever ended it, a cancelled connection included, nobody will answer under this key any more. Where the
-        # store cannot even release it, the claim ends by growing old; what the caller hears is the first error.
+        # However it ended, this request will not answer under the key. If the store cannot release the key, the claim
+        # expires; the caller gets the first error.
         with suppress(StoreError):
             await store.release_key(project, key)
         raise
@@ -77,7 +77,7 @@ async def claimed(
 
 @asynccontextmanager
 async def renewed(store: EvaluationStore, project: str, key: str) -> AsyncIterator[None]:
-    """Renews the claim as long as the block lasts, and not a moment longer: then it may be another's."""
+    """Renews the claim until the block ends; after that, it may belong to another request."""
     alive = asyncio.create_task(show_life(store, project, key))
     try:
         yield
@@ -88,7 +88,7 @@ async def renewed(store: EvaluationStore, project: str, key: str) -> AsyncIterat
 async def show_life(
     store: EvaluationStore, project: str, key: str, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
-    """Renews the claim until cancelled. A process that dies stops renewing: who sends the key again is soon served."""
+    """Renews the claim until cancelled. If the process dies, the claim expires and a retry is served soon."""
     while True:
         await sleep(KEY_SECONDS / 4)
         with suppress(StoreError):
@@ -96,14 +96,14 @@ async def show_life(
 
 
 def check_key(key: str) -> None:
-    """Raises Refused (400) for a key that is empty, too long or not printable ASCII."""
+    """Raises RequestRefused (400) for a key that is empty, too long or not printable ASCII."""
     if not 1 <= len(key) <= LONGEST or not (key.isascii() and key.isprintable()):
         detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"
         raise RequestRefused(400, "invalid-idempotency-key", "The Idempotency-Key is not valid", detail)
 
 
 def replay(held: StoredAnswer, body_digest: str) -> Response:
-    """The stored answer, marked as such."""
+    """The stored answer, marked as replayed."""
     if held.body_digest != body_digest:
         raise IdempotencyKeyReused("this Idempotency-Key belongs to another request; use a new one")
     if held.status is None or held.body is None:

@@ -1,4 +1,4 @@
-"""What a key may ask for and may cost, and how much a process takes on at once."""
+"""Limits: requests per minute and cost per day of a key, and evaluations in progress in a process."""
 
 from __future__ import annotations
 
@@ -32,43 +32,43 @@ from app.scoring.evaluate import ScoringContext
 logger = logging.getLogger("saiten.web")
 
 OVERLOAD_SECONDS = 2.0
-"""When to ask again while all places are taken: an evaluation takes a second or a few."""
+"""`Retry-After` while all places are taken: an evaluation takes a few seconds at most."""
 
 ANYTHING = Dialogue(context=(Utterance(speaker="A", text="?"),), response="?")
-"""What is reckoned with where only whether there is a price matters, and not how much it comes to."""
+"""A dialogue for estimates that only show whether the judge's model has a price."""
 
 
 # Requests
 
 
 async def count_request(request: Request, key: APIKey | None) -> None:
-    """Counts the request where its key has a limit; whatever is answered then says how the key stands. Raises
+    """Counts the request if its key has a limit; the answer then carries the `RateLimit` headers. Raises
     RequestLimitReached."""
     container: Container = request.app.state.container
     if key is None or (most := requests_of(key, container)) is None:
         return
-    allowance = await container.governance.limiter.take(key.id, most)
-    request.state.allowance = allowance
-    if not allowance.allowed:
+    decision = await container.governance.limiter.take(key.id, most)
+    request.state.rate_limit = decision
+    if not decision.allowed:
         container.telemetry.limited("requests")
-        detail = f"this key may make {allowance.limit} requests within {allowance.window_seconds} seconds"
-        raise RequestLimitReached(detail, retry_after_seconds=allowance.reset_seconds)
+        detail = f"this key may make {decision.limit} requests within {decision.window_seconds} seconds"
+        raise RequestLimitReached(detail, retry_after_seconds=decision.reset_seconds)
 
 
-def describe_allowance(scope: Scope) -> dict[str, str]:
-    """The `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers): what may come, and what is left of it. `t` is
-    when the oldest request within the window leaves it. Empty where the request was not counted."""
-    allowance: RateLimitDecision | None = scope["state"].get("allowance")
-    if allowance is None:
+def describe_rate_limit(scope: Scope) -> dict[str, str]:
+    """The `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers). `t` is the time until the oldest request leaves
+    the window. Empty if the request was not counted."""
+    decision: RateLimitDecision | None = scope["state"].get("rate_limit")
+    if decision is None:
         return {}
     return {
-        "RateLimit-Policy": f'"requests";q={allowance.limit};w={allowance.window_seconds}',
-        "RateLimit": f'"requests";r={allowance.remaining};t={math.ceil(allowance.reset_seconds)}',
+        "RateLimit-Policy": f'"requests";q={decision.limit};w={decision.window_seconds}',
+        "RateLimit": f'"requests";r={decision.remaining};t={math.ceil(decision.reset_seconds)}',
     }
 
 
 def requests_of(key: APIKey, container: Container) -> int | None:
-    """Requests a minute; None for any number."""
+    """Requests per minute; None for no limit."""
     own = key.requests_per_minute
     return container.settings.key_requests_per_minute if own is None else own
 
@@ -77,12 +77,12 @@ def requests_of(key: APIKey, container: Container) -> int | None:
 
 
 def usd_of(key: APIKey, container: Container) -> float | None:
-    """What the key may cost a day; None for any amount."""
+    """What the key may cost per day, in USD; None for no limit."""
     return container.settings.key_usd_per_day if key.usd_per_day is None else key.usd_per_day
 
 
 async def require_money(request: Request) -> None:
-    """Raises CostLimitReached where the caller's key has spent its money of today."""
+    """Raises CostLimitReached if the caller's key has used up its limit for today."""
     container: Container = request.app.state.container
     key: APIKey | None = request.state.key
     if key is None or (most := usd_of(key, container)) is None:
@@ -96,8 +96,8 @@ async def require_money(request: Request) -> None:
 
 
 def require_price(request: Request, rubric_id: str, options: JudgeOptions, *, pointer: str = "/judge/model") -> None:
-    """Raises PriceUnknown where the caller's money is limited and the judge's model has no known price: what cannot be
-    charged would never come to the limit. `pointer` is what of the request names the model."""
+    """Raises PriceUnknown if the key has a cost limit and the judge's model has no known price: its calls could not be
+    charged, so the limit would never be reached. `pointer` is the field of the request that names the model."""
     container: Container = request.app.state.container
     key: APIKey | None = request.state.key
     if key is None or usd_of(key, container) is None or has_price(rubric_id, options, container.scoring.instruments):
@@ -107,8 +107,8 @@ def require_price(request: Request, rubric_id: str, options: JudgeOptions, *, po
 
 
 def has_price(rubric_id: str, options: JudgeOptions, instruments: ScoringContext) -> bool:
-    """Whether it can be told what the judge costs with these options. So it is, too, where the judge cannot rate by the
-    rubric at all: then nobody is called, and whoever was to judge says why."""
+    """Whether the cost of the judge is known with these options. Also true if the judge does not support the rubric:
+    then no call is made, and judging raises its own error."""
     try:
         rubric = instruments.rubrics.get(rubric_id)
     except InvalidRequest:
@@ -124,10 +124,10 @@ def has_price(rubric_id: str, options: JudgeOptions, instruments: ScoringContext
 
 @asynccontextmanager
 async def paying(request: Request) -> AsyncIterator[RequestScope]:
-    """Charges the caller's key with what judging has cost in the scope that it yields, even if an error ends it.
+    """Charges the caller's key with the cost of judging in the scope that it yields, even if an error ends it.
 
-    Raises CostLimitReached at once where nothing may be spent. Who asks at the same moment is not seen: a key may
-    overspend by what is in hand.
+    Raises CostLimitReached if the limit is used up. Concurrent requests do not see each other's cost, so a key may
+    exceed its limit by what is in progress.
     """
     await require_money(request)
     key: APIKey | None = request.state.key
@@ -144,20 +144,20 @@ async def paying(request: Request) -> AsyncIterator[RequestScope]:
 
 
 async def charge(request: Request, key: APIKey | None, cost_usd: float) -> None:
-    """Adds the cost to what the key has spent today; writes nothing if the cost is zero or there is no key."""
+    """Adds the cost to what the key has spent today. Writes nothing if the cost is zero or there is no key."""
     container: Container = request.app.state.container
     if key is not None and cost_usd > 0:
         await container.governance.spending.charge(key.id, cost_usd, container.scoring.instruments.now())
 
 
 def seconds_left(now: datetime) -> float:
-    """Until midnight; `now` is in UTC."""
+    """Seconds until midnight; `now` is in UTC."""
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), now.tzinfo)
     return (midnight - now).total_seconds()
 
 
 async def describe_key(request: Request) -> dict[str, Any] | None:
-    """The caller's key with its limits, null for any, and what it has cost today; None for who needs no key."""
+    """The caller's key with its limits (null for none) and its cost of today; None for a caller without a key."""
     container: Container = request.app.state.container
     key: APIKey | None = request.state.key
     if key is None:
@@ -173,26 +173,26 @@ async def describe_key(request: Request) -> dict[str, Any] | None:
     }
 
 
-# Evaluations in hand
+# Evaluations in progress
 
 
 class Places:
-    """The evaluations and checks of the judge that this process has in hand, `most` of them."""
+    """Limits the evaluations and judge checks that this process runs at once to `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.taken = 0
 
     def require(self, telemetry: Telemetry) -> None:
-        """Raises Overloaded where every place is taken."""
+        """Raises Overloaded if every place is taken."""
         if self.taken >= self._most:
             telemetry.limited("evaluations")
-            detail = f"{self._most} evaluations are in hand; ask again in a moment, or send a batch"
+            detail = f"{self._most} evaluations are in progress; ask again in a moment, or send a batch"
             raise Overloaded(detail, retry_after_seconds=OVERLOAD_SECONDS)
 
     @contextmanager
     def take(self, telemetry: Telemetry) -> Iterator[None]:
-        """A place for as long as the block lasts. Raises Overloaded."""
+        """Takes a place until the block ends. Raises Overloaded."""
         self.require(telemetry)
         self.taken += 1
         try:
@@ -202,15 +202,15 @@ class Places:
 
 
 async def require_place(request: Request) -> None:
-    """A FastAPI dependency that turns callers away before their bodies are read. The place is taken afterwards: one who
-    sends slowly is not to hold it meanwhile."""
+    """A FastAPI dependency that raises Overloaded before the body is read. The place is taken only afterwards, so that
+    a slow sender does not occupy it."""
     places: Places = request.app.state.places
     places.require(request.app.state.container.telemetry)
 
 
 @asynccontextmanager
 async def evaluating(request: Request) -> AsyncIterator[RequestScope]:
-    """Takes a place, and charges the caller's key with what is judged in the scope that it yields.
+    """Takes a place, and charges the caller's key with the cost of judging in the scope that it yields.
 
     Raises Overloaded and CostLimitReached.
     """

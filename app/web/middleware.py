@@ -1,4 +1,4 @@
-"""What holds for every request: an id in and out, safe headers, no smuggling, one log record, no stack trace."""
+"""Middleware for every request: request id, security headers, log record, authentication and strict framing."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from app.runtime.ports import Telemetry
 from app.runtime.telemetry import METHODS
 from app.web.admission import Admitted, Authenticator, bearer_of, cookie_of
 from app.web.dependencies import note_refusal
-from app.web.limits import count_request, describe_allowance
+from app.web.limits import count_request, describe_rate_limit
 from app.web.problems import RequestRefused, answer_error
 
 logger = logging.getLogger("saiten.web")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/")
-"""POST that reads: the body holds the question."""
+"""POST routes that only read: the body holds the question."""
 
 OWN_ID = re.compile(r"[a-z]{2,3}_[0-9a-f]{12,40}|[0-9]{1,12}")
-"""What of an address the log may say: ids that Saiten made, and positions."""
+"""Parts of a path that may be logged: ids that Saiten made, and positions."""
 
 READING = frozenset({"GET", "HEAD"})
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 UNMATCHED = "unmatched"
-"""The route of a request that reached none: of unknown paths, of files, and of what is refused before (401, 429 …)."""
+"""The route of a request that reached none: an unknown path, a file, or a request refused earlier (401, 429 …)."""
 
 MOST_HEADER_BYTES = 32 * 1024
 SAFE_HEADERS = {
@@ -51,7 +51,7 @@ RAW_SAFE_HEADERS: tuple[RawHeader, ...] = tuple(
 
 
 class RequestFrame:
-    """The outermost layer: request id, headers, log record, count, and a problem document for what nobody expected."""
+    """The outermost layer: request id, headers, log record, metrics, and a problem document for unexpected errors."""
 
     def __init__(
         self, app: ASGIApp, telemetry: Callable[[], Telemetry], answer_defect: Callable[[Request], Response]
@@ -73,10 +73,10 @@ class RequestFrame:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = message["status"]
-                message["headers"] = add_headers(message.get("headers", ()), request_id, describe_allowance(scope))
+                message["headers"] = add_headers(message.get("headers", ()), request_id, describe_rate_limit(scope))
             await send(message)
 
-        # RFC 9110: whatever answers GET answers HEAD. Uvicorn leaves the body out by the method that it read itself.
+        # RFC 9110: HEAD is answered like GET. Uvicorn omits the body, since it has read the method itself.
         inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
             with working_on(request_id=request_id):
@@ -94,7 +94,7 @@ class RequestFrame:
 
 
 class Gatekeeper:
-    """Refuses ambiguous framing and callers without a right, before any body is read."""
+    """Refuses ambiguous framing and unauthorized callers before any body is read."""
 
     def __init__(self, app: ASGIApp, admission: Authenticator) -> None:
         self._app = app
@@ -110,7 +110,7 @@ class Gatekeeper:
             refuse_smuggling(request.headers)
             refuse_version(scope)
             refuse_controls(scope)
-            # The router's own path: `request.url` is put together from the Host header, which the caller writes.
+            # The router's path: `request.url` is built from the Host header, which the caller controls.
             if scope["path"] == "/v1" or scope["path"].startswith("/v1/"):
                 admitted = await self._admit(request)
                 scope.setdefault("state", {}).update(
@@ -128,16 +128,16 @@ class Gatekeeper:
         """The caller."""
         shown = bearer_of(request)
         if shown is None and request.method in READING:
-            # The dashboard's own downloads and events. No other site can have a browser send the cookie along with
-            # anything but a page that is opened, and what writes wants the header.
+            # For the dashboard's downloads and events. Browsers send the cookie for other sites only when a page is
+            # opened, and routes that write require the header.
             shown = cookie_of(request)
         return await self._admission.admit(request, shown)
 
 
-def add_headers(given: Iterable[RawHeader], request_id: str, allowance: Mapping[str, str]) -> list[RawHeader]:
-    """An answer's headers with the request's id and how its key stands in place of any others, and the safe ones where
-    they are not set. As bytes, names in small letters: this is done for every answer."""
-    own = [(name.lower().encode(), value.encode()) for name, value in allowance.items()]
+def add_headers(given: Iterable[RawHeader], request_id: str, rate_limit: Mapping[str, str]) -> list[RawHeader]:
+    """An answer's headers with the request id and the rate limit (replacing any of these names), and the security
+    headers unless they are set. As bytes with lower-case names, since it runs for every answer."""
+    own = [(name.lower().encode(), value.encode()) for name, value in rate_limit.items()]
     own.append((b"x-request-id", request_id.encode()))
     replaced = {name for name, _ in own}
     kept = [(name, value) for name, value in given if name not in replaced]
@@ -146,12 +146,12 @@ def add_headers(given: Iterable[RawHeader], request_id: str, allowance: Mapping[
 
 
 def route_of(scope: Scope) -> str:
-    """The template of the route that the router chose, such as `/v1/batches/{batch_id}`: never the path itself."""
+    """The template of the matched route, such as `/v1/batches/{batch_id}`; never the path itself."""
     return str(getattr(scope.get("route"), "path", UNMATCHED))
 
 
 def path_of(scope: Scope) -> str:
-    """The route with Saiten's own ids in it. Whatever else a caller writes into an address may be a text, or a key."""
+    """The route with Saiten's own ids filled in. Anything else in a path may be a text or a key, and is not logged."""
     path = route_of(scope)
     for name, value in scope.get("path_params", {}).items():
         if OWN_ID.fullmatch(str(value)):
@@ -160,14 +160,14 @@ def path_of(scope: Scope) -> str:
 
 
 def refuse_large(headers: Headers) -> None:
-    """Raises Refused (431) where the header block is larger than anybody needs."""
+    """Raises RequestRefused (431) if the header block is too large."""
     if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
         detail = f"the header block may have at most {MOST_HEADER_BYTES} bytes"
         raise RequestRefused(431, "headers-too-large", "The headers are too large", detail, {"Connection": "close"})
 
 
 def refuse_smuggling(headers: Headers) -> None:
-    """Raises Refused (400) where a proxy and this server could disagree about where a request ends (RFC 9112, 6.1)."""
+    """Raises RequestRefused (400) if a proxy and this server could disagree where a request ends (RFC 9112, 6.1)."""
     lengths = headers.getlist("content-length")
     if (lengths and "transfer-encoding" in headers) or len(set(lengths)) > 1:
         detail = "send either Content-Length or Transfer-Encoding, once"
@@ -177,21 +177,21 @@ def refuse_smuggling(headers: Headers) -> None:
 
 
 def refuse_version(scope: Scope) -> None:
-    """Raises Refused (400) for HTTP of another major version, which would be read as 1.1 all the same."""
+    """Raises RequestRefused (400) for another major version of HTTP, which uvicorn would read as 1.1."""
     if not scope["http_version"].startswith("1."):
         detail = "this server speaks HTTP/1.1"
         raise RequestRefused(400, "invalid-http", "The request is not valid HTTP", detail, {"Connection": "close"})
 
 
 def refuse_controls(scope: Scope) -> None:
-    """Raises NotFound for a path with a control character: no route has one, but the router's patterns end before a
-    line's end, and then the path is not what it is compared with elsewhere."""
+    """Raises NotFound for a path with a control character. The router's patterns match up to a trailing newline, so
+    such a path could reach a route without being equal to it."""
     if CONTROL.search(scope["path"]):
-        raise NotFound("no address holds a control character")
+        raise NotFound("no path contains a control character")
 
 
 def method_of(scope: Scope) -> str:
-    """The method where HTTP knows it: whatever else a caller writes there may be a text, or a key."""
+    """The method if HTTP defines it, otherwise OTHER: anything else may be a text or a key, and is not logged."""
     return scope["method"] if scope["method"] in METHODS else "OTHER"
 
 
@@ -202,7 +202,7 @@ def scope_path(request: Request) -> str:
 
 
 async def require_right(request: Request, key: APIKey) -> None:
-    """The same as `require_scope`, and the audit log holds who tried to administer."""
+    """Like `require_scope`, and records refused administrative requests in the audit log."""
     try:
         require_scope(key, request.method, scope_path(request))
     except RequestRefused:
@@ -211,7 +211,7 @@ async def require_right(request: Request, key: APIKey) -> None:
 
 
 def require_scope(key: APIKey, method: str, path: str) -> None:
-    """Raises Refused (403) where the key may only read and the request would write."""
+    """Raises RequestRefused (403) if the key is read-only and the request would write."""
     reads = method in {"GET", "HEAD", "OPTIONS"} or (method == "POST" and path.startswith(ASKING))
     if key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of bodies that are read strictly, of problems, and of every answer's headers."""
+"""The parts of the OpenAPI document that FastAPI does not derive: strictly parsed bodies, problems, and headers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pydantic.json_schema import models_json_schema
 Operation = dict[str, Any]
 
 EVERYWHERE = (400, 431, 500)
-"""Framing and headers are looked at before any route is."""
+"""Statuses of every route: framing and headers are checked first."""
 
 NEEDS_BODY = frozenset({"408", "413", "415"})
 NEVER_READING = frozenset({"409", "502", "507"})
-"""What a GET does not meet: it changes nothing, and asks nobody else."""
+"""Statuses that a GET never has: it changes nothing and calls no other service."""
 
 
 def header(description: str, *, required: bool = False, **schema: Any) -> dict[str, Any]:
-    """A header of an answer; a string unless `schema` says otherwise."""
+    """A header of an answer; a string unless `schema` gives another type."""
     return {"description": description, "required": required, "schema": {"type": "string", **schema}}
 
 
@@ -37,7 +37,7 @@ BY_STATUS: dict[str, dict[str, Any]] = {
 
 
 def complete(document: dict[str, Any], problems: Mapping[int | str, dict[str, Any]]) -> None:
-    """Brings every operation's answers up to what is true of all, in place. `problems` describes each by its status."""
+    """Adds to every operation what all have in common, in place. `problems` are the descriptions by status."""
     for operations in document["paths"].values():
         for method, operation in operations.items():
             responses = operation["responses"]
@@ -67,7 +67,7 @@ def headers_of(status: str, operation: Operation) -> dict[str, Any]:
 
 
 def with_headers(response: dict[str, Any], headers: dict[str, Any]) -> dict[str, Any]:
-    """The response with these headers too; a shared description is left as it is."""
+    """A copy of the response with these headers added."""
     return {**response, "headers": {**headers, **response.get("headers", {})}}
 
 
@@ -75,7 +75,7 @@ TEMPLATE = "#/components/schemas/{model}"
 
 
 class Fault(BaseModel):
-    """One fault of a body: where (RFC 6901) and what."""
+    """One fault of a body: a JSON pointer (RFC 6901) and a description."""
 
     pointer: str
     detail: str
@@ -130,22 +130,22 @@ IDEMPOTENCY_KEY = {
 
 
 DESCRIBED: list[type[BaseModel]] = []
-"""The models that `refer_to` named: those of bodies that are read strictly, and of lines. No route declares them."""
+"""The models passed to `refer_to`: of strictly parsed bodies and of lines, which no route declares."""
 
 
 def refer_to(model: type[BaseModel]) -> dict[str, Any]:
-    """A reference to the model's schema, which the document will hold."""
+    """A reference to the model's schema, which is added to the document."""
     DESCRIBED.append(model)
     return {"$ref": TEMPLATE.format(model=model.__name__)}
 
 
 def form(model: type[BaseModel], example: Any) -> dict[str, Any]:
-    """One form of a body: JSON that is read as `model`."""
+    """A JSON body that is parsed as `model`."""
     return {"schema": refer_to(model), "example": example}
 
 
 def lines(model: type[BaseModel], description: str, *examples: dict[str, Any]) -> dict[str, Any]:
-    """One form of a body or an answer: NDJSON, most of whose lines are each a `model`."""
+    """An NDJSON body or answer whose lines are parsed as `model`."""
     refer_to(model)
     schema = {"type": "string", "description": description}
     return {"schema": schema, "example": write_lines(*examples)} if examples else {"schema": schema}

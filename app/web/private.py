@@ -1,4 +1,4 @@
-"""A service of one caller's own. `saiten.private` starts it, and holds the other ends of its two pipes."""
+"""A private service for one caller. `saiten.private` starts it and holds the other ends of its two pipes."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ BATCHES = "/v1/batches"
 
 BODY_BYTES = 1 << 30
 PLACES = 1 << 10
-"""The usual bounds protect a service from its callers; this one's only caller is the process that started it."""
+"""The usual limits protect a service from its callers; here the only caller is the process that started it."""
 
 
 def serve_privately(
     settings: Callable[[], Settings], listener: socket.socket, control: int, announcement: int, *, actor: str
 ) -> None:
-    """Serves until the pipe `control` is closed. The first line that comes through it is the only key that is taken.
+    """Serves until the pipe `control` is closed. Its first line is the only key that is accepted.
 
     `announcement` gets one line of JSON: `url` once the service is ready, or `error` where it cannot be opened. `actor`
     is what the audit log calls the caller.
     """
-    with os.fdopen(control, "rb", buffering=0) as pipe, os.fdopen(announcement, "w", encoding="utf-8") as told:
+    with os.fdopen(control, "rb", buffering=0) as pipe, os.fdopen(announcement, "w", encoding="utf-8") as announced:
         key = pipe.readline().decode().strip()
-        # The caller is told what goes wrong with its requests, and says so itself.
+        # The caller reports what goes wrong with its requests.
         logging.getLogger("saiten.web").setLevel(logging.ERROR)
 
-        def tell(**what: str) -> None:
-            told.write(json.dumps(what) + "\n")
-            told.flush()
+        def announce(**what: str) -> None:
+            announced.write(json.dumps(what) + "\n")
+            announced.flush()
 
         try:
             private = PrivateService(adapt(settings()), key, actor)
-            asyncio.run(private.serve(listener, pipe.fileno(), lambda url: tell(url=url)))
+            asyncio.run(private.serve(listener, pipe.fileno(), lambda url: announce(url=url)))
         except SaitenError as error:
-            tell(error=error.detail)
+            announce(error=error.detail)
 
 
 def adapt(settings: Settings) -> Settings:
-    """The settings of a service with one caller, which is this machine's own."""
+    """The settings for a service with one local caller."""
     limits = settings.limits.model_copy(update={"body_bytes": BODY_BYTES})
     return settings.model_copy(update={"limits": limits, "most_evaluations": PLACES, "tracing": "off"})
 
 
 class PrivateService:
-    """Works on batches that are posted to it or asked of it, and on no others; its worker starts with the first."""
+    """Works only on batches that are posted to it or requested from it; its worker starts with the first."""
 
     def __init__(self, settings: Settings, key: str, actor: str) -> None:
         self._settings = settings
@@ -69,7 +69,8 @@ class PrivateService:
         self._works = False
 
     async def serve(self, listener: socket.socket, control: int, ready: Callable[[str], None]) -> None:
-        """Opens everything, says so, and serves until `control` ends. Raises SaitenError where it cannot be opened."""
+        """Opens the service, announces it, and serves until `control` ends. Raises SaitenError if it cannot be
+        opened."""
         async with open_container(self._settings, own=self._batches) as container, self._work:
             self._application.state.container = container
             server = uvicorn.Server(
@@ -87,14 +88,14 @@ class PrivateService:
             ready(f"http://127.0.0.1:{listener.getsockname()[1]}")
             await wait_for_end(control)
             self._application.state.stopping.set()
-            # Nobody is left to answer: what is cut off is no error.
+            # The caller is gone, so requests that are cut off are not errors.
             logging.getLogger("uvicorn.error").disabled = True
             await end_tasks([serving, *server.server_state.tasks])
-            # What follows from ratings is computed behind the requests that changed them.
+            # Reliability is computed in the background after ratings change.
             await container.ratings.service.settle()
 
     def _watch(self, application: ASGIApp) -> ASGIApp:
-        """The application, which starts the worker when a batch is posted or one is asked for."""
+        """The application, which starts the worker when a batch is posted or requested."""
 
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             path, method = scope["path"], scope["method"]

@@ -1,4 +1,4 @@
-"""Exception → status, in one table, as RFC 9457 `application/problem+json`. Routes have no try/except."""
+"""Maps each exception to its status, in one table, and to an RFC 9457 problem document."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.TranslatorQuotaExhausted: 503,
     errors.TranslatorUnauthorized: 503,
     errors.TranslatorRefusedRequest: 502,
-    # Asking again does not help, and nothing is broken: this service does not offer the English path.
+    # Trying again does not help: this service does not offer the English path.
     errors.TranslatorNotConfigured: 422,
     errors.StoreError: 500,
     errors.StoreUnavailable: 503,
     errors.StoreFull: 507,
     errors.SaitenError: 500,
 }
-"""A test walks all classes that can be raised, and fails where one has no status but the last."""
+"""A test checks that every class that can be raised has an entry of its own or of a base below SaitenError."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_CHARACTERS = 200
 RETRY_SECONDS = 10.0
-"""What `Retry-After` says on a 503 whose cause named no time."""
+"""`Retry-After` of a 503 whose cause names no time."""
 
 
 class RequestRefused(InvalidRequest):
-    """A request that never reached the pipeline: its status is its own (400, 401, 413, 415 …)."""
+    """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …)."""
 
     def __init__(
         self, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None
@@ -94,7 +94,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Response:
-    """One problem document. Texts are cut, so that a caller's own text is never echoed at length."""
+    """A problem document. Texts are truncated, so that a caller's text is never echoed at length."""
     body = {
         "type": f"urn:saiten:problem:{code}",
         "title": title,
@@ -108,7 +108,7 @@ def problem(
 
 
 def clip(text: str, maximum: int = MOST_CHARACTERS) -> str:
-    """At most `maximum` characters, with control characters and lone surrogates made visible."""
+    """At most `maximum` characters, with control characters and lone surrogates escaped."""
     shown = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text[: maximum + 1])
     return shown if len(shown) <= maximum else shown[: maximum - 1] + "…"
 
@@ -140,25 +140,25 @@ def answer_error(request: Request, error: Exception) -> Response:
 
 
 def status_of(kind: type[Exception]) -> int:
-    """The status of an error's class, or of the nearest class that it is derived from."""
+    """The status of an error class, or of its nearest base class."""
     return next(STATUSES[each] for each in kind.__mro__ if each in STATUSES)
 
 
 def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
-    """What is wrong where, for the callers' eyes."""
+    """The faults that an error names, as pointers and details."""
     if isinstance(error, InvalidDocument):
         return error.faults
     if isinstance(error, errors.SuspectedInjection | errors.RubricRequired) and error.faults:
         return error.faults
     if isinstance(error, InvalidLines):
-        # A record stands in a document's field `data`, a line in a body that is nothing but lines.
+        # Records are in the field `data` of a document; lines are the body itself.
         root = "/data" if error.noun == "record" else ""
         return [(f"{root}/{number - 1}", f"{error.noun} {number}: {what}") for number, what in error.faults]
     return [(error.pointer, error.detail)] if error.pointer is not None else []
 
 
 def headers_of(error: SaitenError, status: int) -> dict[str, str]:
-    """`Retry-After` on everything that may pass by itself."""
+    """`Retry-After` for errors that may be temporary, and the headers of a refusal."""
     if isinstance(error, RequestRefused):
         return error.headers
     if isinstance(error, errors.LimitReached):
@@ -172,7 +172,7 @@ def headers_of(error: SaitenError, status: int) -> dict[str, str]:
 
 
 def answer_http_error(request: Request, error: Exception) -> Response:
-    """What Starlette itself refuses: no such path, wrong method."""
+    """The answer to what Starlette refuses: an unknown path or a wrong method."""
     if not isinstance(error, HTTPException):
         raise error
     status = HTTPStatus(error.status_code)
@@ -186,19 +186,19 @@ def answer_http_error(request: Request, error: Exception) -> Response:
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """What may be done with the request's path. Starlette's own answer knows the first of its routes alone."""
+    """The methods of the request's path. Starlette names only those of the first matching route."""
     routes = request.app.routes
     found = [
         method
         for method in METHODS
         if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
     ]
-    # Whatever answers GET answers HEAD: `app.web.middleware`.
+    # HEAD is answered like GET (`app.web.middleware`).
     return ["HEAD", *found] if "GET" in found else found
 
 
 def answer_query_error(request: Request, error: Exception) -> Response:
-    """A query or path parameter that does not fit."""
+    """The answer to an invalid query or path parameter."""
     if not isinstance(error, RequestValidationError):
         raise error
     faults = [(pointer(fault["loc"]), str(fault["msg"])) for fault in error.errors()]
@@ -206,13 +206,13 @@ def answer_query_error(request: Request, error: Exception) -> Response:
 
 
 def answer_defect(request: Request) -> Response:
-    """500, for what no part of the service expected."""
+    """500, for an unexpected error."""
     title, detail = "Something went wrong inside Saiten", "the log has a record with this X-Request-Id"
     return problem(500, "internal-error", title, detail, instance=request.scope["path"])
 
 
 def install(application: FastAPI) -> None:
-    """Makes every error of the application a problem document."""
+    """Installs the handlers that answer every error with a problem document."""
     application.add_exception_handler(SaitenError, answer_error)
     application.add_exception_handler(RequestValidationError, answer_query_error)
     application.add_exception_handler(HTTPException, answer_http_error)

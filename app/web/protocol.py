@@ -1,8 +1,8 @@
-"""HTTP/1.1 as uvicorn speaks it, for callers who never finish what they send, or never read what they are sent.
+"""Time limits that uvicorn's HTTP/1.1 protocol lacks.
 
-Uvicorn limits idle connections, and the routes limit the bodies that they read. What neither sees is cut here: headers
-that never end, the rest of a body after its answer has gone out (401, 404, 413, a GET with a body), and an answer that
-nobody takes.
+Uvicorn limits idle connections, and routes limit the bodies that they read. This module limits the rest: headers that
+never end, the rest of a body that is already answered (401, 404, 413, a GET with a body), and answers that are not
+read.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from app.web.unsent import count_unsent, reset
 
 HEADER_SECONDS = 25.0
 LINGER_SECONDS = 5.0
-"""How long an answered caller may go on sending. Closing at once could cut the answer off on its way."""
+"""How long a caller may go on sending after its answer. Closing at once could lose the answer."""
 
 LINGER_BYTES_PER_SECOND = 50_000
 LONGEST_LINGER_SECONDS = 25.0
-"""A second more for so many bytes, to that bound: many clients read no answer before they have sent a large body."""
+"""One more second per so many bytes, up to a bound: many clients read no answer before a large body is sent."""
 
 READER_SECONDS = 60.0
 READER_BYTES_PER_SECOND = 1000
-"""Whoever takes less of an answer that is waiting, over so many seconds, is cut off: it stands in memory meanwhile."""
+"""A caller that reads a waiting answer more slowly than this is disconnected, since the answer occupies memory."""
 
 
 class ImpatientProtocol(H11Protocol):
-    """Closes a connection whose request is not whole in time.
+    """Closes a connection whose request is not complete in time.
 
-    Request line and headers have `HEADER_SECONDS` from the opening of the connection or their first byte, the rest
-    of a body that has been answered `LINGER_SECONDS` from the answer, and longer where it comes fast. A body that is
-    still being read is its reader's, and an answer that is still being written its writer's.
+    Request line and headers have `HEADER_SECONDS` from the opening of the connection or from their first byte. The rest
+    of a body that is already answered has `LINGER_SECONDS` from the answer, and longer if it arrives fast. Bodies that
+    are being read are limited by the route, and answers by `READER_SECONDS`.
     """
 
     _timer: asyncio.TimerHandle | None = None
-    _patience: float | None = None
+    _timeout_seconds: float | None = None
     _received = 0
     _granted = 0.0
     _reader: asyncio.TimerHandle | None = None
@@ -64,7 +64,7 @@ class ImpatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """More of an answer waits than the system takes: from here on its reader has to show that there is one."""
+        """The send buffer is full: from now on the caller must read at the required rate."""
         super().pause_writing()
         self._stop_reader_timer()
         self._time_reader()
@@ -78,12 +78,12 @@ class ImpatientProtocol(H11Protocol):
         self._close()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP, as a problem document like any other; nothing more where an answer has begun already."""
+        """Answers what is not HTTP with a problem document, unless an answer has begun already."""
         if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             self._close()
             return
         if self.cycle is not None and not self.cycle.response_complete:
-            # A body broke in the middle. This is its answer: the application's own, if it still comes, goes nowhere.
+            # The body broke off midway. This is its answer; the application's own answer is discarded.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         headers = {"Connection": "close", "X-Request-Id": secrets.token_hex(12), **SAFE_HEADERS}
@@ -99,15 +99,15 @@ class ImpatientProtocol(H11Protocol):
         self._close()
 
     def _watch(self) -> None:
-        seconds = self._find_patience()
-        # Only a change sets the clock: a byte now and then must not wind it up again.
-        if seconds != self._patience:
+        seconds = self._find_timeout_seconds()
+        # Only a change sets the timer: a byte now and then must not restart it.
+        if seconds != self._timeout_seconds:
             self._set_timer(seconds)
 
-    def _find_patience(self) -> float | None:
-        """Seconds for what is missing; None where nothing is, or somebody else watches."""
+    def _find_timeout_seconds(self) -> float | None:
+        """Seconds for what is missing; None if nothing is, or if it is limited elsewhere."""
         if self.conn.their_state is h11.IDLE:
-            # After an answer the connection is idle by right, and uvicorn's keep-alive watches it.
+            # After an answer, uvicorn's keep-alive timeout applies.
             return HEADER_SECONDS if self.timeout_keep_alive_task is None else None
         answered = self.cycle is not None and self.cycle.response_complete
         return LINGER_SECONDS if answered and self.conn.their_state is h11.SEND_BODY else None
@@ -115,12 +115,12 @@ class ImpatientProtocol(H11Protocol):
     def _set_timer(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._patience = seconds
+        self._timeout_seconds = seconds
         self._received, self._granted = 0, seconds or 0.0
         self._timer = None if seconds is None else self.loop.call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:
-        lingering = self._patience is not None and self.conn.their_state is h11.SEND_BODY
+        lingering = self._timeout_seconds is not None and self.conn.their_state is h11.SEND_BODY
         earned = LINGER_SECONDS + self._received / LINGER_BYTES_PER_SECOND if lingering else 0.0
         more = min(earned, LONGEST_LINGER_SECONDS) - self._granted
         if more <= 0:
@@ -130,7 +130,7 @@ class ImpatientProtocol(H11Protocol):
         self._timer = self.loop.call_later(more, self._give_up)
 
     def _close(self) -> None:
-        """Closes once what was written has gone out, or at the latest after the time that a reader has."""
+        """Closes once everything is sent, or when the caller reads too slowly."""
         self.transport.close()
         if self.transport.get_write_buffer_size() and self._reader is None:
             self._time_reader()
@@ -140,7 +140,7 @@ class ImpatientProtocol(H11Protocol):
         self._reader = self.loop.call_later(READER_SECONDS, self._judge_reader, waiting)
 
     def _judge_reader(self, before: int) -> None:
-        """Nothing is added while writing is paused, so what is gone was read."""
+        """Disconnects a slow reader. Nothing is written meanwhile, so what is gone from the buffer was read."""
         taken = before - count_unsent(self.transport)
         if taken < READER_SECONDS * READER_BYTES_PER_SECOND or self.transport.is_closing():
             reset(self.transport)

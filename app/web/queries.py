@@ -1,5 +1,4 @@
-"""Query parameters that an address does not know, and cursors of pages: where the next page of a list begins, as text
-that callers send back as it is."""
+"""Unknown query parameters, and the cursors and `Link` headers of paged lists."""
 
 from __future__ import annotations
 
@@ -17,10 +16,10 @@ from app.domain.errors import InvalidRequest
 
 
 def refuse_other_queries(request: Request, *known: str, beginning: str | None = None, repeated: str = "") -> None:
-    """Raises InvalidRequest for a parameter that is not known, or is given twice: passed over, the answer would hold
-    more than was meant.
+    """Raises InvalidRequest for an unknown or repeated parameter: if a filter were ignored, the answer would contain
+    too much.
 
-    `beginning` is what other known names begin with, `repeated` the name that may come several times.
+    `beginning` is a prefix of other known names; `repeated` is the name that may be repeated.
     """
     for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
         if beginning and name.startswith(beginning):
@@ -42,7 +41,7 @@ def write_cursor(last: Batch) -> str:
 
 
 def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    """(created_at, id) of the last batch of the page before; None for the first page. Raises InvalidRequest."""
+    """(created_at, id) of the last batch of the previous page; None for the first page. Raises InvalidRequest."""
     if cursor is None:
         return None
     try:
@@ -58,17 +57,17 @@ def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
 
 
 def unknown_cursor() -> InvalidRequest:
-    """The refusal of a cursor that no page was given with."""
+    """The refusal of a cursor that no page has returned."""
     return InvalidRequest("take the cursor from `next` of the page before", pointer="/query/cursor")
 
 
 def link_next(request: Request, cursor: str | None) -> dict[str, str]:
-    """The `Link` header (RFC 8288) to the next page with the same filter; none after the last page."""
+    """The `Link` header (RFC 8288) to the next page with the same filters; empty on the last page."""
     return {} if cursor is None else link_to(request, cursor=cursor)
 
 
 def link_to(request: Request, **changed: str) -> dict[str, str]:
-    """The `Link` header (RFC 8288) to the next page, which is this one with these entries of the query changed."""
+    """The `Link` header (RFC 8288) to this page with some query parameters changed."""
     query = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
-    # The path alone: the host is whatever the caller wrote into its Host header.
+    # The path alone: the host comes from the caller's Host header.
     return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}

@@ -1,8 +1,8 @@
-"""How uvicorn serves Saiten: strict framing, time limits, and a stop that loses no request.
+"""How uvicorn serves Saiten: time limits, and a stop that loses no request.
 
-A client keeps connections and sends its next request on one of them. If the server closes it in that moment the request
-is lost, and a POST may not be sent again. So every answer of the last seconds says `Connection: close`, and what has
-reached this machine already is still answered.
+A client reuses its connections. If the server closes one just as a request is sent, the request is lost, and a POST may
+not be repeated. So all answers during the stop say `Connection: close`, and requests that have already arrived are
+answered.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from app.web.protocol import ImpatientProtocol
 RETRY_SECONDS = "2"
 
 
-class Farewell:
-    """The layer around the application: once `state.draining`, answers say that the connection ends with them.
+class ConnectionClose:
+    """The layer around the application: while `state.draining`, every answer says `Connection: close`.
 
-    A request that is cut off because the stop has lasted too long is answered with 503, where no answer has begun.
+    A request that is cancelled because the stop takes too long is answered with 503, unless its answer has begun.
     """
 
     def __init__(self, app: ASGIApp, state: Any) -> None:
@@ -45,7 +45,7 @@ class Farewell:
             return
         begun = False
 
-        async def part(message: Message) -> None:
+        async def send_closing(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
@@ -54,7 +54,7 @@ class Farewell:
             await send(message)
 
         try:
-            await self._app(scope, receive, part)
+            await self._app(scope, receive, send_closing)
         except asyncio.CancelledError:
             if begun or not self._state.draining:
                 raise
@@ -63,17 +63,17 @@ class Farewell:
             response = problem(
                 503, "stopping", "The service is stopping", detail, instance=scope["path"], headers=headers
             )
-            await response(scope, receive, part)
+            await response(scope, receive, send_closing)
 
 
-class PartingProtocol(ImpatientProtocol):
-    """Does not close an idle connection under a request that has come and is not read yet: that is answered first.
+class DrainingProtocol(ImpatientProtocol):
+    """Does not close an idle connection on which a request has arrived that is not read yet.
 
-    While `state.parting_seconds` is not 0, an idle connection stays open for so long after the listener is closed: a
-    request may be on its way, and none of the connections that are still used then was used in all of the drain.
+    If `state.close_seconds` is not 0, an idle connection stays open for this time after the listener is closed, because
+    a request may be on its way.
     """
 
-    _parting = False
+    _closing_later = False
 
     def __init__(self, *arguments: Any, state: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -83,15 +83,15 @@ class PartingProtocol(ImpatientProtocol):
         idle = self.cycle is None or self.cycle.response_complete
         if not idle:
             super().shutdown()
-        elif self._state.parting_seconds and not self._parting:
-            self._parting = True
-            self.loop.call_later(self._state.parting_seconds, self.shutdown)
+        elif self._state.close_seconds and not self._closing_later:
+            self._closing_later = True
+            self.loop.call_later(self._state.close_seconds, self.shutdown)
         elif not self.transport.is_closing() and not has_unread(self.transport):
             super().shutdown()
 
 
 def has_unread(transport: asyncio.BaseTransport) -> bool:
-    """Whether bytes of the peer, or its end, wait in the system for the next turn of the event loop."""
+    """Whether bytes from the peer, or its end of stream, wait in the socket."""
     connection = transport.get_extra_info("socket")
     if connection is None or connection.fileno() < 0:
         return False
@@ -101,29 +101,28 @@ def has_unread(transport: asyncio.BaseTransport) -> bool:
 
 
 LARGEST_HEADER_BYTES = 256 * 1024
-"""Beyond it the connection is cut. The application's own, smaller bound can still answer 431."""
+"""Beyond it the connection is closed. The application's own, smaller limit answers 431."""
 
 
 STOP_SECONDS = 23
-"""From SIGTERM to the end of the last request, the drain included: with the closing of everything a stop takes less
-than 25 s."""
+"""From SIGTERM to the end of the last request, including the drain; a whole stop takes less than 25 s."""
 
 IDLE_SECONDS = 75
-"""How long a connection is kept for a caller's next request. Longer than balancers keep theirs (60 s is usual), so that
-it is they who close: the other way round a request may meet a connection that is being closed."""
+"""How long an idle connection is kept. Longer than load balancers keep theirs (usually 60 s), so that they close first:
+otherwise a request may be sent on a connection that is being closed."""
 
 
-PARTING_SECONDS = 8.0
-"""After the drain, for connections that nobody used in all that time. Whoever closes one may do so under a request that
-is on its way; the longer nobody has used it, the less likely that is."""
+CLOSE_SECONDS = 8.0
+"""How long connections that were idle during the whole drain stay open after it. The longer a connection has been idle,
+the less likely it is that a request is on its way."""
 
 
 class DrainingServer(uvicorn.Server):
-    """On SIGTERM readiness fails at once, while the listener stays for `drain_seconds`.
+    """On SIGTERM readiness fails at once, while the listener stays open for `drain_seconds`: a load balancer needs this
+    time to notice.
 
-    A load balancer needs that long to notice: closing the listener first would refuse what it still sends. Meanwhile
-    every answer takes leave of its connection. A second signal, or SIGINT, stops at once, as does a signal before the
-    service was ready; requests in flight finish in any case, up to STOP_SECONDS after the first signal.
+    A second signal, SIGINT, or a signal before the service is ready stops at once. Requests in flight finish in any
+    case, up to STOP_SECONDS after the first signal.
     """
 
     def __init__(self, config: uvicorn.Config, state: Any, drain_seconds: float) -> None:
@@ -133,36 +132,36 @@ class DrainingServer(uvicorn.Server):
         self._exit_at: float | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._state.parting_seconds = 0.0
+        self._state.close_seconds = 0.0
         at_once = self._exit_at is not None or not self._drain_seconds or not self.started
         if sig != signal.SIGTERM or at_once:
             super().handle_exit(sig, frame)
             return
         self._state.draining = True
-        self._state.parting_seconds = PARTING_SECONDS
+        self._state.close_seconds = CLOSE_SECONDS
         self._exit_at = time.monotonic() + self._drain_seconds
 
     async def on_tick(self, counter: int) -> bool:
         if self._state.draining:
-            # Batches stop while requests drain: both together have to fit into what an orchestrator waits for.
+            # Batches stop while requests drain, so that both fit into the time that an orchestrator waits.
             self._state.stopping.set()
         if self._exit_at is not None and time.monotonic() >= self._exit_at:
             self.should_exit = True
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # However it was told to stop: event streams and batches end with it.
+        # However the stop began, event streams and batches end with it.
         self._state.draining = True
         self._state.stopping.set()
         await super().shutdown(sockets)
 
 
 def make_server(settings: Settings) -> DrainingServer:
-    """A server that is ready to `run` or `serve`."""
+    """The server for these settings, ready to `run` or `serve`."""
     application = create_application(settings)
     config = uvicorn.Config(
-        Farewell(application, application.state),
-        http=partial(PartingProtocol, state=application.state),  # type: ignore[arg-type]
+        ConnectionClose(application, application.state),
+        http=partial(DrainingProtocol, state=application.state),  # type: ignore[arg-type]
         ws="none",
         h11_max_incomplete_event_size=LARGEST_HEADER_BYTES,
         lifespan="on",

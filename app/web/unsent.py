@@ -1,4 +1,4 @@
-"""How much of what was written to a connection its peer has not taken."""
+"""What the peer of a connection has not read yet."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if sys.platform != "win32":
 
 
 def count_unsent(transport: asyncio.Transport) -> int:
-    """Bytes that wait in this process, and in the system unacknowledged.
+    """Bytes that wait in this process, plus those in the socket that are not acknowledged.
 
-    The system's count: it says that there is room only when a third of its buffer is free, which may be a megabyte.
+    The socket reports free room only when a third of its buffer is free, which may be a megabyte.
     """
     waiting = transport.get_write_buffer_size()
     connection = transport.get_extra_info("socket")
@@ -29,7 +29,7 @@ def count_unsent(transport: asyncio.Transport) -> int:
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Ends the connection at once. Closed without this, the system would keep what nobody reads for minutes."""
+    """Resets the connection. After a normal close, the system would keep unread data for minutes."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.fileno() >= 0:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

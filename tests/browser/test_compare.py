@@ -35,7 +35,7 @@ def test_a_newcomer_finds_what_is_worse(visitor: Visit):
        - whether it is significant: "Gate: fail", a reason for each aspect with its p, and a row of the table each;
        - the three worst dialogues: the first three of "Largest drops", open, with both builds' responses.
 
-    2. For one of them all ratings with their reasons: "Everything about this response".
+    2. For one of them all ratings with their reasons: "Full details of this response".
     """
     clicks = count_clicks(visitor)
     page = visitor.goto("/")
@@ -56,7 +56,7 @@ def test_a_newcomer_finds_what_is_worse(visitor: Visit):
     others = differences.get_by_role("row").filter(has=page.get_by_role("cell", name="no difference shown"))
     expect(others).to_have_count(6 - len(worse))
 
-    drops = page.locator("details[open]").filter(has_text="Everything about this response")
+    drops = page.locator("details[open]").filter(has_text="Full details of this response")
     expect(drops).to_have_count(3)
     for drop in drops.all():
         expect(drop.get_by_text("Before: a-101", exact=True)).to_be_visible()
@@ -64,7 +64,7 @@ def test_a_newcomer_finds_what_is_worse(visitor: Visit):
         expect(drop.locator("summary")).to_contain_text("worse")
         assert drop.get_by_role("list").count() >= 3
 
-    drops.first.get_by_role("link", name="Everything about this response (Now: a-102)").click()
+    drops.first.get_by_role("link", name="Full details of this response (Now: a-102)").click()
     expect(page.get_by_role("region", name="Ratings").get_by_role("article")).to_have_count(6)
     assert len(clicks) == CLICKS, clicks
 
@@ -86,17 +86,17 @@ def count_clicks(visitor: Visit) -> list[str]:
 def test_dialogues_are_chosen_by_an_aspect(visitor: Visit, site: Pages):
     before, worse = site.run("ja-dialogue", "a-101"), site.run("ja-dialogue", "a-102")
     page = visitor.goto(f"/compare?baseline={before}&candidate={worse}")
-    page.get_by_label("Changed most by").select_option(label="Naturalness")
+    page.get_by_label("Sort by change in").select_option(label="Naturalness")
     page.get_by_role("button", name="Show", exact=True).click()
-    expect(page.get_by_label("Changed most by").locator("option[selected]")).to_have_text("Naturalness")
-    first = page.locator("details[open]").filter(has_text="Everything about this response").first
+    expect(page.get_by_label("Sort by change in").locator("option[selected]")).to_have_text("Naturalness")
+    first = page.locator("details[open]").filter(has_text="Full details of this response").first
     expect(first.locator("summary")).to_contain_text("Naturalness")
 
 
 def test_runs_swap_and_the_answer_turns(visitor: Visit, site: Pages):
     before, worse = site.run("ja-dialogue", "a-101"), site.run("ja-dialogue", "a-102")
     page = visitor.goto(f"/compare?baseline={before}&candidate={worse}")
-    page.get_by_role("link", name="Swap the two").click()
+    page.get_by_role("link", name="Swap").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("a-101 is better than a-102 in ")
     expect(page.get_by_role("region", name="Gate")).not_to_contain_text("fail")
 
@@ -114,12 +114,12 @@ def test_runs_that_cannot_be_compared_say_why(workshop: str, guest: Visit, name:
         expect(main).to_contain_text("rated by different rubrics")
         for run in (before, after):
             expect(main.locator(f'a[href="/runs/{run}"]').first).to_be_visible()
-        expect(main.get_by_role("link", name="Compare all the same")).to_have_count(0)
+        expect(main.get_by_role("link", name="Compare anyway")).to_have_count(0)
         return
     expect(main).to_contain_text("not rated in the same way, so they are not compared")
     row = page.get_by_role("region", name="What differs").get_by_role("row", name="samples")
     expect(row).to_contain_text("1")
     expect(row).to_contain_text("2")
-    main.get_by_role("link", name="Compare all the same").click()
+    main.get_by_role("link", name="Compare anyway").click()
     expect(main).to_contain_text("Caution: these runs were not rated in the same way.")
     expect(page.get_by_role("table", name="Candidate minus baseline")).to_be_visible()

@@ -94,7 +94,7 @@ def test_hostile_texts_are_found_and_typed_in(guest: Visit, runs: dict[str, str]
     page.get_by_role("button", name="Add an utterance").click()
     expect(page.get_by_label("Text 4")).to_be_focused()
     expect(page.get_by_label("Response", exact=True)).to_have_value(f"</textarea>{HARM}")
-    page.get_by_role("button", name="Score it").click()
+    page.get_by_role("button", name="Score").click()
     expect(page.get_by_role("region", name="Dialogue")).to_contain_text(f"</textarea>{SCRIPT}")
     assert guest.overflow() <= 0
     assert dialogs == []
@@ -121,7 +121,7 @@ def test_hostile_names_of_rounds_and_raters_are_shown_as_text(workshop: str, run
         page.get_by_role("button", name="Save and next").click()
         expect(page.get_by_role("main")).to_contain_text(f"You have rated 1 response as {SCRIPT}")
         assert seen.overflow() <= 0
-        page.get_by_role("link", name="Look at your last one again").click()
+        page.get_by_role("link", name="Review your last rating").click()
         expect(page.get_by_label("Comment")).to_have_value(f"</textarea>{HARM}")
         for last in (address, "/rate", f"/runs/{runs['run']}/items/0", f"/aspects?run={runs['run']}"):
             page.goto(last)

@@ -110,7 +110,7 @@ def test_a_filter_without_items_says_what_to_do(visitor: Visit, run: str):
     page = open_items(visitor, run)
     page.get_by_label("Text", exact=True).fill("これを言った人は誰もいません")
     page.get_by_role("button", name="Show").click()
-    expect(page.get_by_text("No item fits all filters")).to_be_visible()
+    expect(page.get_by_text("No item matches all filters")).to_be_visible()
     page.get_by_role("link", name="Remove all filters").click()
     expect(rows_of(page)).to_have_count(ITEMS)
 

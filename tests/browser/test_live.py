@@ -110,7 +110,7 @@ def test_two_picked_runs_stay_picked_while_the_list_renews(service: str, judge: 
         assert seen.is_same()
         page.get_by_role("button", name="Compare").click()
         expect(page.get_by_label("Baseline: the run before")).to_have_value(first)
-        expect(page.get_by_label("Candidate: the run in question")).to_have_value(second)
+        expect(page.get_by_label("Candidate: the run under evaluation")).to_have_value(second)
         assert seen.complaints == []
 
 
@@ -130,14 +130,14 @@ def test_a_run_is_paused_resumed_cancelled_and_deleted(service: str, judge: Judg
         expect(page.get_by_role("button", name="Pause")).to_be_visible()
         bar = page.get_by_role("progressbar", name="Progress of held run")
         expect(bar).not_to_have_attribute("value", bar.get_attribute("value") or "")
-        page.get_by_role("button", name="Cancel for good").click()
+        page.get_by_role("button", name="Cancel permanently").click()
         expect(page.get_by_role("button", name="Resume")).to_have_count(0)
         expect(page.get_by_text("cancelled", exact=True).first).to_be_visible()
         page.get_by_role("link", name="Delete …").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Delete held run?")
         page.get_by_role("link", name="Keep it").click()
         page.get_by_role("link", name="Delete …").click()
-        page.get_by_role("button", name="Delete for good").click()
+        page.get_by_role("button", name="Delete permanently").click()
         expect(page.get_by_text("There are no runs yet.")).to_be_visible()
         assert seen.complaints == []
 

@@ -54,13 +54,13 @@ def test_signing_in_leads_to_the_page_that_was_asked_for(private: Private, brows
         expect(page.get_by_label("Key")).to_be_focused()
         expect(page.get_by_role("navigation", name="Pages")).to_have_count(0)
         sign_in(page, "saiten_this-is-no-key")
-        expect(page.get_by_role("alert")).to_have_text("This key is not known, or was revoked.")
+        expect(page.get_by_role("alert")).to_have_text("This key is unknown or has been revoked.")
         expect(page.get_by_label("Key")).to_have_attribute("aria-invalid", "true")
         assert find_barriers(page) == []
         sign_in(page, private.write)
         expect(page.get_by_role("heading", level=1)).to_have_text("Try it")
         assert page.url == f"{private.url}/try?example=ja"
-        page.get_by_role("button", name="Score it").click()
+        page.get_by_role("button", name="Score").click()
         expect(page.get_by_role("region", name="Ratings")).to_be_visible()
         scored = page.url
         assert all(cookie["httpOnly"] for cookie in seen.context.cookies())
@@ -96,7 +96,7 @@ def test_a_key_that_may_only_read_changes_nothing(private: Private, browser: Bro
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Try it").click()
         expect(page.get_by_text("Your key may only read")).to_be_visible()
         expect(page.get_by_label("Response", exact=True)).to_be_disabled()
-        expect(page.get_by_role("button", name="Score it")).to_be_disabled()
+        expect(page.get_by_role("button", name="Score")).to_be_disabled()
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Rate").click()
         expect(page.get_by_text("Your key may only read")).to_be_visible()
         expect(page.get_by_role("button", name="Start the round")).to_have_count(0)

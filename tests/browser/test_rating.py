@@ -118,7 +118,7 @@ def test_the_one_before_is_changed(guest: Visit, workshop: str, run: str):
     expect_response(page, 1)
     rate(page, LOW)
     expect_response(page, 2)
-    page.get_by_role("link", name="Back to the one before").click()
+    page.get_by_role("link", name="Back to the previous response").click()
     expect_response(page, 1)
     expect(page.get_by_text("You have rated this response.")).to_be_visible()
     overall = page.get_by_role("radiogroup", name="Overall quality")
@@ -130,7 +130,7 @@ def test_the_one_before_is_changed(guest: Visit, workshop: str, run: str):
     assert kept["ratings"]["overall"] == 5
     page.get_by_role("link", name="Pause").click()
     expect(page.get_by_role("table", name="How many responses")).to_contain_text(f"1 of {RESPONSES}")
-    page.get_by_role("button", name="Go on rating").click()
+    page.get_by_role("button", name="Continue rating").click()
     expect_response(page, 2)
 
 
@@ -160,5 +160,5 @@ def test_what_people_said_counts_on_the_aspects_page(guest: Visit, workshop: str
     choose_only(page, fetch_run(workshop, run)["name"])
     raters = page.get_by_role("table", name=f"2 raters · {RESPONSES} responses")
     expect(raters.get_by_role("row", name="Overall quality")).to_be_visible()
-    judged = page.get_by_role("region", name="The judge against people")
+    judged = page.get_by_role("region", name="The judge compared with people")
     expect(judged.get_by_role("row", name="Overall quality").get_by_role("cell").first).to_have_text(str(RESPONSES))

@@ -30,7 +30,7 @@ def test_two_picked_runs_are_compared(visitor: Visit, site: Pages):
     compare.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("a-102 is worse than a-101")
     expect(page.get_by_label("Baseline: the run before")).to_have_value(site.run("ja-dialogue", "a-101"))
-    expect(page.get_by_label("Candidate: the run in question")).to_have_value(site.run("ja-dialogue", "a-102"))
+    expect(page.get_by_label("Candidate: the run under evaluation")).to_have_value(site.run("ja-dialogue", "a-102"))
 
 
 def test_a_pick_outlasts_a_filter(visitor: Visit):
@@ -66,7 +66,7 @@ def test_the_list_is_searched_and_filtered(visitor: Visit):
         expect(row).to_contain_text("a-102")
     page.get_by_role("combobox", name="Status").select_option(label="cancelled")
     show.click()
-    expect(page.get_by_text("No run fits.")).to_be_visible()
+    expect(page.get_by_text("No run matches.")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Show all").last.click()
     expect(rows_of(page)).to_have_count(8)
 

@@ -29,7 +29,7 @@ def test_a_response_is_scored(guest: Visit):
     page.get_by_label("Speaker 1").fill("友人")
     page.get_by_label("Response", exact=True).fill(RESPONSE)
     page.get_by_label("Samples").fill("2")
-    page.get_by_role("button", name="Score it").click()
+    page.get_by_role("button", name="Score").click()
     dialogue = page.get_by_role("region", name="Dialogue")
     for text in (*SAID, RESPONSE, "友人"):
         expect(dialogue.get_by_text(text)).to_be_visible()
@@ -43,8 +43,8 @@ def test_a_blank_response_is_refused_and_nothing_is_lost(guest: Visit):
     fill_context(page)
     page.get_by_label("Rubric").select_option(label="Comments on Korean diary entries (ko-comment)")
     page.get_by_label("Ask for reasons").uncheck()
-    page.get_by_role("button", name="Score it").click()
-    expect(page.get_by_role("alert")).to_contain_text("One thing has to be changed")
+    page.get_by_role("button", name="Score").click()
+    expect(page.get_by_role("alert")).to_contain_text("There is a problem")
     field = page.get_by_label("Response", exact=True)
     expect(field).to_have_attribute("aria-invalid", "true")
     assert page.locator(f"#{field.get_attribute('aria-describedby')}").inner_text().strip()
@@ -58,7 +58,7 @@ def test_a_blank_response_is_refused_and_nothing_is_lost(guest: Visit):
     guest.forget(422)
     page.get_by_label("Rubric").select_option("ja-dialogue")
     field.fill(RESPONSE)
-    page.get_by_role("button", name="Score it").click()
+    page.get_by_role("button", name="Score").click()
     expect(aspects_of(page)).to_have_count(6)
 
 
@@ -71,7 +71,7 @@ def test_an_utterance_is_added(guest: Visit):
     expect(page.get_by_label("Text 3")).to_have_value(SAID[2])
     page.get_by_label("Text 4").fill("うん、行こう。")
     page.get_by_label("Response", exact=True).fill(RESPONSE)
-    page.get_by_role("button", name="Score it").click()
+    page.get_by_role("button", name="Score").click()
     expect(page.get_by_role("region", name="Dialogue").get_by_text("うん、行こう。")).to_be_visible()
 
 
@@ -81,5 +81,5 @@ def test_an_example_is_filled_in_and_scored(guest: Visit):
     expect(page.get_by_label("Rubric")).to_have_value("ko-comment")
     response = page.get_by_label("Response", exact=True).input_value()
     assert "김밥" in response
-    page.get_by_role("button", name="Score it").click()
+    page.get_by_role("button", name="Score").click()
     expect(page.get_by_role("region", name="Dialogue").get_by_text(response)).to_be_visible()

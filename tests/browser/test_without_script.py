@@ -28,7 +28,7 @@ def test_two_runs_are_picked_and_compared(plain: Visit):
     page.get_by_role("button", name="Compare").click()
     # While the two are being compared, the page asks again by itself.
     expect(page.get_by_role("heading", level=1)).to_contain_text("a-102 is worse than a-101")
-    expect(page.locator("details[open]").filter(has_text="Everything about this response")).to_have_count(3)
+    expect(page.locator("details[open]").filter(has_text="Full details of this response")).to_have_count(3)
 
 
 def test_items_are_filtered_and_opened(plain: Visit, site: Pages):
@@ -45,7 +45,7 @@ def test_items_are_filtered_and_opened(plain: Visit, site: Pages):
 
 def test_a_response_is_scored(plain: Visit):
     page = plain.goto("/try?example=ja")
-    page.get_by_role("button", name="Score it").click()
+    page.get_by_role("button", name="Score").click()
     expect(page.get_by_role("region", name="Ratings")).to_be_visible()
 
 

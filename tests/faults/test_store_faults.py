@@ -115,9 +115,10 @@ async def test_a_full_database_says_so_and_stays_intact(sqlite_url: str, path: P
 
 LIMITED = """
 import asyncio, resource, sys
-from app.storage.sql.engine import migrate, open_engine
-from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.engine import open_engine
 from app.domain.errors import StoreFull
+from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.schema import migrate
 from tests.support.records import make_record
 
 async def main():

@@ -11,7 +11,7 @@ from app.comparison.judge_checks import AnchorCheck
 from app.comparison.service import ComparisonService
 from app.domain.rubric import Rubric
 from app.providers.call_cache import CachedCalls
-from app.ratings.reliability import Reliabilities
+from app.ratings.reliability import Reliabilities, Revalidation
 from app.ratings.service import RatingService
 from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
@@ -70,7 +70,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
     )
     reliabilities = Reliabilities(store, clock=lambda: now().timestamp())
     anchors = AnchorCheck(instruments, store, audit, now=now)
-    rating = RatingService(batches=batches, ratings=store, rubrics=source, now=now)
+    rating = RatingService(batches=batches, ratings=store, rubrics=source, now=now, revalidation=Revalidation())
     comparison = ComparisonService(
         batches=batches,
         ratings=store,

@@ -142,7 +142,7 @@ def call(service):
 from app.providers.ports import RequestScope
 from tests.support.small_rubrics import make_dialogue
 def call(service):
-    return service.instruments.translator.translate(make_dialogue(), "ja", RequestScope())
+    return service.scoring.instruments.translator.translate(make_dialogue(), "ja", RequestScope())
 """,
         {"deepl"},
     ),

@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, SettingsInvalid, TranslatorUnavailable
 from app.domain.evaluation import Translation
-from app.providers.deepl.client import (
+from app.providers.deepl.requests import (
     TARGET_LANGUAGE,
     DeepLFailure,
     TranslationPassage,

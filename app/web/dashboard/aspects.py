@@ -238,22 +238,22 @@ def name_systems(systems: Sequence[str], runs: Sequence[Batch]) -> Mapping[str, 
 WHY_NOT: Mapping[Absence, tuple[str, str]] = {
     "no-values": (
         mark("These runs have no ratings by the judge."),
-        mark("Look at a run's page for what went wrong, or choose other runs."),
+        mark("Open a run's page to see what went wrong, or choose other runs."),
     ),
     "no-ratings": (
-        mark("Nobody has rated responses of these runs yet."),
-        mark("Open a round of ratings on the page Rate, or import ratings with the command below."),
+        mark("No one has rated responses from these runs yet."),
+        mark("Start a rating round on the Rate page, or import ratings with the command below."),
     ),
     "few-systems": (
-        mark("These values are of one system only: there is no other to tell it from."),
-        mark("Choose runs of another system or build above; for human ratings, have responses of theirs rated too."),
+        mark("These values come from one system only, so there is nothing to compare it with."),
+        mark("Choose runs of another system or build above. For human ratings, have their responses rated too."),
     ),
     "many-systems": (
-        mark("These are too many systems for a table."),
+        mark("There are too many systems for a table."),
         mark("Choose fewer runs above."),
     ),
     "too-much": (
-        mark("This is more than can be computed for a page."),
+        mark("There is too much data to compute for a page."),
         mark("Choose fewer runs above."),
     ),
 }
@@ -312,9 +312,9 @@ def chart_dependencies(report: HierarchyReport, names: Mapping[str, str], speech
         report,
         DependencyLabels(
             title=_("Dependencies between aspects"),
-            description=_("Arrows from the lower aspect to the higher; the table has the figures"),
-            alone=_("Without dependency"),
-            nothing=_("There is no aspect to draw."),
+            description=_("Arrows lead from the lower aspect to the higher; the table has the figures"),
+            alone=_("No dependencies"),
+            nothing=_("There are no aspects to draw."),
         ),
         names=names,
         width=GRAPH_WIDTH,
@@ -328,12 +328,14 @@ def chart_agreement(report: CorrelationReport, names: Mapping[str, str], speech:
     return build_correlation(
         report,
         IntervalLabels(
-            title=_("The judge against people"),
-            description=_("Correlation by aspect with its interval, and what a rater reaches against the others"),
+            title=_("The judge compared with people"),
+            description=_(
+                "Correlation by aspect with its interval, compared with each rater's correlation with the others"
+            ),
             value=_("judge, 95 %% interval"),
-            reference=_("a rater against the others"),
+            reference=_("a rater with the others"),
             axis=_("Spearman's ρ with the raters' mean"),
-            nothing=_("There is no aspect to draw."),
+            nothing=_("There are no aspects to draw."),
         ),
         describe=lambda found: f" · {n} {found.n:,}",
         names=names,

@@ -203,8 +203,8 @@ def tell(reason: GateReason, gate: GateReport, speech: Speech) -> str:
     if reason.about == "coverage":
         share = speech.formats.percent(gate.min_coverage)
         if reason.verdict == "pass":
-            return _("Enough ratings and pairs are there: at least %(share)s of each.", share=share)
-        return _("Too much is missing: at least %(share)s of the ratings and pairs must be there.", share=share)
+            return _("There are enough ratings and pairs: at least %(share)s of each.", share=share)
+        return _("Too much is missing: at least %(share)s of the ratings and pairs are required.", share=share)
     measure = find_measure(reason, gate)
     if reason.about != "rule" or measure is None:
         return ""
@@ -215,7 +215,7 @@ def tell_rule(reason: GateReason, measure: Measure, speech: Speech) -> str:
     """What became of a rule."""
     _ = speech.say
     if reason.code == "no-values":
-        return _("has no values in both runs")
+        return _("has no values in either run")
     if reason.code == "drop":
         return _("is worse by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
     if reason.code == "not-enough-data":
@@ -245,7 +245,8 @@ def tell_held(measure: Measure, speech: Speech) -> str:
     if measure.smallest_detectable is None:
         return _("has the same values in both runs")
     return _(
-        "shows no drop; one of %(size)s would have been seen", size=speech.formats.number(measure.smallest_detectable)
+        "shows no drop; a drop of %(size)s would have been detected",
+        size=speech.formats.number(measure.smallest_detectable),
     )
 
 
@@ -254,12 +255,12 @@ def tell_lack(measure: Measure, speech: Speech) -> str:
     _ = speech.say
     if measure.p is None:
         return _(
-            "cannot be tested: %(count)s dialogues or items without one are too few, six are needed",
+            "cannot be tested: %(count)s dialogues (or items without a dialogue) are too few; six are needed",
             count=speech.formats.count(measure.clusters),
         )
     if measure.smallest_detectable is None:
         return _("has too few values to show a drop")
     return _(
-        "shows no drop, but the data cannot rule one out: the smallest that they show is %(size)s",
+        "shows no drop, but the data cannot rule one out: the smallest detectable drop is %(size)s",
         size=speech.formats.number(measure.smallest_detectable),
     )

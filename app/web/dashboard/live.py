@@ -110,5 +110,5 @@ def show_progress(request: Request, batch: Batch) -> str:
 def say_end(request: Request, batch: Batch) -> str:
     """That the run has ended, for a screen reader."""
     _ = translations_of(language_of(request)).gettext
-    told = _("The run %(run)s is completed.") if batch.status == "completed" else _("The run %(run)s was cancelled.")
+    told = _("The run %(run)s is complete.") if batch.status == "completed" else _("The run %(run)s was cancelled.")
     return told % {"run": batch.name or batch.id}

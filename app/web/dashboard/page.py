@@ -188,22 +188,22 @@ logger = logging.getLogger("saiten.web")
 ADVICE = {
     HTTPStatus.FORBIDDEN: (mark("This is not allowed"), mark("Sign in with a key whose scope allows it.")),
     HTTPStatus.NOT_FOUND: (
-        mark("There is nothing here"),
-        mark("It may have been erased, or belong to another project. The list of runs shows what there is."),
+        mark("Page not found"),
+        mark("It may have been erased, or it may belong to another project. The list of runs shows what is available."),
     ),
-    HTTPStatus.CONFLICT: (mark("This does not fit its present state"), mark("Go back, load the page again, and look.")),
+    HTTPStatus.CONFLICT: (mark("This is not possible in its current state"), mark("Go back and reload the page.")),
     HTTPStatus.UNPROCESSABLE_ENTITY: (
-        mark("This cannot be done as asked"),
-        mark("Go back and change what is named below."),
+        mark("This request cannot be carried out"),
+        mark("Go back and correct what is listed below."),
     ),
     HTTPStatus.BAD_GATEWAY: (mark("The judge gave no usable reply"), mark("Try again; the log has the details.")),
     HTTPStatus.INTERNAL_SERVER_ERROR: (
         mark("Something went wrong inside Saiten"),
-        mark("Load the page again; if it stays so, ask your operator: the log has a record of it."),
+        mark("Reload the page. If the problem persists, ask your operator: the error is in the log."),
     ),
     HTTPStatus.SERVICE_UNAVAILABLE: (
-        mark("Something that Saiten needs does not answer"),
-        mark("Wait a moment and load the page again; if it stays so, ask your operator."),
+        mark("A service that Saiten needs is not responding"),
+        mark("Wait a moment and reload the page. If the problem persists, ask your operator."),
     ),
 }
 OTHERWISE = (mark("This did not work"), mark("Go back and try again."))

@@ -192,7 +192,7 @@ def may_write(request: Request) -> bool:
     return bool(request.state.scope != "read")
 
 
-WHOLE = mark("A whole number from %(low)s to %(high)s.")
+WHOLE = mark("Enter a whole number from %(low)s to %(high)s.")
 BOUNDS = {
     "items": (1, MOST_ITEMS),
     "raters_per_item": (1, 100),
@@ -203,8 +203,8 @@ BOUNDS = {
 
 REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
     (NotFound, mark("There is no such run in this project.")),
-    (UnknownRubric, mark("This run's rubric is not installed any more, so nobody can be asked by it.")),
-    (InvalidRequest, mark("No response of this run has been scored, so there is none to be rated.")),
+    (UnknownRubric, mark("This run's rubric is no longer installed, so its responses cannot be rated.")),
+    (InvalidRequest, mark("No response in this run has been scored, so there is nothing to rate.")),
 )
 """Why a run can have no round; the first that fits."""
 
@@ -247,7 +247,7 @@ def describe_fault(name: str, limits: Limits) -> RatingFault:
     """What the field takes."""
     if name not in BOUNDS:
         return RatingFault(
-            mark("A name on one line, of %(most)s characters at most."), {"most": limits.name_characters}
+            mark("Enter a name on one line, with at most %(most)s characters."), {"most": limits.name_characters}
         )
     low, high = BOUNDS[name]
     return RatingFault(WHOLE, {"low": low, "high": high})

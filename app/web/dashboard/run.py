@@ -274,7 +274,7 @@ async def draw_trend(
     name = speech.pick(card.name)
     lines = [
         TrendLine(
-            system or _("no system named"), [point_of(run, card.id) if run.system == system else None for run in runs]
+            system or _("no system given"), [point_of(run, card.id) if run.system == system else None for run in runs]
         )
         for system in systems
     ]

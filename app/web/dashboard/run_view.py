@@ -22,17 +22,23 @@ from app.web.dashboard.language import mark, query
 ENDED = ("completed", "cancelled")
 
 WHAT_TO_DO: Mapping[str, str] = {
-    "requested": mark("Resume it when it is to go on."),
+    "requested": mark("Resume it to continue."),
     "budget-exhausted": mark(
-        "What is rated is kept. Resume it for what is left of the budget; for more, send the rest as a new batch."
+        "Results so far are kept. Resume the run to use the rest of the budget, or send the other items as a new batch."
     ),
-    "cost-limit-reached": mark("Resume it after midnight UTC, or have the key's limit raised and resume it then."),
-    "judge-quota-exhausted": mark("Wait for the quota or raise it at the judge's provider, then resume the run."),
+    "cost-limit-reached": mark("Resume the run after midnight UTC, or have the key's limit raised and then resume it."),
+    "judge-quota-exhausted": mark(
+        "Wait for the quota to reset, or raise it with the judge's provider. Then resume the run."
+    ),
     "judge-unauthorized": mark("Set a valid OPENAI_API_KEY, restart the service, then resume the run."),
-    "judge-refused-request": mark("Read the judge's answer below: model or parameters do not suit it. Then resume."),
-    "provider-batch-failed": mark("Read the provider's answer below, mend what it names, then resume the run."),
-    "provider-batch-unavailable": mark("Start the service or worker with a judge that has a batch mode, then resume."),
-    "translator-quota-exhausted": mark("Wait for DeepL's quota or raise it, then resume the run."),
+    "judge-refused-request": mark(
+        "The judge refuses the model or the parameters. Read its answer below, correct them, then resume."
+    ),
+    "provider-batch-failed": mark("Read the provider's answer below, fix the problem, then resume the run."),
+    "provider-batch-unavailable": mark(
+        "Start the service or worker with a judge that has a batch mode, then resume the run."
+    ),
+    "translator-quota-exhausted": mark("Wait for DeepL's quota to reset, or raise it. Then resume the run."),
     "translator-unauthorized": mark("Set a valid DEEPL_API_KEY, restart the service, then resume the run."),
     "translator-not-configured": mark("Set DEEPL_API_KEY for the service and its workers, then resume the run."),
     "unknown-rubric": mark("Give the workers the rubric that the service had, then resume the run."),
@@ -40,7 +46,7 @@ WHAT_TO_DO: Mapping[str, str] = {
 }
 """By pause reason."""
 
-OTHERWISE = mark("Mend what the detail names, then resume the run.")
+OTHERWISE = mark("Fix the problem described below, then resume the run.")
 
 PIECES: Mapping[str, str] = {
     "saiten": mark("Saiten's version"),
@@ -51,13 +57,13 @@ PIECES: Mapping[str, str] = {
     "prompt": mark("fingerprint of the prompt's fixed part"),
     "parameters": mark("parameters in force"),
     "dropped": mark("parameters that the endpoint refused"),
-    "samples": mark("ratings asked for per response"),
+    "samples": mark("ratings requested per response"),
     "expected": mark("whether expected ratings were computed from token probabilities"),
-    "screen": mark("whether the judge was asked if a text addresses it"),
+    "screen": mark("whether the judge was asked if a text is addressed to it"),
     "composites": mark("whether composites were computed per sample and averaged (runs), or from mean ratings (means)"),
-    "path": mark("language that was judged: the source, English, or both"),
-    "translator": mark("translator of the English path"),
-    "encoder": mark("encoder of the similarity to the context"),
+    "path": mark("language that was judged: the source language, English, or both"),
+    "translator": mark("translator for the English path"),
+    "encoder": mark("encoder for the similarity to the context"),
     "baseline": mark("similarity that counts as average, and where it comes from"),
     "weight": mark("weight of the similarity in blended values"),
     "blended": mark("aspects that are blended"),
@@ -265,8 +271,10 @@ MOST_PATTERNS = 20_000
 SHADES = 5
 COEFFICIENTS = ("spearman", "pearson")
 
-ALONE = mark("The rubric has one aspect only: there is nothing to correlate it with.")
-TOO_MANY = mark("The ratings take too many different values to be correlated on a page; download the results instead.")
+ALONE = mark("The rubric has only one aspect, so there is nothing to correlate it with.")
+TOO_MANY = mark(
+    "The ratings have too many different values to be correlated on this page. Download the results instead."
+)
 NOTHING = mark("There are no results yet.")
 
 

@@ -21,7 +21,7 @@ from app.domain.errors import (
     TranslatorUnavailable,
     UpstreamError,
 )
-from app.providers.deepl.client import measure_body
+from app.providers.deepl.requests import measure_body
 from app.providers.deepl.translator import DeepLTranslator
 from app.providers.ports import RequestScope
 from app.runtime.ports import Outcome

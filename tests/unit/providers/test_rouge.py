@@ -103,7 +103,7 @@ SCRIPT = """
 import sys
 sys.modules["rouge_score"] = None  # as if it were not installed
 from app.providers.rouge import open_overlap, open_words
-from app.metric_ports import MetricUnavailable
+from app.providers.ports import MetricUnavailable
 try:
     open_overlap("ja")
 except MetricUnavailable as error:

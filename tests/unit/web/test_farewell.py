@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.cli.process import bind
 from app.runtime.settings import Settings
-from app.web.server import DrainingServer, Farewell, has_unread, make_server
+from app.web.server import ConnectionClose, DrainingServer, has_unread, make_server
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.waiting import LIMIT_SECONDS
@@ -50,7 +50,7 @@ async def call(app: Any, *, draining: bool) -> list[Message]:
         return {"type": "http.disconnect"}
 
     scope: Scope = {"type": "http", "path": "/v1/evaluations", "headers": [], "state": {"request_id": "abc"}}
-    await Farewell(app, SimpleNamespace(draining=draining))(scope, receive, send)
+    await ConnectionClose(app, SimpleNamespace(draining=draining))(scope, receive, send)
     return sent
 
 
@@ -206,7 +206,7 @@ async def test_a_request_that_outlasts_the_stop_is_told_so(tmp_path: Path) -> No
 
 async def test_after_the_drain_an_idle_connection_may_be_used_once_more(tmp_path: Path) -> None:
     async with running(tmp_path) as (server, port), two_connections(port) as (late, idle):
-        server._state.draining, server._state.parting_seconds = True, 0.3
+        server._state.draining, server._state.close_seconds = True, 0.3
         for open_connection in list(server.server_state.connections):
             open_connection.shutdown()
         # Nothing of the request is here yet when the listener closes.

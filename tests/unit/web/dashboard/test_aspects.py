@@ -69,7 +69,7 @@ async def test_systems_that_differ_stand_in_a_matrix(client):
     assert all("▲better < 0.001" in matrix.text for matrix in matrices), matrices[0].text
     assert "bot-a a-1" in matrices[0].text
     assert len(page.all("td", class_="cell-p3")) == len(page.all("td", class_="cell-n3")) == 6
-    assert "Nobody has rated responses of these runs yet." in said(page)
+    assert "No one has rated responses from these runs yet." in said(page)
 
 
 async def test_ratings_of_people_are_found_at_once(client):
@@ -83,7 +83,7 @@ async def test_ratings_of_people_are_found_at_once(client):
     await rate(client, runs[1], shift=1)
     page = await look(client, "/aspects?values=ratings")
     assert len(page.all("table", class_="systems")) == 2
-    assert page.one("a", aria_current="true").text == "by people's ratings"
+    assert page.one("a", aria_current="true").text == "people's ratings"
 
 
 async def test_what_is_asked_for_is_looked_at(client):

@@ -98,7 +98,7 @@ async def test_a_fault_stands_at_its_field_and_in_the_summary(client, changes, t
 
 async def test_several_faults_are_all_told(client):
     page = await send(client, response="", samples="0", text=["あ" * 8001, "", "眠れた？"])
-    assert "Some things have to be changed" in page.one("main").text
+    assert "There are some problems" in page.one("main").text
     assert {link["href"] for link in page.all("a") if link.attributes.get("href", "").startswith("#")} == {
         "#main",
         "#text-0",

@@ -94,7 +94,7 @@ async def test_a_better_and_an_equal_run(client):
     assert "a-2 is better than a-1" in (await compare(client, worse, good)).one("h1").text
     page = await compare(client, good, same)
     assert page.one("h1").text == "No aspect shows a difference between a-2 and a-3"
-    assert "No item is worse now." in page.one("main").text
+    assert "No item is now worse." in page.one("main").text
 
 
 async def test_dialogues_by_one_aspect_and_unknown_measures(client):
@@ -113,7 +113,7 @@ async def test_runs_judged_otherwise_are_refused_and_shown_with_caution(client):
     before, after = await score(client, "a-1"), await score(client, "a-2", bad=9, judge={"samples": 3})
     page = await compare(client, before, after)
     assert "not rated in the same way" in page.one("main").text
-    assert "ratings asked for per response samples 1 3" in page.one("main").text
+    assert "ratings requested per response samples 1 3" in page.one("main").text
     assert not page.all("details", class_="change")
     (anyway,) = [link["href"] for link in page.all("a", class_="button") if "mismatch=1" in link["href"]]
     page = Page(await get(client, anyway))

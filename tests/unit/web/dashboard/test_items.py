@@ -90,7 +90,7 @@ async def test_a_filter_is_a_chip_that_takes_it_away(client):
     ]
     left = parse_qs(urlsplit(chips[0]["href"]).query)
     assert left == {"status": ["failed"], "sort": ["coherence"]}
-    assert "What you would see without one of them:" in page.one("main").text
+    assert "Without one of the filters you would see:" in page.one("main").text
     assert "Warning: suspected injection: 1 item" in page.one("main").text
 
 

@@ -170,7 +170,7 @@ async def test_a_rater_who_has_begun_goes_on(client):
     assert "Begin" in (await client.get(address)).text
     await rate(client, address, "甲")
     page = (await client.get(address)).text
-    assert "Go on rating" in page
+    assert "Continue rating" in page
     assert "1 of 3" in page
 
 
@@ -209,7 +209,7 @@ async def test_a_read_key_sees_and_changes_nothing(client, tmp_path):
     for path in ("/rate", f"{address}/join", f"{address}/close", f"{address}/sheet?rater=a&number=0"):
         assert (await client.post(path, data={"rater": "a"}, headers=reader)).status_code == 403, path
     assert (await client.get(f"{address}/sheet?rater=a", headers=reader)).status_code == 403
-    assert "Nobody has begun yet." in (await client.get(address, headers=reader)).text
+    assert "No one has started yet." in (await client.get(address, headers=reader)).text
 
 
 async def test_a_round_of_another_project_is_not_there(client, tmp_path):

@@ -160,7 +160,7 @@ async def test_a_run_is_steered_and_its_pause_explained(waiting):
     actions = [attributes["action"] for tag, attributes in page.tags if tag == "form" and attributes.get("action")]
     assert {f"/runs/{run}/pause", f"/runs/{run}/cancel"} <= set(actions)
     page = await steer("pause")
-    assert "Resume it when it is to go on." in page.said
+    assert "Resume it to continue." in page.said
     assert "paused by a caller; resume it to go on" in page.said
     assert "queued" in (await steer("resume")).said
     page = await steer("cancel")

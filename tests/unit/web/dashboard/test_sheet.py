@@ -99,7 +99,7 @@ async def test_a_sheet_asks_every_aspect_by_radio_buttons_with_the_rubrics_words
     assert page.count("応答") >= 1
     for text in ("Slightly unnatural", "A native speaker could say it exactly as it stands.", "Save and next", "Pause"):
         assert text in page
-    assert "Back to the one before" not in page
+    assert "Back to the previous response" not in page
     japanese = (await client.get(action_of(page), headers={"Accept-Language": "ja"})).text
     assert "日本語を母語とする人が、そのまま口にしてもおかしくない。" in japanese
 
@@ -359,7 +359,7 @@ async def test_what_is_in_hand_when_a_round_closes_may_be_rated(client):
     await client.post(f"{address}/close", data=NOTHING)
     page = await show(client, address)
     assert "The round is closed" in page
-    assert "You still have one response in hand." in page
+    assert "You still have one response to rate." in page
     second = await show(client, address, number=1)
     assert (await save(client, second)).status_code == 303
     assert "in hand" not in await show(client, address)
