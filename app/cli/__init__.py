@@ -27,21 +27,24 @@ EXIT_READER_LEFT = 128 + 13
 """As a shell says it of a process that SIGPIPE ended: not all was printed, and nobody wanted the rest."""
 
 COMMANDS = {
-    "serve": ("app.cli.serve", "Answer over HTTP."),
-    "worker": ("app.cli.worker", "Score the batches that a service takes."),
-    "score": ("app.cli.score", "Score a file of dialogues."),
-    "analyze": ("app.cli.analyze", "Ask what ratings and scores mean."),
-    "ratings": ("app.cli.ratings", "Import and export human ratings."),
-    "gate": ("app.cli.gate", "Pass or fail a build by its scores."),
-    "attack": ("app.cli.attack", "Tell how far attacks move the judge."),
-    "export-finetune": ("app.cli.export_finetune", "Turn human ratings into chat JSONL for a judge of your own."),
-    "rubric": ("app.cli.rubric", "Check, list and show rubrics."),
-    "policy": ("app.cli.policy", "Show and set what holds for a project's evaluations and texts."),
-    "erase": ("app.cli.erase", "Erase everything that bears certain metadata."),
-    "keys": ("app.cli.keys", "Create, list and revoke API keys."),
-    "audit": ("app.cli.audit", "Show what administrators did."),
-    "database": ("app.cli.database", "Show the schema's revision, and take it back to an older one."),
-    "demo": ("app.cli.demo", "Score bundled dialogues through a private service."),
+    "serve": ("app.cli.serve:command", "Answer over HTTP."),
+    "worker": ("app.cli.worker:command", "Score the batches that a service takes."),
+    "score": ("app.cli.score:command", "Score a file of dialogues."),
+    "analyze": ("app.cli.analyze:command", "Ask what ratings and scores mean."),
+    "ratings": ("app.cli.ratings:command", "Import and export human ratings."),
+    "gate": ("app.cli.gate:command", "Pass or fail a build by its scores."),
+    "attack": ("app.cli.attack:command", "Tell how far attacks move the judge."),
+    "export-finetune": (
+        "app.cli.export_finetune:command",
+        "Turn human ratings into chat JSONL for a judge of your own.",
+    ),
+    "rubric": ("app.cli.rubric:command", "Check, list and show rubrics."),
+    "policy": ("app.cli.administration:policy", "Show and set what holds for a project's evaluations and texts."),
+    "erase": ("app.cli.administration:erase", "Erase everything that bears certain metadata."),
+    "keys": ("app.cli.administration:keys", "Create, list and revoke API keys."),
+    "audit": ("app.cli.administration:audit", "Show what administrators did."),
+    "database": ("app.cli.administration:database", "Show the schema's revision, and take it back to an older one."),
+    "demo": ("app.cli.demo:command", "Score bundled dialogues through a private service."),
 }
 
 
@@ -59,7 +62,8 @@ class LazyGroup(click.Group):
         if cmd_name in SERVING:
             leave_on_sigterm()  # before the import, which takes most of a second
         with without_collection():
-            command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.backend import Backend, open_backend
-from app.cli.gate import GateSettings
+from app.cli.gate_settings import GateSettings
 from app.cli.items import InvalidItems
 from app.cli.output import DASH, LEFT, console
 from app.cli.reports import figure

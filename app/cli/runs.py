@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import saiten
 from app.cli.backend import Backend
-from app.cli.gate import GateSettings
+from app.cli.gate_settings import GateSettings
 from app.cli.items import InvalidItems, holds_options, parse, read_bytes, shorten_faults, split
 from app.comparison.runs import are_numbered, scales_of
 from app.domain.batch import Batch

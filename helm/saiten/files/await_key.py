@@ -6,7 +6,7 @@ import sys
 
 from app.runtime.settings import read_settings
 from app.storage.sql.engine import open_engine
-from app.storage.sql.keys import SQLKeyring
+from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.schema import migrate
 
 
@@ -15,12 +15,12 @@ async def main() -> None:
     engine = open_engine(read_settings().sqlalchemy_url)
     try:
         await migrate(engine)
-        keyring = SQLKeyring(engine)
-        told = False
-        while not await keyring.any():
-            if not told:
+        keys = APIKeyStore(engine)
+        announced = False
+        while not await keys.any():
+            if not announced:
                 print("there is no API key yet: run `saiten keys create` in this container", flush=True)  # noqa: T201
-                told = True
+                announced = True
             await asyncio.sleep(2)
     finally:
         await engine.dispose()

@@ -9,7 +9,8 @@ from typing import Any
 import click
 import pytest
 
-from app.cli.gate import GateCommand, GateSettings, make_settings, read_gate_file, read_rules, show
+from app.cli.gate import GateCommand, show
+from app.cli.gate_settings import GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
 from app.domain.comparison import GateRule
 from tests.support.gates import FAILED, make_report

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from app.cli.backend import Backend
-from app.cli.gate import GateSettings
+from app.cli.gate_settings import GateSettings
 from app.cli.gating import Reference, name_keeper
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
 from tests.support.judge_checks import make_check

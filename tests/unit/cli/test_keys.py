@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from app.cli.keys import command
+from app.cli.administration import keys as command
 
 
 @pytest.fixture
