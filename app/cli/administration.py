@@ -46,17 +46,17 @@ def with_engine(work: Callable[[AsyncEngine], Awaitable[Result]], *, migrated: b
 
 
 def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> str:
-    """A name of 1 to 64 printable characters: what a column holds and a table shows. Raises BadParameter."""
+    """The name, of 1 to 64 printable characters. Raises BadParameter."""
     if not 1 <= len(label) <= 64 or not label.isprintable() or label != label.strip():
         raise click.BadParameter("must be 1 to 64 printable characters, without spaces around them")
     return label
 
 
 DEFAULT = math.inf
-"""What the word `default` is read as: the key has no limit of its own."""
+"""The value of the word `default`: the key uses the limit of the settings."""
 
 MOST_REQUESTS = 100_000
-"""A minute. Each is an entry in Redis."""
+"""Per minute. Each request is an entry in Redis."""
 
 
 class LimitType(click.ParamType[float]):
@@ -95,12 +95,12 @@ usd_option = click.option(
 
 
 def read_requests(given: float | None) -> int | None:
-    """The key's own limit of requests; None where it has none."""
+    """The key's limit of requests; None for that of the settings."""
     return None if given is None or given == DEFAULT else int(given)
 
 
 def read_usd(given: float | None) -> float | None:
-    """The key's own limit of USD; None where it has none."""
+    """The key's limit of USD; None for that of the settings."""
     return None if given is None or given == DEFAULT else given
 
 
@@ -124,7 +124,7 @@ def keys() -> None:
 def create_key(
     name: str, scope: str, project: str, requests_per_minute: float | None, usd_per_day: float | None
 ) -> None:
-    """Make a key and show it, this once."""
+    """Make a key and show it once."""
     requests, usd = read_requests(requests_per_minute), read_usd(usd_per_day)
     made, key = with_engine(
         lambda engine: APIKeyStore(engine, actor=cli_actor()).create(
@@ -144,7 +144,7 @@ def list_keys() -> None:
 
     found: list[APIKey] = with_engine(lambda engine: APIKeyStore(engine).list())
     table = Table("id", "name", "project", "scope", "requests/min", "USD/day", "created", "revoked")
-    table.columns[0].no_wrap = True  # it is to be copied
+    table.columns[0].no_wrap = True  # it will be copied
     for key in found:
         revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "-"
         requests = "-" if key.requests_per_minute is None else str(key.requests_per_minute)
@@ -159,7 +159,7 @@ def list_keys() -> None:
 @requests_option
 @usd_option
 def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float | None) -> None:
-    """Change what a key may ask for and cost; what is not named stays. Holds at once, on every replica."""
+    """Change the limits of a key; a limit that is not named stays. Applies at once on every replica."""
     if requests_per_minute is None and usd_per_day is None:
         raise click.UsageError("name --requests-per-minute, --usd-per-day or both")
 
@@ -173,16 +173,16 @@ def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float
         return await store.limit(key_id, requests_per_minute=requests, usd_per_day=usd)
 
     if not with_engine(change):
-        raise NotFound(f"there is no good key {key_id}; see `saiten keys list`")
+        raise NotFound(f"there is no valid key {key_id}; see `saiten keys list`")
     click.echo(f"{key_id} has its limits", err=True)
 
 
 @keys.command("revoke")
 @click.argument("key_id")
 def revoke_key(key_id: str) -> None:
-    """Make a key useless, on every replica at once."""
+    """Revoke a key, at once on every replica."""
     if not with_engine(lambda engine: APIKeyStore(engine, actor=cli_actor()).revoke(key_id)):
-        raise NotFound(f"there is no good key {key_id}; see `saiten keys list`")
+        raise NotFound(f"there is no valid key {key_id}; see `saiten keys list`")
     click.echo(f"{key_id} is revoked", err=True)
 
 
@@ -215,12 +215,12 @@ def show_policy(project: str) -> None:
 @click.option(
     "--integrity",
     type=click.Choice(["flag", "refuse", "judge-twice"]),
-    help="What becomes of a dialogue that looks like an attack on the judge.",
+    help="What to do with a dialogue that looks like an attack on the judge.",
 )
-@click.option("--texts", type=click.Choice(["keep", "hash", "drop"]), help="What becomes of texts in time.")
+@click.option("--texts", type=click.Choice(["keep", "hash", "drop"]), help="What to do with old texts.")
 @click.option("--after-days", type=click.FloatRange(min=0, max=36_500), help="How long texts are kept before that.")
 def set_policy(project: str, **given: Any) -> None:
-    """Set what is named; the rest stays as it is. What is hashed or dropped does not come back."""
+    """Set the named options and keep the others. Hashed or dropped texts cannot be restored."""
     named = {name: value for name, value in given.items() if value is not None}
     if not named:
         raise click.UsageError("name --integrity, --texts or --after-days")
@@ -316,7 +316,7 @@ def read_entries(_: click.Context, _parameter: click.Parameter, given: tuple[str
     help="What marks them; given several times, all of them together.",
 )
 def erase(project: str, entries: dict[str, str]) -> None:
-    """Erase batches, candidates and evaluations that bear these metadata, everywhere (in DATABASE_URL, and REDIS_URL).
+    """Erase batches, candidates and evaluations that have these metadata, everywhere (in DATABASE_URL, and REDIS_URL).
 
     Prints how many there were, as JSON. This cannot be undone.
     """
@@ -375,8 +375,8 @@ def show_revision() -> None:
 def take_back(revision: str, yes: bool) -> None:
     """Take the schema back to REVISION, for an older version of Saiten.
 
-    Stop the service and all workers first, of every version, and make a backup: what later revisions kept is lost. Any
-    command of this version brings the schema up to date again, so start the older version next.
+    Stop the service and all workers first, and make a backup: data of later revisions is lost. Any command of this
+    version brings the schema up to date again, so start the older version next.
     """
     lost = with_engine(lambda engine: revisions_above(engine, revision), migrated=False)
     if not lost:

@@ -18,7 +18,7 @@ import saiten
 from app.cli.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
 from app.cli.output import open_progress
-from app.cli.process import TOLD, describe_defect
+from app.cli.process import REPORTED, describe_defect
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport
 from app.domain.errors import SignatureMismatch
@@ -32,7 +32,7 @@ EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
 COULD_NOT_RUN = 3
 
 TELL_SECONDS = 30.0
-"""Between two lines on a run's progress, where standard error is no terminal."""
+"""Between two lines about the progress of a run, where standard error is not a terminal."""
 
 
 class GateUsage(click.UsageError):
@@ -44,7 +44,7 @@ class GateInput(InvalidItems):
 
 
 class GateCommand(click.Command):
-    """Bad usage ends with 3, could not run: 2 says that the figures were looked at and did not do."""
+    """Bad usage ends with 3 (could not run), because 2 means that the run was inconclusive."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -59,9 +59,9 @@ class GateCommand(click.Command):
             raise GateUsage(error.format_message(), ctx) from None
         except InvalidItems as error:
             raise GateInput(error.message) from None
-        except TOLD:
+        except REPORTED:
             raise
-        except Exception as error:  # the edge: Python would end with 1, which a CI takes for a failed gate
+        except Exception as error:  # Python would exit with 1, which a CI takes for a failed gate
             traceback.print_exc()
             raise GateInput(describe_defect(error)) from error
 
@@ -69,9 +69,9 @@ class GateCommand(click.Command):
 @click.command("gate", cls=GateCommand)
 @click.option("--config", metavar="FILE", help=f"Settings (default: {NAME}, where there is one).")
 @click.option(
-    "--candidate", metavar="SOURCE", help="What is tried: ba_…, latest:NAME, or a file of items or of results."
+    "--candidate", metavar="SOURCE", help="What to test: ba_…, latest:NAME, or a file of items or of results."
 )
-@click.option("--baseline", metavar="SOURCE", help="What it is compared with, likewise.")
+@click.option("--baseline", metavar="SOURCE", help="What to compare it with, in the same forms.")
 @click.option(
     "--url",
     metavar="URL",
@@ -89,15 +89,18 @@ class GateCommand(click.Command):
 @click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
 @click.option(
-    "--max-drop", multiple=True, metavar="ASPECT=D", help="Fail on a real drop of more than D; may be repeated."
+    "--max-drop",
+    multiple=True,
+    metavar="ASPECT=D",
+    help="Fail on a drop of more than D beyond chance; may be repeated.",
 )
 @click.option(
-    "--min-mean", multiple=True, metavar="ASPECT=M", help="Fail on a mean that is really below M; may be repeated."
+    "--min-mean", multiple=True, metavar="ASPECT=M", help="Fail on a mean below M beyond chance; may be repeated."
 )
-@click.option("--min-coverage", type=float, help="Share of verdicts that there must be (0.98).")
+@click.option("--min-coverage", type=float, help="Smallest share of valid verdicts (0.98).")
 @click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")
-@click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give scoring up after so long.")
-@click.option("--budget", "budget_usd", type=float, metavar="USD", help="Most that the judge may cost, each batch.")
+@click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give up scoring after this time.")
+@click.option("--budget", "budget_usd", type=float, metavar="USD", help="The most that the judge may cost per batch.")
 @click.option(
     "--test",
     type=click.Choice(["auto", "paired", "unpaired"]),
@@ -148,7 +151,7 @@ def command(
     require_use(settings, junit, markdown, save, record)
     report = run(GateJob(settings, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
     try:
-        # First: what a CI picks up must be there, even if nobody reads what is shown.
+        # First, because a CI collects these files even where standard output is closed.
         write_reports(report, junit, markdown)
     finally:
         show(report, as_json=as_json)
@@ -163,7 +166,7 @@ def is_ci(environment: Mapping[str, str]) -> bool:
 def require_use(
     settings: GateSettings, junit: str | None, markdown: str | None, save: str | None, record: str | None
 ) -> None:
-    """Raises UsageError or InvalidItems for what would be found out only after everything is scored and paid for."""
+    """Raises UsageError or InvalidItems for mistakes that would otherwise show only after everything is scored."""
     if settings.candidate is None:
         raise click.UsageError(f"name a --candidate, here or as `candidate` in {NAME}")
     if save is not None and record is not None:
@@ -176,12 +179,12 @@ def require_use(
 
 
 def run(job: GateJob) -> GateReport:
-    """The report. Says on standard error in what two runs' signatures differ, and then exits with 3."""
+    """The report. Where the signatures of the runs differ, prints how on standard error and exits with 3."""
     from app.cli.gating import run_gate
 
     try:
         with open_progress() as bar:
-            return asyncio.run(run_gate(job, telling(bar)))
+            return asyncio.run(run_gate(job, make_progress(bar)))
     except (SignatureMismatch, saiten.SignatureMismatch) as error:
         click.echo(f"saiten: {error.detail}", err=True)
         for piece, (baseline, candidate) in error.pieces.items():
@@ -189,33 +192,33 @@ def run(job: GateJob) -> GateReport:
         raise click.exceptions.Exit(COULD_NOT_RUN) from None
 
 
-def telling(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
-    """Shows how far a batch is in a line of its own; where nobody watches a bar, in one line now and then, so that a
-    CI's log tells a slow run from one that hangs."""
+def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
+    """Shows the progress of each batch as a bar; without a terminal as a line from time to time, so that the log of a
+    CI distinguishes a slow run from one that hangs."""
     lines: dict[str, TaskID] = {}
     begun_at: dict[str, float] = {}
-    told_at: dict[str, float] = {}
+    reported_at: dict[str, float] = {}
 
-    def told(batch: Batch) -> None:
+    def show_progress(batch: Batch) -> None:
         name, total = batch.name or batch.id, batch.counts.total
         done = total - batch.counts.queued
         if batch.id not in lines:
             lines[batch.id] = bar.add_task(f"scoring {name}", total=total)
         bar.update(lines[batch.id], completed=done)
         now = clock()
-        last = told_at.get(batch.id)
+        last = reported_at.get(batch.id)
         ended = batch.status == "completed"
         due = not ended if last is None else ended or now - last >= TELL_SECONDS
         if bar.disable and due:
-            begun, told_at[batch.id] = begun_at.setdefault(batch.id, now), now
+            begun, reported_at[batch.id] = begun_at.setdefault(batch.id, now), now
             took = f" in {now - begun:.1f} s" if ended else ""
             click.echo(f"scoring {name}: {done} of {total}{took}", err=True)
 
-    return told
+    return show_progress
 
 
 def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
-    """Writes what a CI picks up; raises InvalidItems where a file cannot be written."""
+    """Writes the files that a CI collects; raises InvalidItems where one cannot be written."""
     from app.stats.junit import write_junit
     from app.stats.markdown import write_markdown
 

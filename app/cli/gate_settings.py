@@ -25,8 +25,8 @@ class GateSettings(GateTerms):
     """The table `[gate]`. Options of the command line come before it.
 
     `candidate` and `baseline` are a batch (`ba_…`, or `latest:NAME` for the newest completed one of that name), a file
-    of items to be scored, or a file of results. Files are seen from the working directory. `timeout_seconds` is for all
-    scoring together; `budget_usd` for each batch.
+    of items to be scored, or a file of results. Paths are relative to the working directory.
+    `timeout_seconds` limits all scoring together; `budget_usd` each batch.
     """
 
     url: str | None = None
@@ -46,7 +46,7 @@ class GateSettings(GateTerms):
 def read_gate_file(path: str | None) -> dict[str, Any]:
     """The table `[gate]` of the file, of `saiten.toml` where none is named and there is one; else empty.
 
-    Raises InvalidItems where the file cannot be read, or holds anything else.
+    Raises InvalidItems where the file cannot be read, or contains anything else.
     """
     if path is None and not Path(NAME).exists():
         return {}
@@ -62,9 +62,9 @@ def read_gate_file(path: str | None) -> dict[str, Any]:
         raise InvalidItems(f"{name}: {error}") from None
     table = found.pop(TABLE, None)
     if not isinstance(table, dict):
-        raise InvalidItems(f"{name}: it has no table [{TABLE}]")
+        raise InvalidItems(f"{name}: there is no table [{TABLE}]")
     if found:
-        raise InvalidItems(f"{name}: {next(iter(found))[:64]}: stands outside the table [{TABLE}]")
+        raise InvalidItems(f"{name}: {next(iter(found))[:64]}: is outside the table [{TABLE}]")
     return table
 
 
