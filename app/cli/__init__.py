@@ -18,35 +18,38 @@ SERVING = frozenset({"serve", "worker"})
 """Commands that run until they are stopped."""
 
 HELP = "saiten.help"
-"""Whether a command is asked for its help."""
+"""Key of the context: whether the help of a command was requested."""
 
 EXIT_COULD_NOT_RUN = 3
 EXIT_INTERRUPTED = 128 + 2
-"""As a shell says it of a process that SIGINT ended."""
+"""The exit code that a shell reports for a process ended by SIGINT."""
 EXIT_READER_LEFT = 128 + 13
-"""As a shell says it of a process that SIGPIPE ended: not all was printed, and nobody wanted the rest."""
+"""The exit code that a shell reports for a process ended by SIGPIPE: the reader left before everything was printed."""
 
 COMMANDS = {
-    "serve": ("app.cli.serve", "Answer over HTTP."),
-    "worker": ("app.cli.worker", "Score the batches that a service takes."),
-    "score": ("app.cli.score", "Score a file of dialogues."),
-    "analyze": ("app.cli.analyze", "Ask what ratings and scores mean."),
-    "ratings": ("app.cli.ratings", "Import and export human ratings."),
-    "gate": ("app.cli.gate", "Pass or fail a build by its scores."),
-    "attack": ("app.cli.attack", "Tell how far attacks move the judge."),
-    "export-finetune": ("app.cli.export_finetune", "Turn human ratings into chat JSONL for a judge of your own."),
-    "rubric": ("app.cli.rubric", "Check, list and show rubrics."),
-    "policy": ("app.cli.policy", "Show and set what holds for a project's evaluations and texts."),
-    "erase": ("app.cli.erase", "Erase everything that bears certain metadata."),
-    "keys": ("app.cli.keys", "Create, list and revoke API keys."),
-    "audit": ("app.cli.audit", "Show what administrators did."),
-    "database": ("app.cli.database", "Show the schema's revision, and take it back to an older one."),
-    "demo": ("app.cli.demo", "Score bundled dialogues through a private service."),
+    "serve": ("app.cli.serve:command", "Answer over HTTP."),
+    "worker": ("app.cli.worker:command", "Score the batches that a service accepts."),
+    "score": ("app.cli.score:command", "Score a file of dialogues."),
+    "analyze": ("app.cli.analyze:command", "Analyze ratings and scores."),
+    "ratings": ("app.cli.ratings:command", "Import and export human ratings."),
+    "gate": ("app.cli.gate:command", "Pass or fail a build by its scores."),
+    "attack": ("app.cli.attack:command", "Measure how far attacks move the judge."),
+    "export-finetune": (
+        "app.cli.export_finetune:command",
+        "Turn human ratings into chat JSONL to fine-tune a judge.",
+    ),
+    "rubric": ("app.cli.rubric:command", "Check, list and show rubrics."),
+    "policy": ("app.cli.administration:policy", "Show and set a project's policy."),
+    "erase": ("app.cli.administration:erase", "Erase everything that has certain metadata."),
+    "keys": ("app.cli.administration:keys", "Create, list and revoke API keys."),
+    "audit": ("app.cli.administration:audit", "Show what administrators did."),
+    "database": ("app.cli.administration:database", "Show the schema's revision, and take it back to an older one."),
+    "demo": ("app.cli.demo:command", "Score bundled dialogues through a private service."),
 }
 
 
 class LazyGroup(click.Group):
-    """Imports a command only when it is run, so that `saiten --help` stays quick."""
+    """Imports a command only when it is run, so that `saiten --help` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -59,7 +62,8 @@ class LazyGroup(click.Group):
         if cmd_name in SERVING:
             leave_on_sigterm()  # before the import, which takes most of a second
         with without_collection():
-            command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -79,12 +83,12 @@ def saiten(context: click.Context) -> None:
     """Saiten (採点 · 채점) scores what dialogue systems say in Japanese and Korean."""
     if context.invoked_subcommand not in SERVING:
         require_output()
-        if not context.meta[HELP]:  # which stays quick: the settings take most of a second to import
+        if not context.meta[HELP]:  # help stays fast without the settings, whose import takes most of a second
             name_unknown_settings()
 
 
 def name_unknown_settings() -> None:
-    """Says on standard error which variables are no settings: a mistyped one would else be passed over in silence."""
+    """Names on standard error the variables that are not settings: a mistyped one would otherwise go unnoticed."""
     if not any(name.upper().startswith("SAITEN_") for name in os.environ):
         return
     from app.runtime.settings import find_unknown
@@ -94,13 +98,13 @@ def name_unknown_settings() -> None:
 
 
 def main() -> None:
-    """Runs the command line. Whatever goes wrong is one line that says what to do, never a traceback."""
+    """Runs the command line. Every error is reported as one line that says what to do, never as a traceback."""
     open_streams()
     sys.exit(run())
 
 
 def run() -> int:
-    """The exit code of the command that the process was called with."""
+    """Runs the command of this process's arguments and returns its exit code."""
     try:
         # Outside standalone mode click returns the code of an Exit, and otherwise what the command returned: nothing.
         code: int | None = saiten.main(standalone_mode=False)

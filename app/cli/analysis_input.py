@@ -24,13 +24,13 @@ FOREIGN = {
     b"\xfe\xff": "is UTF-16; save it as UTF-8",
     b"\x1f\x8b": "is compressed; give it as `gzip -dc FILE | saiten analyze … -`",
 }
-"""How files begin that people hand in and that are no text in UTF-8."""
+"""The first bytes of common files that are not text in UTF-8, with what to do about them."""
 
 
 def read_observations(path: str, form: str | None, request: AnalysisRequest, rubrics: RubricSource) -> Observations:
     """The file's ratings, or those of standard input for `-`. Raises InvalidItems that names lines, and UnknownRubric.
 
-    A byte order mark is passed over: editors put it there, and it says nothing.
+    A byte order mark is ignored.
     """
     name = "standard input" if path == "-" else path
     reader = make_reader(request, rubrics, bounds=FILE_BOUNDS)
@@ -44,8 +44,8 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
     except InvalidLines as error:
         places = [f"{name}: {error.noun} {number}: {what}" for number, what in error.faults]
         further = map(printable, hints(error, request, rubrics, opening))
-        told = shorten_faults(places, error.total, given_up=error.stopped)
-        raise InvalidItems("\n".join([told, *further])) from None
+        shown = shorten_faults(places, error.total, given_up=error.stopped)
+        raise InvalidItems("\n".join([shown, *further])) from None
     except StrictJSONError as error:
         raise InvalidItems(f"{name}: {error}") from None
 
@@ -87,14 +87,14 @@ def begin(file: IO[bytes]) -> list[bytes]:
 
 
 def refuse_foreign(opening: list[bytes], name: str) -> None:
-    """Raises InvalidItems for a file that is not even text in UTF-8, where its first bytes say what it is."""
+    """Raises InvalidItems for a file that its first bytes show not to be text in UTF-8."""
     for start, what in FOREIGN.items():
         if opening and opening[0].startswith(start):
             raise InvalidItems(f"{name}: {what}")
 
 
 def guess(path: str, first: bytes) -> str:
-    """The form of a file by its name, else by how its first line that is not blank begins."""
+    """The form of a file: by its name, else by its first line that is not blank."""
     if path.lower().endswith(".csv"):
         return "csv"
     start = first.lstrip()[:1]
@@ -102,13 +102,13 @@ def guess(path: str, first: bytes) -> str:
 
 
 def hints(error: InvalidLines, request: AnalysisRequest, rubrics: RubricSource, opening: list[bytes]) -> list[str]:
-    """What would help whoever made one of the mistakes that newcomers make."""
+    """Hints for common mistakes."""
     faults = [what for _, what in error.faults]
     first = opening[-1].strip() if opening else b""
     if first == b"{":
-        return ["a record stands on one line of its own; over several lines only in an array: [{…}, {…}]"]
+        return ["each record is one line; only in an array may it span several lines: [{…}, {…}]"]
     if first.startswith(b'{"data"'):
-        return ["a file holds the records alone, not the body of a request"]
+        return ["a file holds only the records, not the body of a request"]
     if any(what.startswith("'aspect' is not a number") for what in faults):
         return ["a table has a column for each aspect: item,rater,fluency,relevance"]
     if any(what.startswith("unknown aspect") for what in faults):

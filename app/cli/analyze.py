@@ -1,7 +1,4 @@
-"""What `saiten analyze` is told: the options of each analysis, and what its help says.
-
-`saiten analyze`: what ratings say, from a file or from the results of batches.
-"""
+"""`saiten analyze`: analyses of the ratings in a file or of the results of batches, with their options and help."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 ABOUT = {
     "agreement": "How far raters agree, and how aspects go together.",
-    "correlation": "How far scores follow people's ratings.",
+    "correlation": "How far scores agree with people's ratings.",
     "hierarchy": "Which aspect merely follows another.",
     "composite-fit": "Fit the weights of a linear composite, such as MATE.",
     "blend-fit": "Choose the weight of the relevance term.",
@@ -97,7 +94,7 @@ OWN: dict[str, list[click.Parameter]] = {
     "agreement": [],
     "correlation": [
         click.Option(
-            ["--match"], metavar="mate=acceptability", help="Hold a score against a rating of another name; A=B,C=D."
+            ["--match"], metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D."
         ),
         click.Option(["--resamples"], type=int, metavar="N", help="Of the bootstrap (2000)."),
         SEED,
@@ -146,7 +143,7 @@ def read_aspects(text: str) -> list[str]:
 
 
 def read_match(text: str) -> dict[str, str]:
-    """`mate=acceptability` as scores with the ratings that they are held against; raises BadParameter."""
+    """`mate=acceptability` as scores with the ratings that they are compared with; raises BadParameter."""
     pairs = [part.partition("=") for part in text.split(",")]
     found = {score.strip(): rating.strip() for score, _, rating in pairs}
     if not all(found) or not all(found.values()) or len(found) < len(pairs):
@@ -178,7 +175,7 @@ Options = dict[str, Any]
 
 
 class Analyses(click.Group):
-    """One subcommand an analysis, and `metrics`, which reads texts rather than ratings."""
+    """One subcommand per analysis, and `metrics`, which reads texts instead of ratings."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*ABOUT, "metrics"]
@@ -197,16 +194,16 @@ class Analyses(click.Group):
 
 @click.group("analyze", cls=Analyses)
 def command() -> None:
-    """Ask what ratings say.
+    """Analyze ratings.
 
-    A record is what one rater said of one item: a line of NDJSON, an element of a JSON array, or a row of a CSV file
-    with the columns system, item, rater and one an aspect.
+    A record holds one rater's ratings of one item: a line of NDJSON, an element of a JSON array, or a row of a CSV file
+    with the columns system, item, rater and one per aspect.
 
     \b
     {"system": "bot-a", "item": "17", "rater": "R1", "ratings": {"fluency": 3}}
 
-    Only the item and its ratings must be there. A file with one bad line is refused whole, and each fault is named with
-    its line. Exit 0: done; 1: the encoder or language model that `metrics` was to use gave nothing; 2: bad usage or
+    Only the item and its ratings are required. A file with one bad line is refused as a whole, and each fault is named
+    with its line. Exit 0: done; 1: the encoder or language model for `metrics` returned nothing; 2: bad usage or
     input; 3: could not run.
 
     \b
@@ -266,7 +263,7 @@ def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple
 
 
 def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Value:
-    """The report on batches, here or at the service; raises InvalidItems where it is the request that is wrong."""
+    """The service's report on batches; raises InvalidItems where the request is wrong."""
     import asyncio
 
     import saiten
@@ -301,7 +298,7 @@ def show(report: Value, *, as_json: bool) -> None:
 
 
 def require_plot(path: str) -> None:
-    """Raises InvalidItems where nothing could be drawn there: before the work, not after it."""
+    """Raises InvalidItems where the drawing could not be written, before the analysis is computed."""
     from app.charts.sheet import require_drawing
 
     try:
@@ -311,7 +308,7 @@ def require_plot(path: str) -> None:
 
 
 def draw(report: Any, observations: Observations | None, path: str) -> None:
-    """Draws the report, and tells what the reader of the drawing should know."""
+    """Draws the report, and prints notes for the reader of the drawing."""
     from app.charts.analyses import plot
     from app.domain.plain_text import printable
 
@@ -324,7 +321,7 @@ def draw(report: Any, observations: Observations | None, path: str) -> None:
 
 
 def make_request(name: str, options: Options, batch: tuple[str, ...]) -> AnalysisRequest:
-    """The request that the options amount to; raises BadParameter, or InvalidItems where one does not fit."""
+    """The request that the options make; raises BadParameter, or InvalidItems where one does not fit."""
     from app.cli.items import InvalidItems
     from app.domain.analysis_request import REQUESTS
     from app.domain.dialogue import DEFAULT_LIMITS
@@ -347,7 +344,7 @@ def make_request(name: str, options: Options, batch: tuple[str, ...]) -> Analysi
 
 
 def refusal(error: InvalidRequest) -> click.ClickException:
-    """The error as one of usage or input: exit 2, with the option that it is about."""
+    """The error as one of usage or input (exit 2), with the option that it concerns."""
     from app.cli.items import InvalidItems
 
     named = error.pointer is not None and error.pointer != "/data"

@@ -123,7 +123,7 @@ def notes_of(report: ReferenceReport) -> list[str]:
     without: dict[tuple[str, str], list[str]] = {}
     for aspect, figures in report.correlations.items():
         for figure, found in figures.items():
-            # Where nothing has the figure, that has been said.
+            # Where no item has the figure, that has been reported.
             for why in set(found.undefined.values()) if report.overall[figure].n else ():
                 without.setdefault((aspect, why), []).append(HEADS[figure])
     lines += [f"no correlation of {', '.join(names)} with {aspect}: {why}" for (aspect, why), names in without.items()]
@@ -197,7 +197,7 @@ async def run(
     lm: str | None,
     seed: int,
 ) -> tuple[ReferenceReport, list[ItemFigures]]:
-    """Measures with what is at hand, and lets it go again."""
+    """Measures with the encoder and language model of the settings, and closes them."""
     from app.providers.rouge import open_words
 
     comparing, reading = choose_encoder(settings, language, encoder), choose_model(settings, lm)

@@ -11,7 +11,7 @@ import click
 import httpx
 
 from app.cli.output import open_progress
-from app.cli.process import TOLD, describe_defect
+from app.cli.process import REPORTED, describe_defect
 from app.domain.errors import SaitenError
 from app.providers import registry
 from app.runtime.settings import Settings, read_settings
@@ -28,12 +28,12 @@ SHARE = click.FloatRange(0, 1)
 
 
 class AttackCommand(click.Command):
-    """A defect ends with 3: Python would end with 1, which a CI takes for a judge that was moved."""
+    """A defect ends with 3: Python would exit with 1, which a CI takes for a judge that was moved."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except TOLD:
+        except REPORTED:
             raise
         except Exception as error:  # the edge
             traceback.print_exc()
@@ -71,13 +71,13 @@ def command(
     details: str | None,
     **options: Any,
 ) -> None:
-    """Score attacks on the judge beside their clean twins, and tell how far each moved it.
+    """Score attacks on the judge beside their clean twins, and report how far each moved it.
 
-    FILE is a corpus (docs/attack.md); without it the bundled one is taken. Every item is judged and flagged, whatever
-    the project's policy says, and stored as `saiten score` stores it.
+    FILE is a corpus (docs/attack.md); without it the bundled one is used. Every item is judged and flagged regardless
+    of the project's policy, and stored as `saiten score` stores it.
 
-    Exit 0: all that was asked holds; 1: a threshold fails, a rating is not the judge's own, or what must be refused was
-    taken; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
+    Exit 0: all thresholds hold; 1: a threshold fails, a rating is not the judge's own, or an item that must be refused
+    was accepted; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
     """
     from app.cli.attacking import Options, read_corpus, require_place, write_reports
     from app.runtime.telemetry import configure_logging
@@ -130,14 +130,13 @@ def describe_judge(settings: Settings) -> str:
     provider = registry.find_judge(settings)
     if provider.baseline:
         return provider.name
-    # Without what may stand before the host: a URL can carry a key.
+    # Without user and password: a URL can carry a key.
     base = httpx.URL(settings.openai_base_url) if settings.openai_base_url else None
     return f"{provider.name} at {base.netloc.decode()}" if base else provider.name
 
 
 def require_answers(scored: Sequence[ScoredTrial]) -> None:
-    """Raises SaitenError where the judge was asked nothing, so that there is nothing to report: it is not there, or the
-    options suit no dialogue."""
+    """Raises SaitenError where no dialogue was judged: the judge is unreachable, or the options suit no dialogue."""
     trials = [one.trial for one in scored if not one.trial.item.refusable]
     answers = [answer for trial in trials for answer in trial.answers]
     lost = [answer for answer in answers if answer.outcome in {"failed", "refused"} and not answer.flagged]

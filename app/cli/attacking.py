@@ -1,7 +1,4 @@
-"""A run of attacks for eyes.
-
-What `saiten attack` does, once it knows what is asked: each attack and its twin, scored by one judge.
-"""
+"""The work of `saiten attack`: each attack and its twin, scored by one judge, and the report as tables and files."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from rich.text import Text
 import saiten
 from app.cli.backend import Backend, StoredRecord
 from app.cli.items import InvalidItems, read_bytes, shorten_faults, split
-from app.cli.output import DASH, TerminalTable, console, drop_noughts, print_sheet
+from app.cli.output import DASH, TerminalTable, console, drop_zeros, print_sheet
 from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
@@ -37,7 +34,7 @@ from app.stats.markdown import write_attack_markdown
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 MOST_NAMED = 8
-"""Ids that are named in one line; the JSON has all."""
+"""Ids that are named in one line; the JSON report has all."""
 
 LEGEND = (
     "flagged, lift: with 95 % intervals; lift: attack less twin, of the scale; room: the most that it could have been",
@@ -73,7 +70,7 @@ def name_run(report: AttackReport) -> str:
 
 
 def sheet_of(head: str, groups: Mapping[str, AttackGroup]) -> TerminalTable:
-    """A row a group."""
+    """One row per group."""
     rows = [
         (
             name,
@@ -86,11 +83,11 @@ def sheet_of(head: str, groups: Mapping[str, AttackGroup]) -> TerminalTable:
         )
         for name, found in groups.items()
     ]
-    return drop_noughts(TerminalTable(f"by {head}", (head, *HEADS), rows), "denied")
+    return drop_zeros(TerminalTable(f"by {head}", (head, *HEADS), rows), "denied")
 
 
 def aspect_sheets(report: AttackReport) -> Iterator[TerminalTable]:
-    """A table a rubric: the lift of each aspect."""
+    """One table per rubric: the lift of each aspect."""
     for rubric, aspects in report.aspects.items():
         rows = [
             (
@@ -125,22 +122,23 @@ def tell_mean(found: Mean) -> str:
     """`+12.5% [+8, +17]`, of the scale."""
     if found.mean is None:
         return DASH
-    told = f"{found.mean:+.1%}"
-    return (
-        told if found.interval is None else f"{told} [{100 * found.interval[0]:+.0f}, {100 * found.interval[1]:+.0f}]"
-    )
+    mean = f"{found.mean:+.1%}"
+    if found.interval is None:
+        return mean
+    low, high = found.interval
+    return f"{mean} [{100 * low:+.0f}, {100 * high:+.0f}]"
 
 
 def tell_points(found: Mean) -> str:
     """`+0.25 [+0.16, +0.34]`, scale points."""
     if found.mean is None:
         return DASH
-    told = f"{found.mean:+.2f}"
-    return told if found.interval is None else f"{told} [{found.interval[0]:+.2f}, {found.interval[1]:+.2f}]"
+    mean = f"{found.mean:+.2f}"
+    return mean if found.interval is None else f"{mean} [{found.interval[0]:+.2f}, {found.interval[1]:+.2f}]"
 
 
 def list_remarks(report: AttackReport) -> Iterator[str]:
-    """What no table holds."""
+    """What the tables do not hold."""
     yield f"look-alikes flagged: {tell_count(report.false_flags)}{name_some(report.flagged_benign)}"
     unseen = report.all.won_unseen
     yield (
@@ -152,7 +150,7 @@ def list_remarks(report: AttackReport) -> Iterator[str]:
     if report.won:
         yield f"won: {len(report.won)}{name_some(report.won)}"
     if report.accepted:
-        yield f"taken although it must be refused: {len(report.accepted)}{name_some(report.accepted)}"
+        yield f"accepted although it must be refused: {len(report.accepted)}{name_some(report.accepted)}"
     if report.all.over_maximum.of:
         yield f"rated above what the item deserves: {tell_count(report.all.over_maximum)}"
     if report.all.unrated or report.all.refused or report.all.errors:
@@ -168,7 +166,7 @@ def list_remarks(report: AttackReport) -> Iterator[str]:
 
 
 def name_some(ids: tuple[str, ...]) -> str:
-    """` (a, b, … and 3 more)`; nothing of none."""
+    """` (a, b, … and 3 more)`; empty without ids."""
     if not ids:
         return ""
     more = f", … and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
@@ -181,7 +179,7 @@ BUNDLED = "attacks.jsonl"
 def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
     """The corpus's name and items. Raises InvalidItems that names line and field, or two items of one id.
 
-    All or nothing: shares of a corpus that leaves out what could not be read have another denominator than they say.
+    All or nothing: shares of a corpus without its unreadable items would have another denominator than they state.
     """
     if path is None:
         name, body = "bundled", bundled_folder(BUNDLED).read_bytes()
@@ -208,8 +206,8 @@ def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
 
 RUBRICS = {"ko": "ko-comment"}
 OTHER_RUBRIC = "ja-dialogue"
-"""Of Japanese, and of a language that has no rubric of its own: attack and twin are held to the same, so what it says
-of the twin matters little, and what it says of both cancels out."""
+"""For Japanese, and for languages without a rubric: attack and twin are rated by the same rubric, so that its errors
+cancel out."""
 
 SUSPECTED = "suspected-injection"
 REFUSED = 422
@@ -233,7 +231,7 @@ class Options:
         return self.rubric or RUBRICS.get(language, OTHER_RUBRIC)
 
     def body(self, item: AttackItem, role: Role) -> dict[str, Any]:
-        """The body of POST /v1/evaluations. It is always judged and flagged, whatever the project's policy says."""
+        """The body of POST /v1/evaluations. Items are judged and flagged regardless of the project's policy."""
         judge: dict[str, Any] = {"samples": self.samples}
         if self.model is not None:
             judge["model"] = self.model
@@ -250,7 +248,7 @@ class Options:
 
 @dataclass(frozen=True)
 class ScoredTrial:
-    """A trial with the evaluations that it was read from, for whoever wants them whole."""
+    """A trial with the evaluations that it was read from."""
 
     trial: AttackTrial
     evaluations: Mapping[Role, Evaluation]
@@ -259,7 +257,7 @@ class ScoredTrial:
 async def score_attacks(
     items: Sequence[AttackItem], backend: Backend, options: Options, *, concurrency: int, done: Callable[[], None]
 ) -> list[ScoredTrial]:
-    """Every item, in order. `done` is told of each dialogue that is through.
+    """Every item, in order. `done` is called after each dialogue.
 
     Raises SaitenError where no item can be scored because of the rubric.
     """
@@ -349,7 +347,7 @@ def read_record(record: StoredRecord, item: AttackItem, role: Role, rubric: Rubr
 
 
 def require_place(path: str | None) -> None:
-    """Raises InvalidItems for a file that cannot be written: before all is scored and paid for."""
+    """Raises InvalidItems for a file that cannot be written, before anything is scored."""
     if path is None or path == "-":
         return
     if not FilePath(path).absolute().parent.is_dir():
@@ -389,7 +387,7 @@ def write_reports(
 def detail(one: ScoredTrial) -> str:
     """One item as a line of JSON. An evaluation that is not there is null, with the code of what came in its place."""
     trial = one.trial
-    told: dict[str, Any] = {
+    line: dict[str, Any] = {
         "item": trial.item.id,
         "kind": trial.item.kind,
         "language": trial.item.language,
@@ -401,7 +399,7 @@ def detail(one: ScoredTrial) -> str:
     }
     for role, answer in (("attack", trial.attack), ("twin", trial.twin)):
         evaluation = next((found for name, found in one.evaluations.items() if name == role), None)
-        told[role] = None if evaluation is None else evaluation.model_dump(mode="json")
-        told[f"{role}_outcome"] = None if answer is None else answer.outcome
-        told[f"{role}_code"] = None if answer is None else answer.code
-    return escape_controls(json.dumps(told, ensure_ascii=False)) + "\n"
+        line[role] = None if evaluation is None else evaluation.model_dump(mode="json")
+        line[f"{role}_outcome"] = None if answer is None else answer.outcome
+        line[f"{role}_code"] = None if answer is None else answer.code
+    return escape_controls(json.dumps(line, ensure_ascii=False)) + "\n"

@@ -1,44 +1,39 @@
-"""The service that a command asks: a running one, or a private one that lives as long as the command."""
+"""The service that a command calls: a running one, or a private one that lives as long as the command."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 import saiten
 from app import __version__
-from app.domain.analysis_request import AnalysisRequest, GateRequest
 from app.domain.batch import Batch
-from app.domain.comparison import GateReport
 from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import CallTrace, Evaluation
-from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import Value
-from app.domain.reports import (
-    AgreementReport,
-    BlendFit,
-    CompositeFit,
-    CorrelationReport,
-    HierarchyReport,
-    WinReport,
-)
 from app.domain.rubric import Rubric, split_name
 from app.runtime.settings import is_http_url, read_settings
 from saiten.client import READ_SECONDS
 from saiten.private import Address, private_service
 
-REPORTS: dict[str, type[Value]] = {
-    "agreement": AgreementReport,
-    "correlation": CorrelationReport,
-    "hierarchy": HierarchyReport,
-    "composite-fit": CompositeFit,
-    "blend-fit": BlendFit,
-    "win-rates": WinReport,
+if TYPE_CHECKING:
+    from app.domain.analysis_request import AnalysisRequest, GateRequest
+    from app.domain.comparison import GateReport
+    from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+
+REPORTS = {
+    "agreement": "AgreementReport",
+    "correlation": "CorrelationReport",
+    "hierarchy": "HierarchyReport",
+    "composite-fit": "CompositeFit",
+    "blend-fit": "BlendFit",
+    "win-rates": "WinReport",
 }
+"""Analysis → its report in app.domain.reports, which is loaded only where a report is read."""
 
 NO_JUDGE = {"SAITEN_JUDGE": "lexical", "SAITEN_MODEL": None, "OPENAI_BASE_URL": None, "OPENAI_API_KEY": None}
 """The environment of a private service for a command that judges nothing, whatever the settings say of the judge."""
@@ -47,7 +42,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class ListedRubric(Value):
-    """A rubric as the list has it; the rest is not looked at."""
+    """The fields of a listed rubric that are used here."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -69,22 +64,22 @@ class Backend:
         self.client = client
 
     async def judge_kind(self) -> str:
-        """`openai` or `lexical`: which judge scores there."""
+        """The kind of judge that the service uses, such as `openai` or `lexical`."""
         judge = (await self.client.info()).get("judge")
         return str(judge.get("kind")) if isinstance(judge, dict) else ""
 
     async def rubric_versions(self) -> dict[str, Sequence[int]]:
-        """The versions of each rubric by id; none of a service that does not tell them."""
+        """The versions of each rubric by id; empty for a service that does not list them."""
         found = [understand(ListedRubric, rubric) for rubric in await self.client.rubrics()]
         return {rubric.id: rubric.versions for rubric in found}
 
     async def exact_rubric(self, name: str) -> Rubric:
-        """The rubric in that very version."""
+        """The rubric in exactly that version."""
         found = await self.client.rubric(name)
         return understand(Rubric, {key: value for key, value in found.items() if key != "digest"})
 
     async def rubric(self, name: str) -> Rubric:
-        """The rubric, `id` or `id@version`; its newest version where that one is gone."""
+        """The rubric named `id` or `id@version`; its newest version where that version no longer exists."""
         try:
             return await self.exact_rubric(name)
         except saiten.ServiceRefused:
@@ -112,20 +107,27 @@ class Backend:
         found = await self.client.batches(name=name, status="completed", limit="1")
         return understand(Batch, found[0]) if found else None
 
-    async def wait(self, batch_id: str, told: Callable[[Batch], None]) -> Batch:
-        """The batch once nothing more of it will be scored; `told` is called with each state of it."""
-        done = await self.client.wait(batch_id, progress=lambda state: told(understand(Batch, state)))
+    async def wait(self, batch_id: str, progress: Callable[[Batch], None]) -> Batch:
+        """The batch once nothing more of it will be scored; `progress` is called with each state of it."""
+        done = await self.client.wait(batch_id, progress=lambda state: progress(understand(Batch, state)))
         return understand(Batch, done)
 
     async def gate(self, request: GateRequest) -> GateReport:
+        from app.domain.comparison import GateReport
+
         return understand(GateReport, await self.client.gate(dump(request)))
 
     async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
+        from app.domain.judge_check import JudgeCheck
+
         return understand(JudgeCheck, await self.client.check_judge(dump(request)))
 
     async def analyse(self, name: str, request: AnalysisRequest) -> Value:
         """The report of the analysis `name`."""
-        return understand(REPORTS[name], await self.client.analyse(name, dump(request)))
+        from app.domain import reports
+
+        model: type[Value] = getattr(reports, REPORTS[name])
+        return understand(model, await self.client.analyse(name, dump(request)))
 
 
 def dump(request: BaseModel) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def dump(request: BaseModel) -> dict[str, Any]:
 
 
 def understand(model: type[Model], answer: object) -> Model:
-    """The answer as a value; raises AnswerInvalid where a service of another version meant something else."""
+    """The answer as a value; raises AnswerInvalid where it does not fit, as that of a service of another version."""
     try:
         return model.model_validate_json(json.dumps(answer))
     except ValidationError:
@@ -147,8 +149,11 @@ def understand(model: type[Model], answer: object) -> Model:
 async def open_backend(
     url: str | None, environment: Mapping[str, str | None] | None = None, *, quiet: bool = False
 ) -> AsyncIterator[Backend]:
-    """The service at `url` with the key of the settings; without `url` a private one, with `environment` over this
-    process's own, whose log is not shown where it is to be `quiet`. Raises saiten.SaitenError where there is none."""
+    """The service at `url`, called with the key of the settings; without `url` a private one.
+
+    A private service runs with `environment` over this process's own; `quiet` hides its log. Raises saiten.SaitenError
+    where there is no service.
+    """
     async with AsyncExitStack() as stack:
         if url is None:
             address, read_seconds = stack.enter_context(private_service(environment, quiet=quiet)), None

@@ -1,7 +1,4 @@
-"""The dialogues of `saiten demo`: single evaluations of three systems, and the runs that fill its dashboard.
-
-`saiten demo`: the main job end to end on a machine with nothing but Python.
-"""
+"""`saiten demo`: scores bundled dialogues of three systems, and posts the runs that fill the dashboard."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ RATER = "simulated-{}"
 class Answers(Value):
     """One dialogue context with its responses by build. A build that is not named answers as the one before it.
 
-    `flaws` says by build what is wrong with its response; the simulated raters are told, the judge is not.
+    `flaws` says by build what is wrong with its response; the simulated raters know it, the judge does not.
     """
 
     id: ItemId
@@ -127,19 +124,19 @@ def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[Dem
             raise broken_line(file, number, f"has no response of {missing[0]}")
     for system, builds in BUILDS.items():
         for count, build in enumerate(builds, start=1):
-            said = {answer.id: answer.by(builds[:count]) for answer in answers}
+            chosen = {answer.id: answer.by(builds[:count]) for answer in answers}
             metadata = {"system": system, "build": build}
             yield DemoRun(
                 # Without blending: an encoder, where there is one, would take its minutes over so many responses.
                 BatchOptions(name=name, rubric=rubric, relevance=None, metadata=metadata),
-                tuple(BatchItem(id=a.id, context=a.context, response=said[a.id][0]) for a in answers),
-                {item: flaw for item, (_, flaw) in said.items() if flaw is not None},
+                tuple(BatchItem(id=a.id, context=a.context, response=chosen[a.id][0]) for a in answers),
+                {item: flaw for item, (_, flaw) in chosen.items() if flaw is not None},
                 tuple(rated for rated in ratings if (rated.rubric, rated.build) == (rubric, build)),
             )
 
 
 APPLICATION_ID = 0x53414944
-"""SQLite keeps this number in the file's head for whoever made it: "SAID", for Saiten's demo."""
+"""SQLite keeps this number in the file's head for its application: "SAID", for Saiten's demo."""
 
 APPLICATION_ID_AT = 68
 """Where in the head it stands, big-endian (https://www.sqlite.org/fileformat2.html)."""
@@ -266,7 +263,7 @@ UNDER_MAKE = ".venv/bin/saiten"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked of the demo. `judge_runs`: the environment's judge, where it is used, rates the runs as well."""
+    """The options of the demo. `judge_runs`: the environment's judge, where it is used, rates the runs as well."""
 
     database: Path
     use_environment: bool = False

@@ -45,8 +45,8 @@ TARGET = click.Path(dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """Where the lines go: to train on, `-` for standard output; to validate on, and the held-out responses, which are
-    None where nobody wants them."""
+    """Where the lines go: to train on, `-` for standard output; to validate on, and the held-out responses; both are
+    None where they are not wanted."""
 
     training: str
     validation: Path | None

@@ -5,136 +5,34 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-import tomllib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from pydantic import Field
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
 import saiten
-from app.cli.items import InvalidItems, shorten_faults
+from app.cli.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
+from app.cli.items import InvalidItems
 from app.cli.output import open_progress
-from app.cli.process import TOLD, describe_defect
-from app.domain.analysis_request import GateTerms
-from app.domain.batch import Batch, BatchName
+from app.cli.process import REPORTED, describe_defect
+from app.domain.batch import Batch
 from app.domain.comparison import GateReport
-from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import SignatureMismatch
-from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
-from app.domain.model import Finite, RubricName
 from app.domain.plain_text import escape_controls, printable
-from app.domain.validation import InvalidDocument, validate
 from app.providers.registry import judge_names
 
 if TYPE_CHECKING:
     from app.cli.gating import GateJob
 
-
-NAME = "saiten.toml"
-TABLE = "gate"
-
-
-class GateSettings(GateTerms):
-    """The table `[gate]`. Options of the command line come before it.
-
-    `candidate` and `baseline` are a batch (`ba_…`, or `latest:NAME` for the newest completed one of that name), a file
-    of items to be scored, or a file of results. Files are seen from the working directory. `timeout_seconds` is for all
-    scoring together; `budget_usd` for each batch.
-    """
-
-    url: str | None = None
-    candidate: str | None = None
-    baseline: str | None = None
-    name: BatchName | None = None
-    rubric: RubricName = "ja-dialogue"
-    path: PathChoice = "source"
-    relevance: bool = True
-    judge: JudgeOptions = Field(default_factory=JudgeOptions)
-    metadata: Metadata = Field(default_factory=dict)
-    budget_usd: Annotated[Finite, Field(ge=0)] | None = None
-    timeout_seconds: Annotated[Finite, Field(gt=0)] | None = None
-    judge_reference: str | None = None
-
-
-def read_gate_file(path: str | None) -> dict[str, Any]:
-    """The table `[gate]` of the file, of `saiten.toml` where none is named and there is one; else empty.
-
-    Raises InvalidItems where the file cannot be read, or holds anything else.
-    """
-    if path is None and not Path(NAME).exists():
-        return {}
-    name = NAME if path is None else path
-    try:
-        with open(name, "rb") as file:
-            found = tomllib.load(file)
-    except OSError as error:
-        raise InvalidItems(f"{name or '--config'}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidItems(f"{name}: it is not UTF-8 (byte {error.start})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidItems(f"{name}: {error}") from None
-    table = found.pop(TABLE, None)
-    if not isinstance(table, dict):
-        raise InvalidItems(f"{name}: it has no table [{TABLE}]")
-    if found:
-        raise InvalidItems(f"{name}: {next(iter(found))[:64]}: stands outside the table [{TABLE}]")
-    return table
-
-
-def make_settings(table: dict[str, Any], options: dict[str, Any], name: str) -> GateSettings:
-    """The file's table with the command line's options over it; raises InvalidItems that names field or option."""
-    try:
-        return validate(GateSettings, {**table, **options}, DEFAULT_LIMITS)
-    except InvalidDocument as error:
-        faults = [name_fault(where, what, options, name) for where, what in error.faults]
-        raise InvalidItems(shorten_faults(faults)) from None
-
-
-def name_fault(where: str, what: str, options: dict[str, Any], name: str) -> str:
-    """What is wrong with which option, or with which key of the file."""
-    key, _, rest = where.removeprefix("/").partition("/")
-    if key == "rules" and key in options:
-        rule = options[key][int(rest.partition("/")[0])]
-        return f"--max-drop or --min-mean of {rule['aspect'][:64]!r}: {what}"
-    if key in options:
-        return f"{option_of(key)}: {what}"
-    near = get_close_matches(key.replace("-", "_"), GateSettings.model_fields, n=1)
-    hint = f"; is {near[0]} meant?" if near and key not in GateSettings.model_fields else ""
-    return f"{name}: {TABLE}{where.replace('/', '.')}: {what}{hint}"
-
-
-def option_of(key: str) -> str:
-    """`--timeout` for `timeout_seconds`, `--min-coverage` for `min_coverage`."""
-    return "--" + key.removesuffix("_seconds").removesuffix("_usd").replace("_", "-")
-
-
-def read_rules(min_mean: tuple[str, ...], max_drop: tuple[str, ...]) -> list[dict[str, Any]]:
-    """`ASPECT=NUMBER` options as rules, one an aspect; raises InvalidItems."""
-    rules: dict[str, dict[str, Any]] = {}
-    for field, written in (("min_mean", min_mean), ("max_drop", max_drop)):
-        for text in written:
-            aspect, _, value = text.partition("=")
-            rule = rules.setdefault(aspect, {"aspect": aspect})
-            if field in rule:
-                raise InvalidItems(f"{option_of(field)}: {aspect[:64]} has two values")
-            try:
-                rule[field] = float(value)
-            except ValueError:
-                raise InvalidItems(f"{option_of(field)}: write it like overall=0.1, not {text[:40]!r}") from None
-    return list(rules.values())
-
-
 EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
 COULD_NOT_RUN = 3
 
 TELL_SECONDS = 30.0
-"""Between two lines on a run's progress, where standard error is no terminal."""
+"""Between two lines about the progress of a run, where standard error is not a terminal."""
 
 
 class GateUsage(click.UsageError):
@@ -146,7 +44,7 @@ class GateInput(InvalidItems):
 
 
 class GateCommand(click.Command):
-    """Bad usage ends with 3, could not run: 2 says that the figures were looked at and did not do."""
+    """Bad usage ends with 3 (could not run), because 2 means that the run was inconclusive."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -161,9 +59,9 @@ class GateCommand(click.Command):
             raise GateUsage(error.format_message(), ctx) from None
         except InvalidItems as error:
             raise GateInput(error.message) from None
-        except TOLD:
+        except REPORTED:
             raise
-        except Exception as error:  # the edge: Python would end with 1, which a CI takes for a failed gate
+        except Exception as error:  # Python would exit with 1, which a CI takes for a failed gate
             traceback.print_exc()
             raise GateInput(describe_defect(error)) from error
 
@@ -171,9 +69,9 @@ class GateCommand(click.Command):
 @click.command("gate", cls=GateCommand)
 @click.option("--config", metavar="FILE", help=f"Settings (default: {NAME}, where there is one).")
 @click.option(
-    "--candidate", metavar="SOURCE", help="What is tried: ba_…, latest:NAME, or a file of items or of results."
+    "--candidate", metavar="SOURCE", help="What to test: ba_…, latest:NAME, or a file of items or of results."
 )
-@click.option("--baseline", metavar="SOURCE", help="What it is compared with, likewise.")
+@click.option("--baseline", metavar="SOURCE", help="What to compare it with, in the same forms.")
 @click.option(
     "--url",
     metavar="URL",
@@ -191,15 +89,18 @@ class GateCommand(click.Command):
 @click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
 @click.option(
-    "--max-drop", multiple=True, metavar="ASPECT=D", help="Fail on a real drop of more than D; may be repeated."
+    "--max-drop",
+    multiple=True,
+    metavar="ASPECT=D",
+    help="Fail on a drop of more than D beyond chance; may be repeated.",
 )
 @click.option(
-    "--min-mean", multiple=True, metavar="ASPECT=M", help="Fail on a mean that is really below M; may be repeated."
+    "--min-mean", multiple=True, metavar="ASPECT=M", help="Fail on a mean below M beyond chance; may be repeated."
 )
-@click.option("--min-coverage", type=float, help="Share of verdicts that there must be (0.98).")
+@click.option("--min-coverage", type=float, help="Smallest share of valid verdicts (0.98).")
 @click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")
-@click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give scoring up after so long.")
-@click.option("--budget", "budget_usd", type=float, metavar="USD", help="Most that the judge may cost, each batch.")
+@click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give up scoring after this time.")
+@click.option("--budget", "budget_usd", type=float, metavar="USD", help="The most that the judge may cost per batch.")
 @click.option(
     "--test",
     type=click.Choice(["auto", "paired", "unpaired"]),
@@ -250,7 +151,7 @@ def command(
     require_use(settings, junit, markdown, save, record)
     report = run(GateJob(settings, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
     try:
-        # First: what a CI picks up must be there, even if nobody reads what is shown.
+        # First, because a CI collects these files even where standard output is closed.
         write_reports(report, junit, markdown)
     finally:
         show(report, as_json=as_json)
@@ -265,7 +166,7 @@ def is_ci(environment: Mapping[str, str]) -> bool:
 def require_use(
     settings: GateSettings, junit: str | None, markdown: str | None, save: str | None, record: str | None
 ) -> None:
-    """Raises UsageError or InvalidItems for what would be found out only after everything is scored and paid for."""
+    """Raises UsageError or InvalidItems for mistakes that would otherwise show only after everything is scored."""
     if settings.candidate is None:
         raise click.UsageError(f"name a --candidate, here or as `candidate` in {NAME}")
     if save is not None and record is not None:
@@ -278,12 +179,12 @@ def require_use(
 
 
 def run(job: GateJob) -> GateReport:
-    """The report. Says on standard error in what two runs' signatures differ, and then exits with 3."""
+    """The report. Where the signatures of the runs differ, prints how on standard error and exits with 3."""
     from app.cli.gating import run_gate
 
     try:
         with open_progress() as bar:
-            return asyncio.run(run_gate(job, telling(bar)))
+            return asyncio.run(run_gate(job, make_progress(bar)))
     except (SignatureMismatch, saiten.SignatureMismatch) as error:
         click.echo(f"saiten: {error.detail}", err=True)
         for piece, (baseline, candidate) in error.pieces.items():
@@ -291,33 +192,33 @@ def run(job: GateJob) -> GateReport:
         raise click.exceptions.Exit(COULD_NOT_RUN) from None
 
 
-def telling(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
-    """Shows how far a batch is in a line of its own; where nobody watches a bar, in one line now and then, so that a
-    CI's log tells a slow run from one that hangs."""
+def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
+    """Shows the progress of each batch as a bar; without a terminal as a line from time to time, so that the log of a
+    CI distinguishes a slow run from one that hangs."""
     lines: dict[str, TaskID] = {}
     begun_at: dict[str, float] = {}
-    told_at: dict[str, float] = {}
+    reported_at: dict[str, float] = {}
 
-    def told(batch: Batch) -> None:
+    def show_progress(batch: Batch) -> None:
         name, total = batch.name or batch.id, batch.counts.total
         done = total - batch.counts.queued
         if batch.id not in lines:
             lines[batch.id] = bar.add_task(f"scoring {name}", total=total)
         bar.update(lines[batch.id], completed=done)
         now = clock()
-        last = told_at.get(batch.id)
+        last = reported_at.get(batch.id)
         ended = batch.status == "completed"
         due = not ended if last is None else ended or now - last >= TELL_SECONDS
         if bar.disable and due:
-            begun, told_at[batch.id] = begun_at.setdefault(batch.id, now), now
+            begun, reported_at[batch.id] = begun_at.setdefault(batch.id, now), now
             took = f" in {now - begun:.1f} s" if ended else ""
             click.echo(f"scoring {name}: {done} of {total}{took}", err=True)
 
-    return told
+    return show_progress
 
 
 def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
-    """Writes what a CI picks up; raises InvalidItems where a file cannot be written."""
+    """Writes the files that a CI collects; raises InvalidItems where one cannot be written."""
     from app.stats.junit import write_junit
     from app.stats.markdown import write_markdown
 

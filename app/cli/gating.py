@@ -1,7 +1,4 @@
-"""A gate's verdict for eyes.
-
-What `saiten gate` does, once it knows what is asked.
-"""
+"""The work of `saiten gate`: scores the runs, checks the judge, and prints the verdict with its table."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.backend import Backend, open_backend
-from app.cli.gate import GateSettings
+from app.cli.gate_settings import GateSettings
 from app.cli.items import InvalidItems
 from app.cli.output import DASH, LEFT, console
 from app.cli.reports import figure
@@ -47,13 +44,13 @@ STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 VERDICTS = {"better": "green", "worse": "red", "same": "dim", "no change shown": "dim"}
 VOID_SIGN = "·"
-"""Before what the rules found where that says nothing of the system."""
+"""Before the results of rules that say nothing about the system, because the judge moved."""
 
 WIDE = 96
-"""Columns from which on the table has one for the smallest detectable difference; below, that is a line of its own."""
+"""Width from which the table has a column for the smallest detectable difference; below it, a line follows."""
 
 NAME_WIDTH = 15
-"""Columns that a measure's name has at least; a longer one is folded where there is no room."""
+"""The least width of the names of measures; longer ones are folded where there is no room."""
 
 WHY = {"judge-moved": "the judge moved", "coverage": "not enough coverage", "no-values": "no values"}
 WHY["not-enough-data"] = "not enough data"
@@ -74,20 +71,20 @@ def print_gate(report: GateReport, *, on: Console | None = None) -> None:
 
 
 def headline(report: GateReport) -> str:
-    """`gate: fail`; what made it inconclusive is said beside it."""
+    """`gate: fail`, with the reason where it is inconclusive."""
     why = next((WHY[reason.code] for reason in report.reasons if reason.code in WHY), "")
     return f"gate: {report.verdict}" + (f" ({why})" if report.verdict == "inconclusive" and why else "")
 
 
 def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
-    """One reason: on a terminal folded under its own beginning, else on one line, for those who search a log."""
+    """Prints one reason: folded on a terminal, else on one line, so that logs can be searched."""
     sign = VOID_SIGN if void else SIGNS[reason.verdict]
-    told = printable(f"{reason.aspect or reason.about}: {reason.detail}")
+    text = printable(f"{reason.aspect or reason.about}: {reason.detail}")
     if not on.is_terminal:
-        on.print(Text(f"  {sign} {told}"), soft_wrap=True)
+        on.print(Text(f"  {sign} {text}"), soft_wrap=True)
         return
     row = Table.grid(padding=(0, 1, 0, 0))
-    row.add_row(Text(sign), Text(told, style="dim" if void else ""))
+    row.add_row(Text(sign), Text(text, style="dim" if void else ""))
     on.print(Padding(row, (0, 0, 0, 2)))
 
 
@@ -105,7 +102,7 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
 
 
 def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Table:
-    """A row a measure: both means, the difference with its interval, p after Holm, and what would have been seen."""
+    """One row per measure: both means, the difference with its interval, p after Holm, and what is detectable."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 2 if wide else 1, 0, 0), **LEFT)
     table.add_column("", overflow="fold", min_width=NAME_WIDTH)
     level = f"difference\n[{100 * (1 - alpha):g} %]"
@@ -139,15 +136,15 @@ def tell_verdict(measure: Measure) -> str:
 
 def tell_difference(measure: Measure) -> str:
     """`-0.38 [-0.52, -0.27]`."""
-    told = figure(measure.difference, "+.2f")
+    written = figure(measure.difference, "+.2f")
     if measure.difference is None or measure.interval is None:
-        return told
+        return written
     low, high = measure.interval
-    return f"{told} [{low:+.2f}, {high:+.2f}]"
+    return f"{written} [{low:+.2f}, {high:+.2f}]"
 
 
 def list_notes(comparison: Comparison, measures: Mapping[str, Measure], *, wide: bool) -> Iterator[str]:
-    """What the table has no room for, and why figures are missing: each reason once."""
+    """What does not fit into the table, and why figures are missing: each reason once."""
     found = {name: one.smallest_detectable for name, one in measures.items() if one.smallest_detectable is not None}
     if found and not wide:
         yield "detectable: " + ", ".join(f"{name} {value:.2f}" for name, value in found.items())
@@ -164,15 +161,17 @@ def list_notes(comparison: Comparison, measures: Mapping[str, Measure], *, wide:
 
 @dataclass(frozen=True)
 class Reference:
-    """`path` is the file, None where the place alone keeps the ratings; `kept` says where the place keeps them.
+    """`path` is the file, None where only the service keeps the ratings; `kept` says where it keeps them.
     Methods raise InvalidItems, SaitenError."""
 
     path: str | None
     kept: str
 
     async def check(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
-        """Whether the judge moved against the file's ratings; where there is no file, against those that the place
-        keeps, and the file is written with those of now, unless they moved: a new measure would hide that."""
+        """Whether the judge moved, compared with the ratings of the file, or of the service where there is no file.
+
+        A missing file is written with the current ratings, unless the judge moved: a new reference would hide that.
+        """
         stored = self.read()
         check = await backend.check_judge(request.model_copy(update={"reference": stored}))
         if check.verdict == "recorded":
@@ -181,18 +180,20 @@ class Reference:
             moved = check.verdict == "moved"
             if not moved:
                 self.write(check.ratings)
-            did = "was not written, for the judge moved" if moved else "was written with the judge's ratings of now"
-            click.echo(f"{self.path} {did}; it was held against the ratings kept {self.kept}", err=True)
+            did = "was not written, for the judge moved" if moved else "was written with the judge's current ratings"
+            click.echo(f"{self.path} {did}; it was compared with the ratings kept {self.kept}", err=True)
         return check
 
     async def renew(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
-        """The judge as it rates now becomes the measure, together with a new baseline. A file whose ratings it still
-        gives stays as it is, so that slow drift adds up."""
+        """Makes the judge's current ratings the reference, together with a new baseline.
+
+        A file that still agrees with the judge is not rewritten, so that slow drift adds up.
+        """
         if self.path is None or self.read() is not None:
             check = await self.check(backend, request)
             if check.verdict != "moved":
                 return check
-            click.echo(f"{check.detail}; its ratings are taken anew", err=True)
+            click.echo(f"{check.detail}; its ratings are taken again", err=True)
         check = await backend.check_judge(request.model_copy(update={"record": True}))
         self.write(check.ratings)
         return check
@@ -207,11 +208,11 @@ class Reference:
             raise InvalidItems(f"{self.path}: {error.strerror}") from None
         except ValueError:
             raise InvalidItems(
-                f"{self.path}: these are no stored ratings of a judge; remove it to store them anew"
+                f"{self.path}: these are not stored ratings of a judge; remove the file to store them again"
             ) from None
 
     def write(self, ratings: AnchorRatings) -> None:
-        """Stores the ratings, where there is a file to be."""
+        """Stores the ratings, where a file is named."""
         if self.path is None:
             return
         try:
@@ -228,7 +229,7 @@ LEXICAL_HINT = (
 
 @dataclass(frozen=True)
 class GateJob:
-    """What is asked. `save` and `record` are files for the candidate's results; with `record` nothing is compared.
+    """What to do. `save` and `record` are files for the candidate's results; with `record` nothing is compared.
     `judge` is the only kind of judge that may have rated, where it is given; `ci` is whether this is a CI job."""
 
     settings: GateSettings
@@ -242,8 +243,8 @@ class GateJob:
         return self.judge == "openai" or (self.ci and self.judge is None)
 
 
-async def run_gate(job: GateJob, told: Progress) -> GateReport:
-    """The verdict. The judge is checked first: where it moved, scores that were taken afterwards say nothing."""
+async def run_gate(job: GateJob, progress: Progress) -> GateReport:
+    """The verdict. The judge is checked first: where it moved, scores taken afterwards say nothing about the system."""
     settings = job.settings
     async with open_backend(settings.url, {"SAITEN_JUDGE": job.judge} if job.judge else None) as backend:
         # Both are looked up before anything is scored: `latest:` must not find the candidate itself, and a mistake
@@ -260,8 +261,8 @@ async def run_gate(job: GateJob, told: Progress) -> GateReport:
         check = await check_judge(backend, job, candidate) if settings.check_judge else None
         try:
             async with asyncio.timeout(settings.timeout_seconds):
-                tried = await score(backend, candidate, settings, told)
-                before = await score(backend, baseline, settings, told) if baseline is not None else None
+                tried = await score(backend, candidate, settings, progress)
+                before = await score(backend, baseline, settings, progress) if baseline is not None else None
         except TimeoutError:
             limit = f"{settings.timeout_seconds:g} s"
             raise SaitenError(f"not everything was scored within {limit}; what was begun is cancelled") from None
@@ -274,8 +275,10 @@ async def run_gate(job: GateJob, told: Progress) -> GateReport:
 async def keep_version(
     backend: Backend, candidate: Found, baseline: Found | None, settings: GateSettings
 ) -> GateSettings:
-    """The settings with the baseline's version of the rubric, said once, where items are to be scored and no version is
-    named: a version that came with an upgrade is no change of the candidate."""
+    """The settings with the baseline's version of the rubric, where items are to be scored and no version is named.
+
+    A version that came with an upgrade is not a change of the candidate. Prints a line where it changes the version.
+    """
     if not isinstance(candidate, Items) or baseline is None or isinstance(baseline, Items):
         return settings
     before = baseline.rubric_name if isinstance(baseline, Batch) else name_rubric(baseline)
@@ -284,7 +287,7 @@ async def keep_version(
     if version is None or named not in {None, rubric_id}:
         return settings
     newest, kept = await backend.rubric(named or settings.rubric), await backend.rubric(before)
-    if before == newest.name or before != kept.name:  # or that version is not there any more
+    if before == newest.name or before != kept.name:  # or that version no longer exists
         return settings
     click.echo(f"rubric: {before}, as the baseline; --rubric {newest.name} asks for the newest", err=True)
     return settings.model_copy(update={"rubric": before})
@@ -297,8 +300,8 @@ def name_rubric(run: ComparedRun) -> str:
 
 
 def name_judge(kind: str, job: GateJob) -> None:
-    """Says which judge will rate, where that is none to trust. Raises SettingsInvalid where it may not, before anything
-    is scored: a secret may be missing from this job."""
+    """Warns where the lexical judge will rate. Raises SettingsInvalid where it may not, before anything is scored: a
+    secret may be missing from this job."""
     if kind != "lexical":
         if job.judge == "lexical":
             raise SettingsInvalid(f"--judge lexical: this service's judge is {printable(kind[:32]) or 'not known'}")
@@ -315,7 +318,7 @@ async def judge(
     baseline: Batch | ComparedRun | None,
     check: JudgeCheck | None,
 ) -> GateReport:
-    """The verdict on what is scored; the candidate's results are written where that is asked for."""
+    """The verdict on the scored runs; also writes the candidate's results to `save` or `record`."""
     if job.record is not None:
         report = tell_coverage(await run_of(backend, candidate), check, job.settings)
         if report.verdict == "pass" and isinstance(candidate, Batch):
@@ -333,7 +336,7 @@ async def gate(
     settings: GateSettings,
     check: JudgeCheck | None,
 ) -> GateReport:
-    """The verdict on two batches, where they are; with a file of results among them, here."""
+    """The verdict: the service's on two batches; computed here where one run is a file of results."""
     common = settings.model_dump(include={"min_coverage", "alpha", "test", "allow_signature_mismatch"})
     if isinstance(candidate, Batch) and not isinstance(baseline, ComparedRun):
         request = GateRequest(
@@ -347,12 +350,12 @@ async def gate(
     tried = await run_of(backend, candidate)
     before = await run_of(backend, baseline) if baseline is not None else None
     report = judge_gate(tried, before, settings.rules, judge=check, **common)
-    # Of files nobody can say here whether people rated what their judge rates.
+    # It is not known here whether people rated what the judge of a file rates.
     return attach_states(report, dict.fromkeys(asked_of(report), "unknown"))
 
 
 def tell_coverage(run: ComparedRun, check: JudgeCheck | None, settings: GateSettings) -> GateReport:
-    """A report without a comparison: whether enough of every aspect is there to be a baseline."""
+    """A report without a comparison: whether every aspect has enough verdicts for a baseline."""
     shares = share_verdicts(run, [("aspect", name) for name in run.aspects], "candidate")
     reasons = (*tell_judge(check), judge_coverage(shares, settings.min_coverage))
     return GateReport(
@@ -381,7 +384,7 @@ async def check_plan(backend: Backend, job: GateJob, candidate: Found, baseline:
 
 
 async def outline(backend: Backend, found: Found, settings: GateSettings) -> ComparedRun:
-    """The run without its items, where it is not scored yet."""
+    """The run; without items where it is not scored yet."""
     if isinstance(found, ComparedRun):
         return found
     rubric = await backend.rubric(str(options_for(found, settings)["rubric"]))
@@ -389,13 +392,13 @@ async def outline(backend: Backend, found: Found, settings: GateSettings) -> Com
 
 
 def blank_run(rubric: Rubric) -> ComparedRun:
-    """A run of this rubric in which there is nothing yet."""
+    """A run of this rubric without items."""
     aspects = tuple(aspect.id for aspect in rubric.aspects)
     return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=rubric.best)
 
 
 def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
-    """`rubric`, `path` and `judge` by which this was scored or will be."""
+    """`rubric`, `path` and `judge` with which this was or will be scored."""
     own: Mapping[str, Any] = {}
     if isinstance(found, Items):
         own = options_of(found, settings)
@@ -408,7 +411,7 @@ ASKED = {"rubric", "path", "judge"}
 
 
 def name_keeper(settings: GateSettings) -> str:
-    """Where ratings are kept that are in no file; of a database with a host nothing is told, its URL has a password."""
+    """Where ratings without a file are kept. The URL of a database on a host is not shown: it may hold a password."""
     if settings.url is not None:
         return "by the service"
     scheme, _, file = read_settings().database_url.partition(":///")
@@ -416,7 +419,7 @@ def name_keeper(settings: GateSettings) -> str:
 
 
 async def check_judge(backend: Backend, job: GateJob, candidate: Found) -> JudgeCheck:
-    """Whether the judge that rates the candidate moved, against the stored ratings in the file where there is one."""
+    """Whether the judge that rates the candidate moved, compared with its stored ratings."""
     asked = options_for(candidate, job.settings)
     path = "source" if asked["path"] == "both" else asked["path"]
     request = validate(JudgeCheckRequest, {**asked, "path": path}, DEFAULT_LIMITS)

@@ -1,4 +1,4 @@
-"""Files of evaluations: a JSON array, or NDJSON, told apart by their first character."""
+"""Files of items: a JSON array or NDJSON, distinguished by the first character."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from app.domain.validation import InvalidDocument, validate
 
 MOST_SHOWN = 5
 TEXTS = ("context", "question", "response", "reference")
-"""The fields of an item whose texts a policy may cover."""
+"""The fields of an item whose texts a policy may hash or drop."""
 
 COVERED = "was dropped, hashed or erased: its project does not keep texts"
 
@@ -32,14 +32,14 @@ COVERED = "was dropped, hashed or erased: its project does not keep texts"
 class Item(EvaluationRequest):
     """An evaluation with the caller's name for it, as a batch's items have one.
 
-    `id` is for the result alone: it is in no dump, so neither the service nor the record knows of it.
+    `id` is only for the result. It is excluded from dumps, so it never reaches the service.
     """
 
     id: ItemId | None = Field(default=None, exclude=True)
 
 
 class InvalidItems(click.ClickException):
-    """Input that cannot be scored; the message names its place."""
+    """Input that cannot be used; the message names its place."""
 
     exit_code = 2
 
@@ -53,7 +53,7 @@ def read_items(
     """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item and field.
 
     `defaults` are for items that do not name them, `judge` the same for the options in an item's `judge`.
-    All or nothing: a run that leaves out what it could not read has another denominator than it says.
+    All or nothing: a run without its unreadable items would have another denominator than it states.
     """
     body = read_bytes(path)
     name = "standard input" if path == "-" else path
@@ -97,7 +97,7 @@ def find_dialogues(items: Sequence[EvaluationRequest]) -> list[str | None]:
 
 
 def refuse_covered(value: Any) -> None:
-    """Raises InvalidDocument where a text of the item is what a policy left in its place: nothing can be said of it."""
+    """Raises InvalidDocument where a text of the item was hashed, dropped or erased, so that it cannot be judged."""
     if not isinstance(value, dict):
         return
     texts = list_texts({name: value[name] for name in TEXTS if name in value})
@@ -116,13 +116,13 @@ def list_texts(value: Any, *where: str | int) -> Iterator[tuple[tuple[str | int,
 
 
 def holds_options(values: Sequence[tuple[str, Any]]) -> bool:
-    """Whether a batch's options stand before the items, as in what POST /v1/batches takes."""
+    """Whether the first value holds the options of a batch, as in the body of POST /v1/batches."""
     first = values[0][1] if len(values) > 1 else None
     return isinstance(first, dict) and bool(first) and first.keys() <= BatchOptions.model_fields.keys()
 
 
 def refuse_options(name: str, values: Sequence[tuple[str, Any]]) -> None:
-    """Raises InvalidItems for a whole batch: its options would say nothing here."""
+    """Raises InvalidItems for the file of a batch, whose options would be ignored."""
     if holds_options(values):
         place = values[0][0].removeprefix(name).lstrip(": ")
         line = f"line {place}" if place.isdecimal() else place
@@ -132,13 +132,13 @@ def refuse_options(name: str, values: Sequence[tuple[str, Any]]) -> None:
 
 
 def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up: bool = False) -> str:
-    """The first few faults, a line each, and how many more there are; `total` counts those too that are not given.
+    """The first few faults, one per line, and how many more there are.
 
-    Where reading was `given_up`, there are so many at least.
+    `total` counts faults that are not passed too; where reading was `given_up`, there are at least that many.
     """
     more = (len(faults) if total is None else total) - MOST_SHOWN
-    told = f"… and at least {more:,} more: the rest was not read" if given_up else f"… and {more} more"
-    shown = [*faults[:MOST_SHOWN], *([told] if more > 0 else [])]
+    rest = f"… and at least {more:,} more: the rest was not read" if given_up else f"… and {more} more"
+    shown = [*faults[:MOST_SHOWN], *([rest] if more > 0 else [])]
     return "\n".join(map(printable, shown))
 
 

@@ -136,7 +136,7 @@ def mean_of(values: list[float | None]) -> str:
 
 
 def open_progress(*, shown: bool = True) -> Progress:
-    """Bars on standard error, where that is a terminal and they are to be `shown`; what is said there stands above."""
+    """Bars on standard error, where that is a terminal and they are to be `shown`; messages are printed above them."""
     target = console(error=True)
     # Redirected, rich would send what is meant for standard output to standard error, where the bars are.
     return Progress(console=target, transient=True, disable=not (shown and target.is_terminal), redirect_stdout=False)
@@ -198,7 +198,7 @@ def pick(sheet: TerminalTable, columns: Sequence[int]) -> Table:
     return tabulate("", [sheet.heads[column] for column in chosen], rows)
 
 
-def drop_noughts(sheet: TerminalTable, head: str) -> TerminalTable:
+def drop_zeros(sheet: TerminalTable, head: str) -> TerminalTable:
     """The sheet without the column of that head where it says 0 in every row."""
     place = sheet.heads.index(head)
     if any(row[place] not in {"0", ""} for row in sheet.rows):

@@ -1,7 +1,4 @@
-"""The process of a command: its streams, its signals, who runs it, and how it ends.
-
-Where the service and its workers listen.
-"""
+"""The process of a command: its streams, its signals, the user who runs it, and the sockets that it listens on."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ PIECE = 2048
 """Characters written at once. Python 3.11's buffer loses the error where a write larger than itself ends halfway."""
 
 
-class OutputFailed(Exception):  # no SaitenError: a scorer must not take it for the failure of its item
-    """Standard output takes nothing more: its reader has gone, its disk is full, or it was never open."""
+class OutputFailed(Exception):  # not a SaitenError: a scorer must not take it for the failure of an item
+    """Standard output cannot be written: its reader has left, the disk is full, or it was never open."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write to standard output: {error.strerror}")
@@ -52,7 +49,7 @@ class Output(io.TextIOWrapper):
 
 
 class Diagnostics(io.TextIOWrapper):
-    """Standard error. What it cannot take is lost: results must not depend on whether someone reads the remarks."""
+    """Standard error. Text that cannot be written is dropped: results must not depend on whether messages are read."""
 
     def write(self, text: str) -> int:
         try:
@@ -68,8 +65,8 @@ class Diagnostics(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Makes both UTF-8, whatever the locale says: results are Japanese and Korean, and were paid for."""
-    # Backslashes stand for what UTF-8 does not have: halves of pairs, and bytes of file names in another encoding.
+    """Makes standard output and error UTF-8 in every locale, because results contain Japanese and Korean."""
+    # Lone surrogates, and bytes of file names in another encoding, are written with backslashes.
     if isinstance(sys.stdout, io.TextIOWrapper):
         lines = sys.stdout.line_buffering
         sys.stdout = Output(sys.stdout.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=lines)
@@ -84,7 +81,7 @@ def require_output() -> None:
 
 
 def discard_output() -> None:
-    """Sends what is still to be written nowhere, so that Python does not fail on it again when it ends."""
+    """Discards buffered output, so that Python does not fail on it again at exit."""
     if sys.stdout is not None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -94,20 +91,19 @@ def discard_output() -> None:
 def leave_on_sigterm() -> None:
     """Ends this process with 0 on SIGTERM, at once, for as long as nothing else takes the signal.
 
-    The first process of a container does not even hear of a signal that it has no handler for: told to stop while it
-    starts, it would go on until it is killed. Nothing has been promised to anybody yet, and what is being written, the
-    schema say, is in a transaction.
+    The first process of a container ignores signals without a handler: stopped while it starts, it would go on until
+    it is killed. No request has been accepted yet, and writes such as those of the schema are in a transaction.
     """
     signal.signal(signal.SIGTERM, leave)
 
 
 def leave(sign: int, frame: FrameType | None) -> None:
-    """No SystemExit: raised amid the making of a class it comes out of Python 3.11 as a RuntimeError, and raised in
-    what the collector calls it is printed and forgotten."""
+    """Exits at once. Not by SystemExit, which Python 3.11 turns into a RuntimeError where a class is being created,
+    and prints and ignores in a finalizer."""
     os._exit(0)
 
 
-TOLD = (
+REPORTED = (
     click.ClickException,
     click.exceptions.Exit,
     click.exceptions.Abort,
@@ -115,18 +111,18 @@ TOLD = (
     saiten.SaitenError,
     OutputFailed,
 )
-"""What the command line tells in its own words, with its own exit code. Anything else is a defect."""
+"""Exceptions that the command line reports in one line, each with its exit code. Anything else is a defect."""
 
 
 def describe_defect(error: Exception) -> str:
-    """One sentence, to stand below the traceback."""
-    return f"a defect of Saiten ({type(error).__name__}); please report what stands above"
+    """One sentence for below the traceback."""
+    return f"a defect of Saiten ({type(error).__name__}); please report the traceback above"
 
 
 def cli_actor() -> str:
     """`cli:` and the name of the operating system's user; its number where a container gave it no name.
 
-    Not `getpass`, which believes the environment before the system.
+    Not from `getpass`, which prefers environment variables to the system.
     """
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
@@ -136,19 +132,19 @@ def cli_actor() -> str:
 
 
 def resolve(host: str, port: int) -> str:
-    """The first address of the host's name, in numbers; raises SettingsInvalid where it has none."""
+    """The first numeric address of the host; raises SettingsInvalid where it has none."""
     try:
         *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
     except UnicodeError:
-        raise SettingsInvalid(f"--host {host[:64]!r} is no host name") from None
+        raise SettingsInvalid(f"--host {host[:64]!r} is not a host name") from None
     except socket.gaierror as error:
         reason = f"unknown host ({error.strerror})"
         raise SettingsInvalid(f"cannot listen on {host}: {reason}; choose another --host") from None
 
 
 def is_loopback(address: str) -> bool:
-    """Whether the address can be reached from this machine alone."""
+    """Whether the address can be reached from this machine only."""
     return ipaddress.ip_address(address).is_loopback
 
 
@@ -159,7 +155,7 @@ def bind(address: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(where)
-        # From here on callers queue rather than being refused, so the line that names the address is true at once.
+        # From here on callers queue instead of being refused, so the address can be announced at once.
         listener.listen(1024)
     except OSError as error:
         raise SettingsInvalid(explain(error, address, port)) from None
@@ -167,7 +163,7 @@ def bind(address: str, port: int) -> socket.socket:
 
 
 def explain(error: OSError, host: str, port: int) -> str:
-    """What to do about a socket that could not be had."""
+    """What to do about a socket that could not be opened."""
     if error.errno == errno.EADDRINUSE:
         return f"port {port} on {host} is in use; stop what listens there, or choose another with --port"
     if error.errno == errno.EACCES:

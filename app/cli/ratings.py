@@ -1,7 +1,4 @@
-"""Files of human ratings as `saiten ratings` reads and writes them: NDJSON, a JSON array, a table.
-
-`saiten ratings`: what people said of responses, out of files and into them.
-"""
+"""`saiten ratings`: imports and exports human ratings as NDJSON, a JSON array or a table, and excludes raters."""
 
 from __future__ import annotations
 
@@ -37,11 +34,11 @@ if TYPE_CHECKING:
 
 TEXTS = ("item", "evaluation", "batch", "candidate", "system", "rater")
 STAMP = "created_at"
-"""When a rating came in: an export tells it, and an import passes it over, for it sets its own."""
+"""When a rating was received: written by an export, ignored by an import, which sets its own."""
 
 SIMULATED = "simulated"
 BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
-"""How a table says yes and no, in any case."""
+"""Booleans in a table, in any letter case."""
 
 COLUMNS = (*TEXTS, "comment", STAMP, SIMULATED)
 DEFUSED = re.compile(f"'+(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
@@ -54,16 +51,16 @@ Row = dict[str, Any]
 
 
 PIECE_BYTES = DEFAULT_LIMITS.body_bytes
-"""Posted at a time to a service that does not say how much it takes."""
+"""The size of a request to a service that does not state its limit."""
 
 REFUSED = frozenset({400, 404, 422})
-"""Statuses of ratings that are not taken however often they are sent."""
+"""Statuses of ratings that are refused however often they are sent."""
 
 
 class RatingFile:
     """The ratings of FILE, or of standard input for `-`, all checked. Raises InvalidItems that names lines.
 
-    `fill` is what records say that do not say it themselves.
+    `fill` holds defaults for fields that a record lacks.
     """
 
     def __init__(self, path: str, limits: Limits, fill: Row) -> None:
@@ -167,7 +164,7 @@ def parse_table(body: bytes) -> Iterator[Record]:
         try:
             row = next(rows, None)
         except csv.Error as error:
-            # What follows a broken quotation cannot be told apart into cells.
+            # What follows a broken quotation cannot be split into cells.
             yield start, Unread(f"is not valid CSV: {error}")
             return
         if row is None:
@@ -314,7 +311,7 @@ def take_in(file: str, batch: str | None, rater: str | None, simulated: bool, ur
 
 
 async def keep(read: RatingFile, url: str | None) -> RatingsKept:
-    """Keeps all, in as many pieces as it takes. Raises InvalidItems, SaitenError; what was kept before is told."""
+    """Posts all ratings in pieces. Raises InvalidItems, SaitenError; the message names what was kept before."""
     from app.cli.backend import NO_JUDGE, open_backend
 
     async with open_backend(url, NO_JUDGE) as backend:
@@ -330,9 +327,9 @@ async def post_pieces(read: RatingFile, client: AsyncClient) -> RatingsKept:
     from saiten import SaitenError, ServiceRefused
 
     limits = (await client.info()).get("limits")
-    told = limits.get("body_bytes") if isinstance(limits, dict) else None
+    stated = limits.get("body_bytes") if isinstance(limits, dict) else None
     kept = RatingsKept(0, 0)
-    for piece in cut(read.ratings, told if isinstance(told, int) else PIECE_BYTES):
+    for piece in cut(read.ratings, stated if isinstance(stated, int) else PIECE_BYTES):
         start = kept.added + kept.replaced
         try:
             answer = understand(RatingsAnswer, await client.post_ratings(map(tell_rating, piece)))
@@ -387,7 +384,7 @@ def include(rater: str | None, round_id: str | None, url: str | None) -> None:
 
 
 def read_exclusion(rater: str | None, round_id: str | None) -> Exclusion:
-    """Whom the options name; raises UsageError."""
+    """The rater or round that the options name; raises UsageError."""
     from app.domain.human_rating import Exclusion
     from app.domain.validation import InvalidDocument, validate
     from app.runtime.settings import read_settings

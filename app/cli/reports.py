@@ -8,7 +8,7 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
-from app.cli.output import DASH, TerminalTable, console, drop_noughts, print_sheet, tabulate
+from app.cli.output import DASH, TerminalTable, console, drop_zeros, print_sheet, tabulate
 from app.domain.model import Value
 from app.domain.plain_text import printable
 from app.domain.reports import (
@@ -39,7 +39,7 @@ MOST_PAIRS = 30
 MOST_IN_SQUARE = 40
 """Aspects up to which their correlations are printed."""
 MOST_PLACES = 12
-"""Named in one note; of more it is said how many there are."""
+"""The most names in one note; of further ones only the number is shown."""
 
 SHOWN_AS = {"krippendorff_alpha": "krippendorff α", "kendall": "τ-b", "kendall_interval": "τ-b interval"}
 
@@ -81,7 +81,7 @@ def _(report: AgreementReport) -> list[Part]:
         for name, found in report.aspects.items()
     ]
     heads = ("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "α")
-    parts: list[Part] = [drop_noughts(TerminalTable(title, heads, rows), LEFT_OUT)]
+    parts: list[Part] = [drop_zeros(TerminalTable(title, heads, rows), LEFT_OUT)]
     if rows:
         parts.append(Text("α: Krippendorff's"))
     parts += squares_of(report.correlations)
@@ -113,7 +113,7 @@ def _(report: CorrelationReport) -> list[Part]:
         for name, found in report.aspects.items()
     ]
     heads = ("aspect", "n", LEFT_OUT, "spearman", "pearson", "τ-b", "ceiling")
-    parts: list[Part] = [drop_noughts(TerminalTable(title, heads, rows), LEFT_OUT)]
+    parts: list[Part] = [drop_zeros(TerminalTable(title, heads, rows), LEFT_OUT)]
     if any(found.ceiling for found in report.aspects.values()):
         parts.append(Text("ceiling: each rater against the mean of the others, Spearman"))
     undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
@@ -158,7 +158,7 @@ def _(report: HierarchyReport) -> list[Part]:
     reasons = {name: found.undefined for name, found in report.aspects.items()}
     for each in report.dependencies:
         reasons[f"{each.lower} → {each.higher}"] = each.decorrelated.undefined
-    pairs = drop_noughts(TerminalTable(title, ("aspect", "n", LEFT_OUT, "pairs"), rows), LEFT_OUT)
+    pairs = drop_zeros(TerminalTable(title, ("aspect", "n", LEFT_OUT, "pairs"), rows), LEFT_OUT)
     return [pairs, *dependencies_of(report), *folded(report.best), *notes(reasons)]
 
 
@@ -180,9 +180,7 @@ def dependencies_of(report: HierarchyReport) -> list[Part]:
     method = report.dependencies[0].decorrelated.method
     title = f"dependencies; in brackets, and new: the change by decorrelation ({method})"
     return [
-        drop_noughts(
-            TerminalTable(title, ("lower → higher", LEFT_OUT, "common", "higher only", "new"), rows), LEFT_OUT
-        ),
+        drop_zeros(TerminalTable(title, ("lower → higher", LEFT_OUT, "common", "higher only", "new"), rows), LEFT_OUT),
         Text("common: pairs that both tell apart; higher only: those that the lower does not"),
     ]
 
@@ -241,7 +239,7 @@ def _(report: WinReport) -> list[Part]:
 
 
 def pairs_of(report: WinReport) -> list[Part]:
-    """Each pair of more than two systems, where there are not too many; two are told by the first table."""
+    """Each pair of more than two systems, where there are not too many; for two the first table suffices."""
     if len(report.systems) < 3:
         return []
     rows: list[tuple[object, ...]] = []
@@ -254,8 +252,8 @@ def pairs_of(report: WinReport) -> list[Part]:
     if len(rows) > MOST_PAIRS:
         return [Text(f"{len(rows):,} comparisons of two systems stand in the output of --json")]
     heads = ("a : b", "n", "a won", "b won", "ties", "a %", "95 %")
-    told = Text("n: contexts; a %: a's share of those that were decided")
-    return [TerminalTable("systems in pairs", heads, rows), told] if rows else []
+    note = Text("n: contexts; a %: a's share of those that were decided")
+    return [TerminalTable("systems in pairs", heads, rows), note] if rows else []
 
 
 def squares_of(correlations: Correlations) -> list[Part]:
@@ -276,10 +274,10 @@ def square(title: str, matrix: Matrix) -> TerminalTable:
     return TerminalTable(title, ("", *matrix), [(name, *row) for name, row in zip(matrix, cells, strict=True)], narrow)
 
 
-def remarks(said: Mapping[str, Sequence[str]]) -> list[Text]:
+def remarks(reasons: Mapping[str, Sequence[str]]) -> list[Text]:
     """What to know before using the figures, by aspect (empty for the whole): each remark once."""
     places: dict[str, list[str]] = {}
-    for place, found in said.items():
+    for place, found in reasons.items():
         for remark in found:
             places.setdefault(remark, []).append(place)
     return [
@@ -325,8 +323,8 @@ def explain(why: str, places: Mapping[str, Sequence[str]], of: int) -> list[str]
     for names, where in grouped.items():
         everywhere = len(where) == of > 1 or where == [""]
         lacking = "all" if everywhere and not names else listing([place for place in where if place])
-        said = names if everywhere and names else " of ".join(filter(None, (names, lacking)))
-        lines.append(f"{DASH} {said}: {why}")
+        subject = names if everywhere and names else " of ".join(filter(None, (names, lacking)))
+        lines.append(f"{DASH} {subject}: {why}")
     return lines
 
 
@@ -383,8 +381,8 @@ def sizes(items: int, systems: int, clusters: int | None = None) -> str:
 
 def clustered(items: int, clusters: int | None, noun: str = "item") -> str:
     """`36 items`, or `200 items in 20 clusters` where not all are independent. Reports of older services have 0."""
-    told = count(items, noun)
-    return told if not clusters or clusters >= items else f"{told} in {count(clusters, 'cluster')}"
+    size = count(items, noun)
+    return size if not clusters or clusters >= items else f"{size} in {count(clusters, 'cluster')}"
 
 
 def count(n: int, noun: str) -> str:

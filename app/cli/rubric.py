@@ -126,5 +126,5 @@ def show(name: str, as_json: bool, language: str | None, url: str | None) -> Non
             out.print(f"  {level.value} {level.label[chosen]}: {level.description[chosen]}")
             if level.example is not None:
                 example = level.example[chosen]
-                said = " / ".join(f"{utterance.speaker}「{utterance.text}」" for utterance in example.context)
-                out.print(f"    {said} → 「{example.response}」", style="dim")
+                turns = " / ".join(f"{utterance.speaker}「{utterance.text}」" for utterance in example.context)
+                out.print(f"    {turns} → 「{example.response}」", style="dim")

@@ -1,4 +1,4 @@
-"""A gate's runs: batches that there are, results in a file, and items in a file that are scored first."""
+"""The runs of a gate: existing batches, files of results, and files of items that are scored first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import saiten
 from app.cli.backend import Backend
-from app.cli.gate import GateSettings
+from app.cli.gate_settings import GateSettings
 from app.cli.items import InvalidItems, holds_options, parse, read_bytes, shorten_faults, split
 from app.comparison.runs import are_numbered, scales_of
 from app.domain.batch import Batch
@@ -29,11 +29,11 @@ from app.domain.rubric import Rubric, name_version, split_name
 from app.domain.validation import explain
 
 Placed = tuple[str, Any]
-"""Where a value stands (`base.ndjson:3`), and the value."""
+"""The place of a value (`base.ndjson:3`), and the value."""
 
 
 class ResultPart(BaseModel):
-    """A part of a result. Fields that a later version may add are passed over."""
+    """A part of a result. Fields that a later version may add are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False, hide_input_in_errors=True)
 
@@ -53,7 +53,7 @@ class AspectPart(ResultPart):
 
 
 class ResultLine(ResultPart):
-    """What of a result makes a run. One that failed has neither aspects nor, in a batch, a rubric."""
+    """The fields of a result that a run needs. A failed one has no aspects and, in a batch, no rubric."""
 
     status: str
     item: str | None = None
@@ -80,7 +80,7 @@ def read_results(values: Sequence[Placed]) -> list[ResultLine]:
 def parse_result(where: str, value: object) -> ResultLine:
     """One result; raises InvalidItems where it is none."""
     if not is_result(value):
-        raise InvalidItems(f"{where}: this is no result of `saiten score` or of a batch, as the lines before it are")
+        raise InvalidItems(f"{where}: this is not a result of `saiten score` or of a batch, as the lines before it are")
     try:
         found = ResultLine.model_validate(value)
     except ValidationError as error:
@@ -94,7 +94,7 @@ def parse_result(where: str, value: object) -> ResultLine:
 def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
     """The rubric that all results are by, with its version; None where all failed. Raises InvalidItems for several."""
     found = {result.rubric.name for result in results if result.rubric is not None}
-    # One that failed before it was judged names no version.
+    # A result that failed before it was judged names no version.
     versioned = {split_name(each)[0] for each in found if split_name(each)[1] is not None}
     names = sorted(found - versioned)
     if len(names) > 1:
@@ -118,7 +118,7 @@ def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> Compar
 
 
 def cluster_of(result: ResultLine) -> str | None:
-    """The digest of the dialogue that the result is a turn of; results that were written by hand name it alone."""
+    """The digest of the dialogue that the result is a turn of; handwritten results only name it."""
     return result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
 
 
@@ -160,7 +160,7 @@ Found = Batch | ComparedRun | Items
 
 
 async def find(backend: Backend, written: str, role: Role, settings: GateSettings) -> Found:
-    """What `candidate` or `baseline` names, as it is now; nothing is scored yet. Raises InvalidItems."""
+    """What `candidate` or `baseline` names; nothing is scored yet. Raises InvalidItems."""
     if not written.strip():
         raise InvalidItems(f"the {role} is named by an empty text; is a variable of this job not set?")
     if BATCH.fullmatch(written):
@@ -196,14 +196,14 @@ def read_file(path: str, role: Role) -> tuple[str, list[Placed]]:
 
 
 def take_items(name: str, values: Sequence[Placed]) -> Items:
-    """The items; before them may stand a batch's options, as in what POST /v1/batches takes."""
+    """The items, with the options of a batch from the first line where it holds them, as for POST /v1/batches."""
     if holds_options(values):
         return Items(name, values[1:], values[0][1])
     return Items(name, values, {})
 
 
 def options_of(items: Items, settings: GateSettings) -> dict[str, Any]:
-    """The options of the batch that the items become: the settings' over those of the file's first line."""
+    """The options of the batch that the items become: the settings take precedence over the first line."""
     chosen: dict[str, Any] = settings.model_dump(
         include={"name", "rubric", "path", "judge", "metadata", "budget_usd"} & settings.model_fields_set,
         exclude_none=True,
@@ -213,24 +213,24 @@ def options_of(items: Items, settings: GateSettings) -> dict[str, Any]:
     return {**items.options, **chosen}
 
 
-async def score(backend: Backend, found: Found, settings: GateSettings, told: Progress) -> Batch | ComparedRun:
+async def score(backend: Backend, found: Found, settings: GateSettings, progress: Progress) -> Batch | ComparedRun:
     """The run, scored: items become a batch, and a batch is waited for. Raises InvalidItems, SaitenError."""
     if isinstance(found, ComparedRun):
         return found
     if isinstance(found, Batch):
-        return await wait(backend, found.id, told)
+        return await wait(backend, found.id, progress)
     batch = await submit(backend, found, options_of(found, settings))
     try:
-        return await wait(backend, batch.id, told)
+        return await wait(backend, batch.id, progress)
     except asyncio.CancelledError:
-        # Interrupted, or out of time: nobody waits for these scores any more, and they cost money.
+        # Interrupted, or out of time: these scores are no longer needed, and they cost money.
         with suppress(saiten.SaitenError):
             await backend.client.cancel_batch(batch.id)
         raise
 
 
 async def submit(backend: Backend, items: Items, options: dict[str, Any]) -> Batch:
-    """Hands the items in. Raises InvalidItems that names their places in the file."""
+    """Posts the items as a batch. Raises InvalidItems that names their places in the file."""
     lines = [options, *(value for _, value in items.values)]
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     try:
@@ -243,27 +243,27 @@ async def submit(backend: Backend, items: Items, options: dict[str, Any]) -> Bat
 
 
 def name_fault(items: Items, pointer: str, detail: str) -> str:
-    """What is wrong with which line of the file, rather than with the batch that was made of it."""
+    """The fault, located in the file instead of in the batch made from it."""
     found = ITEM.fullmatch(pointer)
     if found is None or int(found[1]) >= len(items.values):
         return f"{items.name}: {pointer or 'the batch'}: {LINE.sub('', detail)}"
     return f"{items.values[int(found[1])][0]}: {found[2] or 'the item'}: {LINE.sub('', detail)}"
 
 
-async def wait(backend: Backend, batch_id: str, told: Progress) -> Batch:
-    """The batch once it is scored. Raises SaitenError where it paused or was cancelled and would not go on."""
-    batch = await backend.wait(batch_id, told)
+async def wait(backend: Backend, batch_id: str, progress: Progress) -> Batch:
+    """The batch once it is scored. Raises SaitenError where it was paused or cancelled."""
+    batch = await backend.wait(batch_id, progress)
     if batch.status != "completed":
         raise SaitenError(explain_stop(batch))
     return batch
 
 
 def explain_stop(batch: Batch) -> str:
-    """Why there will be no more results, and what to do."""
+    """Why there will be no more results."""
     done = f"{batch.counts.total - batch.counts.queued} of {batch.counts.total} candidates"
     if batch.status == "cancelled":
         return f"the batch {batch.id} was cancelled after {done}"
-    why = batch.pause_detail or batch.pause_reason or "nobody said why"
+    why = batch.pause_detail or batch.pause_reason or "the reason is unknown"
     return f"the batch {batch.id} paused after {done}: {why}"
 
 
@@ -278,7 +278,7 @@ async def run_of(backend: Backend, found: Batch | ComparedRun) -> ComparedRun:
 
 
 async def save_results(backend: Backend, batch: Batch, path: str) -> None:
-    """Writes the batch's results, one a line, to be the baseline of another day."""
+    """Writes the batch's results as NDJSON, for use as a later baseline."""
     try:
         with click.open_file(path, "w", encoding="utf-8", atomic=path != "-") as file:
             async for line in backend.client.results(batch.id):

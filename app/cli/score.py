@@ -31,7 +31,7 @@ from app.runtime.telemetry import configure_logging
 Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
 
 WINDOW = 4
-"""Items begun and not yet printed, as a multiple of those in flight: so many may wait for a slow one before them."""
+"""Items started and not yet printed, as a multiple of those in flight: they may wait for a slow one."""
 
 UNUSED = "_unused"
 """In a result of a scorer: the beginning of a reply that did not rate everything. It is not part of the result."""
@@ -47,8 +47,8 @@ def scorer_of(client: saiten.AsyncClient) -> Scorer:
         try:
             result = await client.evaluate(request.model_dump(mode="json"))
         except saiten.ServiceRefused as error:
-            said = isinstance(error.answer.get("detail"), str)
-            why = error.detail if said else f"{client.url} answered {error.status} without saying why"
+            has_detail = isinstance(error.answer.get("detail"), str)
+            why = error.detail if has_detail else f"{client.url} answered {error.status} without saying why"
             return failed(request, error.code, why)
         except saiten.SaitenError as error:
             return failed(request, error.code, error.detail)
@@ -74,7 +74,7 @@ async def fetch_unused(client: saiten.AsyncClient, evaluation_id: object) -> str
 
 
 def failed(request: EvaluationRequest, code: str, detail: str) -> dict[str, Any]:
-    """What stands in place of a result that could not be had."""
+    """The result of a request that could not be evaluated."""
     return {
         "status": "failed",
         "rubric": {"id": split_name(request.rubric)[0]},
@@ -87,9 +87,9 @@ def failed(request: EvaluationRequest, code: str, detail: str) -> dict[str, Any]
 async def score_in_order(
     requests: Iterable[EvaluationRequest], scorer: Scorer, *, concurrency: int, done: Callable[[], None]
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """One result a request, in order, each when it and all before it are there; `concurrency` calls at once at most.
+    """One result per request, in order, each as soon as it and all before it are there; at most `concurrency` at once.
 
-    `done` is told of each call that ends. Close the generator (`aclosing`): what is in flight then ends with it.
+    `done` is called after each call. Close the generator (`aclosing`) to cancel the calls in flight.
     """
     gate = asyncio.Semaphore(concurrency)
 
@@ -107,7 +107,7 @@ async def score_in_order(
             begun.extend(asyncio.create_task(one(request)) for request in islice(remaining, room))
             if not begun:
                 return
-            # It stays in the queue until it has ended, so that an interruption ends it as well.
+            # It stays in the queue until it has ended, so that an interruption cancels it as well.
             result = await begun[0]
             begun.popleft()
             yield result
@@ -130,7 +130,7 @@ OF_THE_RUBRIC = {RubricNotSupported.code, UnknownRubric.code}
 @click.option(
     "--integrity",
     type=click.Choice(get_args(Integrity)),
-    help="What becomes of items that look like an attack on the judge and name no policy.",
+    help="What to do with items that look like an attack on the judge and name no policy.",
 )
 @click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, of items that name none (0).")
 @click.option(
@@ -186,13 +186,13 @@ async def score_and_show(
     concurrency: int,
     as_table: bool,
 ) -> bool:
-    """Prints each result when its turn has come, or all in tables at the end. Whether every item was scored.
+    """Prints the results in order as they arrive, or all in tables at the end. Returns whether every item was scored.
 
-    What failed is also said on standard error, at once. Raises SaitenError where no item can be scored because of the
+    Failures are also printed on standard error, at once. Raises SaitenError where no item can be scored because of the
     rubric that all name.
     """
     complete, rows = True, []
-    told: set[str] = set()
+    reported: set[str] = set()
     clusters = find_dialogues(requests)
     try:
         with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
@@ -218,18 +218,18 @@ async def score_and_show(
                     if as_table:
                         rows.append({**result, "_response": requests[position].response})
                     else:
-                        # In a thread: a reader that takes its time (`less`) must not let calls in flight run out.
+                        # In a thread: a slow reader such as `less` must not let calls in flight time out.
                         await asyncio.to_thread(print_ndjson, result)
                     position += 1
                     if "error" in result:
                         say(progress, f"item {position}: {result['error']['code']}: {result['error']['detail']}")
                     else:
                         explain(progress, position, result, unused)
-                        if (line := name_dropped(result)) is not None and line not in told:
-                            told.add(line)
+                        if (line := name_dropped(result)) is not None and line not in reported:
+                            reported.add(line)
                             say(progress, line)
     finally:
-        # Also where it was interrupted: these results were paid for.
+        # Also after an interruption: these results were paid for.
         print_table(rows)
     return complete
 
@@ -241,14 +241,14 @@ def name_result(result: dict[str, Any], item: Item, cluster: str | None) -> dict
 
 
 def require_rubric(first: dict[str, Any], requests: list[Item]) -> None:
-    """Raises SaitenError where the first result says that none of the items can be scored: once, not for each."""
+    """Raises SaitenError where the first result shows that no item can be scored, so that it is reported only once."""
     error = first.get("error")
     if error is not None and error["code"] in OF_THE_RUBRIC and len({request.rubric for request in requests}) == 1:
         raise SaitenError(error["detail"])
 
 
 def explain(progress: Progress, position: int, result: dict[str, Any], unused: str | None) -> None:
-    """Says which aspects of an item are unrated, why, and how the reply began that was of no use."""
+    """Prints which aspects of an item are unrated, why, and the beginning of the unusable reply."""
     whys: dict[str, list[str]] = {}
     for name, aspect in result["aspects"].items():
         if isinstance(aspect, dict) and isinstance(why := aspect.get("unrated"), dict):

@@ -86,7 +86,7 @@ class AsyncClient:
             response = await self._http.get("/v1/info")
         except httpx.HTTPError as error:
             raise ServiceUnreachable(
-                f"nobody answers at {self.url} ({type(error).__name__}); start it with `saiten serve`"
+                f"no service answers at {self.url} ({type(error).__name__}); start it with `saiten serve`"
             ) from None
         if response.status_code in {401, 403}:
             raise ServiceUnreachable(
@@ -285,14 +285,14 @@ def read_rating(line: bytes) -> Object:
 
 def wished_pause(response: httpx.Response) -> float:
     """Seconds that the service asked for in `Retry-After`, a minute at most; 0 where it named none."""
-    said = response.headers.get("retry-after", "")
-    return min(float(said), MOST_PAUSE_SECONDS) if said.isascii() and said.isdigit() else 0.0
+    seconds = response.headers.get("retry-after", "")
+    return min(float(seconds), MOST_PAUSE_SECONDS) if seconds.isascii() and seconds.isdigit() else 0.0
 
 
 def refusal(response: httpx.Response) -> ServiceRefused:
     """The error that an answer reports."""
     answer = read_object(response)
     detail = answer.get("detail")
-    said = detail if isinstance(detail, str) else f"the service answered {response.status_code} without a reason"
+    reason = detail if isinstance(detail, str) else f"the service answered {response.status_code} without a reason"
     kind = SignatureMismatch if answer.get("code") == "signature-mismatch" else ServiceRefused
-    return kind(said, answer, response.status_code)
+    return kind(reason, answer, response.status_code)

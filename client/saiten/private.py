@@ -1,4 +1,4 @@
-"""A service of one caller's own: it starts with the caller, takes one key, and ends when the caller does."""
+"""A private service: it starts with its caller, accepts one key, and ends when the caller does."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from saiten.errors import PrivateServiceFailed
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
-"""A service that is told to end finishes what it has in hand first."""
+"""A service that is stopped finishes its work in progress first."""
 
 
 class Process(Protocol):
-    """What of a started process is used here: `subprocess.Popen` has it."""
+    """The part of `subprocess.Popen` that is used here."""
 
     def wait(self, timeout: float | None = None) -> int: ...
 
@@ -30,7 +30,7 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class Address:
-    """Where a service answers, and the key that it takes."""
+    """The URL of a service, and the key that it accepts."""
 
     url: str
     api_key: str | None = None
@@ -42,9 +42,9 @@ def private_service(
 ) -> Iterator[Address]:
     """Starts a service on a free loopback port, and ends it with the context.
 
-    It has this process's environment with `environment` over it, in which None unsets a variable. It works on batches
-    that are posted to it or asked of it, and on no others. `quiet`: its log is not written to standard error. Raises
-    PrivateServiceFailed in the service's own words where it does not start.
+    It has this process's environment with `environment` over it, in which None unsets a variable. It works
+    only on batches that are posted to it or requested from it. `quiet`: its log is not written to standard error.
+    Raises PrivateServiceFailed in the service's own words where it does not start.
     """
     key = secrets.token_urlsafe(32)
     # The service reads the key from `control`, and ends when that pipe is closed, however this process ends.
@@ -69,7 +69,7 @@ def private_service(
 
 
 def launch(environment: Mapping[str, str], control: int, announcement: int, *, quiet: bool) -> Process:
-    """Starts the server. It is isolated, so that no folder `app` of the user's own is taken for it."""
+    """Starts the server, isolated (`-I`), so that a folder `app` of the user is not imported instead."""
     return subprocess.Popen(  # noqa: S603 - this interpreter, with fixed arguments
         [sys.executable, "-I", "-m", "app", "serve", "--private", f"{control},{announcement}"],
         env=dict(environment),
@@ -84,17 +84,17 @@ def launch(environment: Mapping[str, str], control: int, announcement: int, *, q
 
 def read_announcement(descriptor: int, seconds: float) -> str:
     """The URL that the service announces once it is ready."""
-    said = b""
-    while not said.endswith(b"\n"):
+    line = b""
+    while not line.endswith(b"\n"):
         if not select.select([descriptor], [], [], seconds)[0]:
             raise PrivateServiceFailed(
-                f"the private service did not start within {seconds:g} s; see what holds it up with `saiten serve`"
+                f"the private service did not start within {seconds:g} s; see why with `saiten serve`"
             )
         piece = os.read(descriptor, 65536)
         if not piece:
             raise PrivateServiceFailed("the private service did not start; see why with `saiten serve`")
-        said += piece
-    answer: dict[str, Any] = json.loads(said)
+        line += piece
+    answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         raise PrivateServiceFailed(str(answer["error"]))
     return str(answer["url"])

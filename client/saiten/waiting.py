@@ -1,4 +1,4 @@
-"""An HTTP transport that waits out the limits of a service: a request that was turned away is sent again in time."""
+"""An HTTP transport that waits out the limits of a service: a request that was refused is sent again in time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PASSING_CODES = frozenset({"request-limit-reached", "queue-limit-reached", "over
 """Limits that pass within minutes. The service has begun nothing, so sending the request again does no harm."""
 
 MOST_SECONDS = 600.0
-"""The longest wait for one request in all. A limit that takes longer to pass, as that of a day's cost, is an answer."""
+"""The longest wait for one request in all. A limit that takes longer to pass, as that of a day's cost, is returned."""
 
 SPREAD = 0.2
-"""Callers that were told the same moment should not all come back at that moment."""
+"""Callers that got the same Retry-After should not all return at the same moment."""
 
 WAITED = "saiten_waited"
 
@@ -58,15 +58,15 @@ class WaitingTransport(httpx.AsyncBaseTransport):
 
 async def find_pause(response: httpx.Response) -> float | None:
     """Seconds that the service asks to wait, at least one; None where the answer is not a limit that passes."""
-    said = response.headers.get("retry-after", "")
+    seconds = response.headers.get("retry-after", "")
     limited = response.status_code in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-    if not (limited and said.isascii() and said.isdigit()):
+    if not (limited and seconds.isascii() and seconds.isdigit()):
         return None
     await response.aread()
     code = read_object(response).get("code", "")
     # A proxy in front of the service that limits its callers sends no code of Saiten's.
     passes = code in PASSING_CODES or (code == "" and response.status_code == HTTPStatus.TOO_MANY_REQUESTS)
-    return max(1.0, float(said)) if passes else None
+    return max(1.0, float(seconds)) if passes else None
 
 
 def is_final(response: httpx.Response) -> bool:

@@ -58,4 +58,4 @@ def test_batches_that_cannot_be_analysed(tmp_path: Path) -> None:
     assert (unknown.returncode, unknown.stderr) == (2, "saiten: there is no batch ba_none in this project\n")
     nobody = saiten("analyze", "win-rates", "--batch", "ba_1", "--url", "http://127.0.0.1:9", folder=tmp_path)
     assert nobody.returncode == 3
-    assert "nobody answers at http://127.0.0.1:9" in nobody.stderr
+    assert "no service answers at http://127.0.0.1:9" in nobody.stderr

@@ -134,7 +134,7 @@ async def test_what_is_stored_is_what_is_looked_at(tmp_path: Path) -> None:
 def test_an_item_that_should_have_been_refused_fails(tmp_path: Path) -> None:
     done = attack(tmp_path, write_corpus(tmp_path, item(1), item(2, check={"http": 422})), **LEXICAL)
     assert done.returncode == FAIL
-    assert "taken although it must be refused: 1 (a-2)" in done.stdout
+    assert "accepted although it must be refused: 1 (a-2)" in done.stdout
 
 
 def test_few_items_decide_nothing(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_an_interruption_ends_it(tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("--rubric", "nothing"), COULD_NOT_RUN, "nothing"),
-        (("--url", "http://127.0.0.1:9"), COULD_NOT_RUN, "nobody answers"),
+        (("--url", "http://127.0.0.1:9"), COULD_NOT_RUN, "no service answers"),
         (("missing.jsonl",), 2, "missing.jsonl"),
         (("--max-lift", "2"), 2, "--max-lift"),
         (("--path", "both"), 2, "--path"),

@@ -227,7 +227,7 @@ async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[
 
     anew = ("--candidate", other, *checking[2:], "--record", "base.ndjson")
     renewed = await gating(tmp_path, *anew, **variables)
-    assert (renewed.returncode, "its ratings are taken anew" in renewed.stderr) == (PASS, True), renewed.stderr
+    assert (renewed.returncode, "its ratings are taken again" in renewed.stderr) == (PASS, True), renewed.stderr
     again = await gating(tmp_path, "--candidate", other, *checking[2:], "--baseline", "base.ndjson", **variables)
     assert again.returncode == PASS, again.stdout
 
@@ -325,7 +325,7 @@ MISTAKES = {
     "no URL": (("--url", ""), "--url '' is not the URL of a service"),
     "a reference of something else": (
         ("--min-mean", "overall=1", "--check-judge", "--judge-reference", "items.ndjson"),
-        "these are no stored ratings of a judge; remove it",
+        "these are not stored ratings of a judge; remove the file",
     ),
 }
 

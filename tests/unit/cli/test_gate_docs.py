@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from typing import get_args
 
-from app.cli.gate import GateSettings, command
+from app.cli.gate import command
+from app.cli.gate_settings import GateSettings
 from app.domain.comparison import GateReason
 from tests.support.command import saiten
 

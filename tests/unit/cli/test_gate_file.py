@@ -9,7 +9,8 @@ from typing import Any
 import click
 import pytest
 
-from app.cli.gate import GateCommand, GateSettings, make_settings, read_gate_file, read_rules, show
+from app.cli.gate import GateCommand, show
+from app.cli.gate_settings import GateSettings, make_settings, read_gate_file, read_rules
 from app.cli.items import InvalidItems
 from app.domain.comparison import GateRule
 from tests.support.gates import FAILED, make_report
@@ -61,9 +62,9 @@ def test_the_example_names_every_key(tmp_path: Path) -> None:
 
 BROKEN = {
     "syntax": ("[gate]\nalpha = = 3\n", "Invalid value (at line 2, column 9)"),
-    "no table": ("", "it has no table [gate]"),
-    "another table": ("gate = 3\n", "it has no table [gate]"),
-    "outside": ("alpha = 0.1\n[gate]\n", "alpha: stands outside the table [gate]"),
+    "no table": ("", "there is no table [gate]"),
+    "another table": ("gate = 3\n", "there is no table [gate]"),
+    "outside": ("alpha = 0.1\n[gate]\n", "alpha: is outside the table [gate]"),
     "unknown": ("[gate]\nmax_drops = 3\n", "gate.max_drops: is not a field that is known here"),
     "misspelt": ("[gate]\nmin-coverage = 1\n", "gate.min-coverage: is not a field that is known here; is min_coverage"),
     "wrong type": ('[gate]\nalpha = "0.05"\n', "gate.alpha: must be a number"),

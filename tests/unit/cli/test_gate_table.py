@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from app.cli.gate import telling
+from app.cli.gate import make_progress
 from app.cli.gating import print_gate
 from app.domain.batch import Batch, BatchUsage, Counts
 from app.domain.comparison import ComparedRun, GateReport, GateRule, RunItem
@@ -119,7 +119,7 @@ def test_names_cannot_steer_the_terminal() -> None:
 
 def test_a_log_is_told_of_progress_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     clock = iter((0.0, 5.0, 29.0, 30.0, 31.0, 90.0, 91.25))
-    told = telling(Bar(disable=True), clock=lambda: next(clock))
+    told = make_progress(Bar(disable=True), clock=lambda: next(clock))
     for queued in (60, 50, 40, 30, 20, 10):
         told(make_batch(queued))
     assert capsys.readouterr().err.splitlines() == [f"scoring main: {done} of 60" for done in (0, 30, 50)]
@@ -128,7 +128,7 @@ def test_a_log_is_told_of_progress_now_and_then(capsys: pytest.CaptureFixture[st
 
 
 def test_a_batch_that_was_complete_already_is_not_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    telling(Bar(disable=True), clock=lambda: 0.0)(make_batch(0, status="completed"))
+    make_progress(Bar(disable=True), clock=lambda: 0.0)(make_batch(0, status="completed"))
     assert capsys.readouterr().err == ""
 
 

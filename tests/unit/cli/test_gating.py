@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.cli.gate import GateSettings
+from app.cli.gate_settings import GateSettings
 from app.cli.gating import tell_coverage
 from tests.support.judge_checks import make_check
 from tests.support.runs import make_run

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from app.cli.backend import Backend
-from app.cli.gate import GateSettings
+from app.cli.gate_settings import GateSettings
 from app.cli.gating import Reference, name_keeper
 from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
 from tests.support.judge_checks import make_check
@@ -39,7 +39,7 @@ async def test_a_missing_file_is_written_though_the_service_keeps_ratings(
     file = tmp_path / "judge.json"
     check = await Reference(str(file), KEPT).check(answering("steady"), JudgeCheckRequest())
     assert AnchorRatings.model_validate_json(file.read_bytes()) == check.ratings
-    told = f"{file} was written with the judge's ratings of now; it was held against the ratings kept {KEPT}\n"
+    told = f"{file} was written with the judge's current ratings; it was compared with the ratings kept {KEPT}\n"
     assert capsys.readouterr().err == told
 
 
@@ -49,7 +49,7 @@ async def test_the_ratings_of_a_judge_that_moved_are_no_reference(
     file = tmp_path / "judge.json"
     await Reference(str(file), KEPT).check(answering("moved"), JudgeCheckRequest())
     assert not file.exists()
-    assert "was not written, for the judge moved; it was held against" in capsys.readouterr().err
+    assert "was not written, for the judge moved; it was compared with" in capsys.readouterr().err
 
 
 async def test_a_file_that_is_there_is_the_measure_and_stays(

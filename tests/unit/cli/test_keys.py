@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from app.cli.keys import command
+from app.cli.administration import keys as command
 
 
 @pytest.fixture
@@ -85,4 +85,4 @@ def test_only_a_good_key_has_limits_to_change(keys) -> None:
     for wanted in (key_id, "key_none"):
         done = keys("limit", wanted, "--usd-per-day", "1")
         assert done.exit_code != 0
-        assert "there is no good key" in str(done.exception)
+        assert "there is no valid key" in str(done.exception)

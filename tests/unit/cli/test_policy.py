@@ -10,8 +10,7 @@ import pytest
 from click import Command
 from click.testing import CliRunner, Result
 
-from app.cli.erase import command as erase
-from app.cli.policy import command as policy
+from app.cli.administration import erase, policy
 
 Run = Callable[..., Result]
 

@@ -130,7 +130,7 @@ def test_usage_and_what_cannot_run(tmp_path: Path) -> None:
     path = write_lines(tmp_path, RATINGS)
     nobody = saiten("ratings", "import", path, "--url", "http://127.0.0.1:9", folder=tmp_path)
     assert nobody.returncode == 3
-    assert "nobody answers at http://127.0.0.1:9" in nobody.stderr
+    assert "no service answers at http://127.0.0.1:9" in nobody.stderr
 
 
 async def score(url: str, count: int) -> str:

@@ -85,7 +85,7 @@ def test_results_and_items_are_told_apart() -> None:
     assert is_result({"status": "failed"})
     assert not is_result({"context": [], "response": "はい。", "status": "new"})
     assert not is_result([])
-    with pytest.raises(InvalidItems, match="f:2: this is no result"):
+    with pytest.raises(InvalidItems, match="f:2: this is not a result"):
         read(make_result(), {"context": [], "response": "はい。"})
 
 

@@ -121,7 +121,7 @@ async def test_faults_are_read_from_a_problem_document() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (None, "nobody answers at http://h"),
+        (None, "no service answers at http://h"),
         (httpx.Response(401), "refused the key"),
         (httpx.Response(404), "is no Saiten service"),
     ],

@@ -1,0 +1,391 @@
+"""Administration of the configured database: API keys, policies, the audit log, erasure and the schema."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+import click
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.cli.output import console, print_ndjson
+from app.cli.process import cli_actor
+from app.domain.errors import NotFound
+from app.domain.governance import APIKey, AuditEvent, ProjectPolicy, Scope
+from app.domain.plain_text import printable
+from app.domain.redaction import Erased
+from app.governance.policies import PolicyService, RecentPolicies
+from app.runtime.settings import read_settings
+from app.storage.sql.engine import open_engine
+from app.storage.sql.governance import AuditLog, PolicyStore
+from app.storage.sql.keys import APIKeyStore
+from app.storage.sql.schema import downgrade, find_revision, known_revisions, migrate, revisions_above
+
+Result = TypeVar("Result")
+
+
+def with_engine(work: Callable[[AsyncEngine], Awaitable[Result]], *, migrated: bool = True) -> Result:
+    """Runs `work` on the configured database, brought up to date before it where it is to be `migrated`."""
+
+    async def run() -> Result:
+        engine = open_engine(read_settings().sqlalchemy_url)
+        try:
+            if migrated:
+                await migrate(engine)
+            return await work(engine)
+        finally:
+            await engine.dispose()
+
+    return asyncio.run(run())
+
+
+def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> str:
+    """The name, of 1 to 64 printable characters. Raises BadParameter."""
+    if not 1 <= len(label) <= 64 or not label.isprintable() or label != label.strip():
+        raise click.BadParameter("must be 1 to 64 printable characters, without spaces around them")
+    return label
+
+
+DEFAULT = math.inf
+"""The value of the word `default`: the key uses the limit of the settings."""
+
+MOST_REQUESTS = 100_000
+"""Per minute. Each request is an entry in Redis."""
+
+
+class LimitType(click.ParamType[float]):
+    """A number above 0, whole where `whole`, up to `most`; or `default`."""
+
+    name = "number|default"
+
+    def __init__(self, *, whole: bool, most: float) -> None:
+        self._whole = whole
+        self._most = most
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; `DEFAULT` for the word. Raises BadParameter."""
+        if value in {"default", DEFAULT}:
+            return DEFAULT
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not 0 < number <= self._most or (self._whole and not number.is_integer()):
+            kind = "a whole number" if self._whole else "a number"
+            self.fail(f"{value!r} is not {kind} above 0 and up to {self._most:,.0f}, nor `default`", param, ctx)
+        return number
+
+
+requests_option = click.option(
+    "--requests-per-minute",
+    type=LimitType(whole=True, most=MOST_REQUESTS),
+    help="Requests within 60 seconds; `default`: as SAITEN_KEY_REQUESTS_PER_MINUTE says.",
+)
+usd_option = click.option(
+    "--usd-per-day",
+    type=LimitType(whole=False, most=1_000_000),
+    help="What it may cost a day (UTC); `default`: as SAITEN_KEY_USD_PER_DAY says.",
+)
+
+
+def read_requests(given: float | None) -> int | None:
+    """The key's limit of requests; None for that of the settings."""
+    return None if given is None or given == DEFAULT else int(given)
+
+
+def read_usd(given: float | None) -> float | None:
+    """The key's limit of USD; None for that of the settings."""
+    return None if given is None or given == DEFAULT else given
+
+
+@click.group("keys")
+def keys() -> None:
+    """Create, list, limit and revoke API keys (in DATABASE_URL)."""
+
+
+@keys.command("create")
+@click.option("--name", default="key", callback=check_label, show_default=True, help="What it is for; shown in `list`.")
+@click.option("--scope", type=click.Choice(["read", "write", "admin"]), default="write", show_default=True)
+@click.option(
+    "--project",
+    default="default",
+    callback=check_label,
+    show_default=True,
+    help="Projects do not see each other's scores.",
+)
+@requests_option
+@usd_option
+def create_key(
+    name: str, scope: str, project: str, requests_per_minute: float | None, usd_per_day: float | None
+) -> None:
+    """Make a key and show it once."""
+    requests, usd = read_requests(requests_per_minute), read_usd(usd_per_day)
+    made, key = with_engine(
+        lambda engine: APIKeyStore(engine, actor=cli_actor()).create(
+            name, project, cast(Scope, scope), requests_per_minute=requests, usd_per_day=usd
+        )
+    )
+    click.echo(
+        f"{made.id}: scope {made.scope}, project {made.project}. It is not kept and cannot be shown again:", err=True
+    )
+    click.echo(key)
+
+
+@keys.command("list")
+def list_keys() -> None:
+    """Show all keys, never their text."""
+    from rich.table import Table
+
+    found: list[APIKey] = with_engine(lambda engine: APIKeyStore(engine).list())
+    table = Table("id", "name", "project", "scope", "requests/min", "USD/day", "created", "revoked")
+    table.columns[0].no_wrap = True  # it will be copied
+    for key in found:
+        revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "-"
+        requests = "-" if key.requests_per_minute is None else str(key.requests_per_minute)
+        usd = "-" if key.usd_per_day is None else f"{key.usd_per_day:.6g}"
+        created = f"{key.created_at:%Y-%m-%d %H:%M}"
+        table.add_row(key.id, key.name, key.project, key.scope, requests, usd, created, revoked)
+    console().print(table if found else "no keys: the service answers on loopback only")
+
+
+@keys.command("limit")
+@click.argument("key_id")
+@requests_option
+@usd_option
+def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float | None) -> None:
+    """Change the limits of a key; a limit that is not named stays. Applies at once on every replica."""
+    if requests_per_minute is None and usd_per_day is None:
+        raise click.UsageError("name --requests-per-minute, --usd-per-day or both")
+
+    async def change(engine: AsyncEngine) -> bool:
+        store = APIKeyStore(engine, actor=cli_actor())
+        key = next((key for key in await store.list() if key.id == key_id), None)
+        if key is None:
+            return False
+        requests = key.requests_per_minute if requests_per_minute is None else read_requests(requests_per_minute)
+        usd = key.usd_per_day if usd_per_day is None else read_usd(usd_per_day)
+        return await store.limit(key_id, requests_per_minute=requests, usd_per_day=usd)
+
+    if not with_engine(change):
+        raise NotFound(f"there is no valid key {key_id}; see `saiten keys list`")
+    click.echo(f"{key_id} has its limits", err=True)
+
+
+@keys.command("revoke")
+@click.argument("key_id")
+def revoke_key(key_id: str) -> None:
+    """Revoke a key, at once on every replica."""
+    if not with_engine(lambda engine: APIKeyStore(engine, actor=cli_actor()).revoke(key_id)):
+        raise NotFound(f"there is no valid key {key_id}; see `saiten keys list`")
+    click.echo(f"{key_id} is revoked", err=True)
+
+
+project_option = click.option(
+    "--project", default="default", callback=check_label, show_default=True, help="Whose policy."
+)
+
+
+@click.group("policy")
+def policy() -> None:
+    """Show and set a project's policy (in DATABASE_URL)."""
+
+
+def open_policies(engine: AsyncEngine) -> PolicyService:
+    """The policies of the database."""
+    return PolicyService(
+        policies=RecentPolicies(PolicyStore(engine)), audit=AuditLog(engine), now=lambda: datetime.now(UTC)
+    )
+
+
+@policy.command("show")
+@project_option
+def show_policy(project: str) -> None:
+    """Print the policy as JSON."""
+    print_policy(with_engine(lambda engine: open_policies(engine).show(project)))
+
+
+@policy.command("set")
+@project_option
+@click.option(
+    "--integrity",
+    type=click.Choice(["flag", "refuse", "judge-twice"]),
+    help="What to do with a dialogue that looks like an attack on the judge.",
+)
+@click.option("--texts", type=click.Choice(["keep", "hash", "drop"]), help="What to do with old texts.")
+@click.option("--after-days", type=click.FloatRange(min=0, max=36_500), help="How long texts are kept before that.")
+def set_policy(project: str, **given: Any) -> None:
+    """Set the named options and keep the others. Hashed or dropped texts cannot be restored."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if not named:
+        raise click.UsageError("name --integrity, --texts or --after-days")
+    if math.isnan(named.get("after_days", 0.0)):
+        raise click.BadParameter("must be a number of days", param_hint="--after-days")
+
+    async def change(engine: AsyncEngine) -> ProjectPolicy:
+        service = open_policies(engine)
+        before = await service.show(project)
+        changed = ProjectPolicy.model_validate(before.model_dump() | named)
+        return await service.change(project, changed, actor=cli_actor())
+
+    print_policy(with_engine(change))
+
+
+def print_policy(found: ProjectPolicy) -> None:
+    """Prints the policy."""
+    click.echo(json.dumps(found.model_dump()))
+
+
+PAGE = 1000
+
+
+@click.command("audit")
+@click.option("--project", help="Only this project's.  [default: all projects]")
+@click.option("--limit", type=click.IntRange(min=1), help="So many of the newest.  [default: 50; with --json: all]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def audit(project: str | None, limit: int | None, as_json: bool) -> None:
+    """Show what administrators did, newest first (in DATABASE_URL).
+
+    Keys that were made, limited and revoked, changed policies, erasures, replaced references of the judge, and attempts
+    to administer that were refused. Exit 0: shown; 3: could not run.
+    """
+    if as_json:
+        with_engine(lambda engine: print_as_json(AuditLog(engine), project, limit))
+    else:
+        with_engine(lambda engine: print_as_table(AuditLog(engine), project, limit or 50))
+
+
+async def print_as_json(log: AuditLog, project: str | None, limit: int | None) -> None:
+    """Prints each event as it is read."""
+    async for event in newest(log, project, limit):
+        print_ndjson(event.model_dump(mode="json"))
+
+
+async def newest(log: AuditLog, project: str | None, limit: int | None) -> AsyncIterator[AuditEvent]:
+    """The newest events, all where `limit` is None."""
+    before, left = None, limit
+    while left is None or left > 0:
+        asked = PAGE if left is None else min(PAGE, left)
+        page = await log.events(project, before=before, limit=asked)
+        for event in page:
+            yield event
+        if len(page) < asked:
+            return
+        before = page[-1].number
+        left = None if left is None else left - asked
+
+
+async def print_as_table(log: AuditLog, project: str | None, limit: int) -> None:
+    """Prints a table, with times in UTC."""
+    from rich.table import Table
+
+    table = Table("when (UTC)", "project", "actor", "action", "target", "detail")
+    async for event in newest(log, project, limit):
+        detail = json.dumps(event.detail, ensure_ascii=False) if event.detail else ""
+        cells = (event.project, event.actor, event.action, event.target, detail)
+        table.add_row(f"{event.at:%Y-%m-%d %H:%M:%S}", *map(printable, cells))
+    console().print(table if table.row_count else "nothing was administered yet")
+
+
+def read_entries(_: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """The entries by key. Raises BadParameter."""
+    entries: dict[str, str] = {}
+    for one in given:
+        key, separator, value = one.partition("=")
+        if not separator or not key:
+            raise click.BadParameter(f"{one[:64]!r} is not KEY=VALUE")
+        if entries.setdefault(key, value) != value:
+            raise click.BadParameter(f"{key[:64]!r} is given twice")
+    return entries
+
+
+@click.command("erase")
+@click.option("--project", required=True, callback=check_label, help="Whose evaluations.")
+@click.option(
+    "--metadata",
+    "entries",
+    multiple=True,
+    required=True,
+    callback=read_entries,
+    metavar="KEY=VALUE",
+    help="What marks them; given several times, all of them together.",
+)
+def erase(project: str, entries: dict[str, str]) -> None:
+    """Erase batches, candidates and evaluations that have these metadata, everywhere (in DATABASE_URL, and REDIS_URL).
+
+    Prints how many there were, as JSON. This cannot be undone.
+    """
+    click.echo(json.dumps(asdict(asyncio.run(erase_entries(project, entries)))))
+
+
+async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
+    """What was erased. Raises SaitenError."""
+    from app.governance.erasures import ErasureService
+    from app.openers import open_cache, open_database, open_redis
+    from app.storage.sql.batches.store import BatchStore
+    from app.storage.sql.texts import TextStore
+
+    settings = read_settings()
+    async with AsyncExitStack() as stack:
+        engine = await open_database(settings, stack)
+        # A cache in memory belongs to the service, which finds pending erasures within seconds.
+        cache = None
+        if settings.cache_kind != "memory":
+            cache = open_cache(settings, engine, open_redis(settings, stack))
+            stack.push_async_callback(cache.close)
+        service = ErasureService(
+            texts=TextStore(engine),
+            batches=BatchStore(engine),
+            cache=cache,
+            audit=AuditLog(engine),
+            now=lambda: datetime.now(UTC),
+        )
+        return await service.erase(project, entries, actor=cli_actor())
+
+
+@click.group("database")
+def database() -> None:
+    """Show the schema's revision, and take it back to an older one (of DATABASE_URL).
+
+    Upgrades need no command: whatever opens the database brings it up to date first.
+    """
+
+
+@database.command("show")
+def show_revision() -> None:
+    """Show the database's revision, and those that this version of Saiten knows. Changes nothing."""
+    own = with_engine(find_revision, migrated=False)
+    known = known_revisions()
+    for revision in known:
+        click.echo(f"{'*' if revision.number == own else ' '} {revision.number}  {revision.about}")
+    if own is None:
+        click.echo("the database has no tables yet")
+    elif own not in {revision.number for revision in known}:
+        click.echo(f"* {printable(own)}  made by a newer version of Saiten")
+
+
+@database.command("downgrade")
+@click.argument("revision")
+@click.option("--yes", is_flag=True, help="Do it. Without this, only what would be lost is shown.")
+def take_back(revision: str, yes: bool) -> None:
+    """Take the schema back to REVISION, for an older version of Saiten.
+
+    Stop the service and all workers first, and make a backup: data of later revisions is lost. Any command of this
+    version brings the schema up to date again, so start the older version next.
+    """
+    lost = with_engine(lambda engine: revisions_above(engine, revision), migrated=False)
+    if not lost:
+        click.echo(f"the database has revision {revision} already", err=True)
+        return
+    click.echo("This removes, with all data in it:", err=True)
+    for found in lost:
+        click.echo(f"  {found.number}  {found.about}", err=True)
+    if not yes:
+        raise click.UsageError("nothing was changed; stop the service and all workers, make a backup, then add --yes")
+    with_engine(lambda engine: downgrade(engine, revision), migrated=False)
+    click.echo(f"the database has revision {revision} now; start the older version of Saiten", err=True)
