@@ -8,18 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, Protocol
 
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import Usage, Warned
+from app.domain.evaluation import Usage
 from app.domain.rubric import Rubric
-
-
-class SpeechCheck(Protocol):
-    """Looks at a response's language and register, beside the judge. Deterministic, and offline."""
-
-    def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
-        """What a reader of the scores should know: the response is not in `language`, or its register is not that of
-        its own speaker's earlier utterances."""
-        ...
 
 
 class Turn(Enum):

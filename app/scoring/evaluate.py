@@ -21,13 +21,14 @@ from app.domain.evaluation import (
 from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
-from app.runtime.ports import RubricSource, SpeechCheck, Telemetry
+from app.runtime.ports import RubricSource, Telemetry
 from app.runtime.tasks import run_together
 from app.runtime.threads import Checkpoint
 from app.scoring.case import SUSPECTED, Case, find_suspicions, look_at, open_case
 from app.scoring.masked_rejudging import MaskedJudgement, find_masked
 from app.scoring.record import PathReading, write_reading, write_record
 from app.scoring.relevance import Relevance
+from app.text.speech_check import SpeechChecks
 
 QUOTED_CHARACTERS = 120
 
@@ -45,7 +46,7 @@ class ScoringContext:
     translator: Translator | None
     relevance: Relevance
     telemetry: Telemetry
-    speech: SpeechCheck
+    speech: SpeechChecks
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     lane: Lane = "interactive"
@@ -113,7 +114,7 @@ async def examine(
     return suspicions, readings, rejudged
 
 
-async def inspect(case: Case, speech: SpeechCheck) -> tuple[Warned, ...]:
+async def inspect(case: Case, speech: SpeechChecks) -> tuple[Warned, ...]:
     """What in the texts looks like an attack on the judge, and what is odd in the response's language and register."""
 
     def look(checkpoint: Checkpoint) -> tuple[Warned, ...]:
