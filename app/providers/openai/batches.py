@@ -179,10 +179,10 @@ class OpenAIProviderBatches:
 
     async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None:
         client = await self._client.get()
-        found: ProviderBatch | None = None
+        batch: Batch | None = None
         with self._translating(HTTPStatus.NOT_FOUND):
-            found = self._read(await client.batches.retrieve(provider_batch_id))
-        return found
+            batch = await client.batches.retrieve(provider_batch_id)
+        return None if batch is None else self._read(batch)
 
     async def cancel(self, provider_batch_id: str) -> None:
         client = await self._client.get()
