@@ -1,4 +1,4 @@
-"""How each adapter is built from the settings. `bootstrap` decides in which order, and closes them."""
+"""Builds each part of the service from the settings. The container decides on the order, and closes the parts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from app.storage.sql.batches.store import BatchStore
 
 REDIS_SECONDS = 1.0
-"""The service can do without all that Redis does, so it waits no longer for it."""
+"""The service can do without Redis, so it does not wait longer for it."""
 
 
 def open_tracing(settings: Settings) -> Tracing | None:
-    """What records traces; None where they are off, and then nothing of OpenTelemetry is loaded.
+    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported.
 
-    Raises SettingsInvalid where it is not installed, or one of its own variables cannot be read.
+    Raises SettingsInvalid if OpenTelemetry is not installed or one of its variables is invalid.
     """
     if settings.tracing == "off":
         return None
@@ -60,7 +60,8 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngin
 
 
 def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:
-    """A client for cache and flow control; None without REDIS_URL. It connects at first use: Redis may be away."""
+    """A client for cache and flow control; None without REDIS_URL. It connects at the first use, because Redis may be
+    unreachable."""
     if settings.redis_url is None:
         return None
     from redis.asyncio import Redis
@@ -90,7 +91,7 @@ def open_rubrics(settings: Settings) -> RubricSource:
 
 
 def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> CallCache:
-    """Where replies of outside calls are kept; behind a short memory in this process where that is outside it."""
+    """The cache for replies of outside calls. A small cache in this process goes before one outside it."""
     if settings.cache_kind == "redis" and redis is not None:
         from app.storage.redis.cache import RedisCallCache
 
@@ -105,7 +106,7 @@ def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> 
 
 
 def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
-    """Who may call the judge when, for all processes that share Redis, else for this one."""
+    """Flow control of the judge's calls, for all processes that share Redis, otherwise for this process."""
     bounds = FlowLimits(
         settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute
     )
@@ -117,7 +118,7 @@ def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
 
 
 def open_limiter(redis: Redis | None) -> RequestLimiter:
-    """Who counts keys' requests, for all processes that share Redis, else for this one."""
+    """The limiter of requests per key, for all processes that share Redis, otherwise for this process."""
     if redis is None:
         from app.storage.request_windows import MemoryRequestLimiter
 
@@ -128,47 +129,47 @@ def open_limiter(redis: Redis | None) -> RequestLimiter:
 
 
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
-    """The judge that the settings name or want; a baseline never stands in for another. Raises SettingsInvalid."""
+    """The judge that the settings name or imply. A baseline never replaces another judge. Raises SettingsInvalid."""
     provider = registry.find_judge(settings)
     provider.check(settings)
     return provider.open(settings, calls, flow)
 
 
 def load_clients(settings: Settings) -> None:
-    """Loads what calls to the judge and the translator need, which takes most of a second: in a thread, and not before
-    the service is ready. A call that comes earlier loads it itself."""
+    """Imports the modules for calls to judge and translator, which takes most of a second. Run it in a thread once the
+    service is ready; an earlier call imports them itself."""
     translator = registry.find_translator(settings)
     for module in (*registry.find_judge(settings).preload, *(translator.preload if translator else ())):
         import_module(module)
 
 
 def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator | None:
-    """The translator, where the settings want one."""
+    """The translator, if one is configured."""
     provider = registry.find_translator(settings)
     return provider.open(settings, cache, telemetry) if provider else None
 
 
 def can_encode(settings: Settings) -> bool:
-    """Whether an encoder is wanted, and the extra installed that it needs."""
+    """Whether an encoder is configured and its extra installed."""
     provider = registry.find_encoder(settings)
     return provider is not None and provider.is_installed()
 
 
 def open_encoder(settings: Settings) -> Encoder | None:
-    """The encoder, unless it is switched off."""
+    """The encoder, unless it is off."""
     provider = registry.find_encoder(settings)
     return provider.open(settings) if provider else None
 
 
 def find_encoder_faults(settings: Settings) -> list[str]:
-    """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask a hub: in a
+    """One sentence per configured encoder that is unavailable, with what was tried. It may query a hub, so run it in a
     thread."""
     provider = registry.find_encoder(settings)
     return provider.find_faults(settings) if provider else []
 
 
 def describe_encoder(settings: Settings) -> dict[str, str] | None:
-    """Which encoder is configured for which language; `*` stands for every other."""
+    """The configured encoder by language; `*` stands for all other languages."""
     provider = registry.find_encoder(settings)
     return provider.describe(settings) if provider else None
 
@@ -183,7 +184,7 @@ def open_provider(
     cache: CallCache,
     instruments: ScoringContext,
 ) -> ProviderRun | None:
-    """The provider's own batch mode; None where the judge has none."""
+    """The provider's own batch mode; None if the judge has none."""
     provider = registry.find_judge(settings).open_batches(settings)
     if provider is None:
         return None

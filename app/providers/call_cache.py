@@ -1,4 +1,4 @@
-"""The call cache around an outside call: one call a question, however many ask it, and none that was asked before."""
+"""Caches outside calls: concurrent callers of a key share one call, and a cached reply needs none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLL_GROWTH = 1.5
 
 @dataclass
 class Flight:
-    """A look-up under way: how many wait for it, and whether one of them has been given the bill."""
+    """A lookup in progress: how many callers wait for it, and whether one of them was charged for the call."""
 
     task: asyncio.Task[tuple[bytes, bool]]
     waiting: int = 0
@@ -29,8 +29,8 @@ class Flight:
 class CachedCalls:
     """Fetches replies by the digest of everything that was sent. For the tasks of one event loop.
 
-    `max_wait_seconds` is how long a call that another process makes is waited for. Then it is made here as well: the
-    other may be held up by something that does not hold up this one, such as a batch's share of the rate limit.
+    `max_wait_seconds` limits the wait for a call that another process is making. After that, this process makes the
+    call too, because the other may be held up by something else, such as a batch's share of the rate limit.
     """
 
     def __init__(self, cache: CallCache, telemetry: Telemetry, *, max_wait_seconds: float = 30.0) -> None:
@@ -40,20 +40,19 @@ class CachedCalls:
         self._flights: dict[str, Flight] = {}
 
     async def fetch(self, call: str, key: str, make: Make, accept: Accept, scope: RequestScope) -> tuple[bytes, bool]:
-        """The reply, and whether it came without an outside call: of those who share a call, one is told it was made.
+        """The reply, and whether it came without an outside call; of the callers that share a call, one gets False.
 
-        `call` names the kind of call for telemetry. `accept` tells a sound reply: an entry that it refuses counts as a
-        miss, and a fresh reply that it refuses is returned but not kept. Callers that ask for a key that is being
-        fetched wait for that one call and share its reply or its error. The call is cancelled once no caller waits any
-        more, and only then: a caller that goes away takes nothing from the others. Among processes only a reply is
-        shared: where the call fails, others that wait elsewhere make it anew. `scope` is given the key, unless it
-        bypasses the cache.
+        `call` names the kind of call for telemetry. `accept` recognises a valid reply: an entry that it rejects counts
+        as a miss, and a new reply that it rejects is returned but not cached. Callers of a key that is being fetched
+        share that call's reply or error, and the call is cancelled only once none of them waits any longer. Processes
+        share only replies: if a call fails, a process that waits for it makes it again. `scope` collects the key,
+        unless it bypasses the cache.
         """
         near = self.recall(call, key, accept, scope)
         return (near, True) if near is not None else await self.obtain(call, key, make, accept, scope)
 
     def recall(self, call: str, key: str, accept: Accept, scope: RequestScope) -> bytes | None:
-        """The first half of `fetch`: the reply where it can be had without waiting."""
+        """The first half of `fetch`: the reply if it is available without waiting."""
         if scope.bypass_cache:
             return None
         scope.note_key(key)
@@ -64,7 +63,7 @@ class CachedCalls:
         return near
 
     async def obtain(self, call: str, key: str, make: Make, accept: Accept, scope: RequestScope) -> tuple[bytes, bool]:
-        """The second half: what `fetch` does where `recall` gives nothing."""
+        """The second half of `fetch`, for when `recall` returns None."""
         if scope.bypass_cache:
             return await make(), False
         flight = self._flights.get(key)
@@ -103,7 +102,7 @@ class CachedCalls:
         return reply, False
 
     async def _find(self, key: str, accept: Accept) -> bytes | None:
-        """A sound reply that is kept, or that another process is making; None: the call is to be made here."""
+        """A valid reply from the cache or from another process; None if this process must make the call."""
         refused: bytes | None = None
         ends_at, pause = asyncio.get_running_loop().time() + self._max_wait_seconds, SHORTEST_POLL_SECONDS
         while (found := await self._cache.claim(key, refused)) is not Turn.CALL:
@@ -119,13 +118,13 @@ class CachedCalls:
         return None
 
     def _land(self, key: str, flight: Flight) -> None:
-        """Takes the flight off the list, so that a later caller starts anew, and ends it if it still runs."""
+        """Removes the flight, so that a later caller starts a new one, and cancels it if it still runs."""
         if self._flights.get(key) is flight:
             del self._flights[key]
         flight.task.cancel()
 
 
 def retrieve_error(task: asyncio.Task[tuple[bytes, bool]]) -> None:
-    """Marks the error of a call that no caller waited for as seen, or asyncio would complain about it later."""
+    """Marks the error of a call that no caller waited for as retrieved, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Flow control in one process: who may call next, by lanes, places, rates and the pauses that the endpoint asks for."""
+"""Flow control in one process: admits calls by lane, places, rate limits and the pauses that the endpoint requests."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from app.runtime.ports import FlowFigures
 from app.runtime.tasks import cancel_for_good, within
 
 RATIO_WEIGHT = 0.1
-"""Of the latest reply in the running ratio of tokens used to tokens expected."""
+"""Weight of the latest reply in the running ratio of tokens used to tokens expected."""
 LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
 
 
 @dataclass(frozen=True)
 class RateLimits:
-    """What a reply said of the endpoint's limits; None where it said nothing.
+    """The endpoint's limits as a reply stated them; None if it did not.
 
-    `closed_seconds` is above 0 where it said that nothing is left until then.
+    `closed_seconds` is above 0 if the limit is exhausted for that long.
     """
 
     requests_per_minute: float | None = None
@@ -45,12 +45,12 @@ class RateLimits:
     closed_seconds: float = 0.0
 
 
-SAID_NOTHING = RateLimits()
+NO_LIMITS = RateLimits()
 
 
 @dataclass
 class FlowUpdate:
-    """What a process has seen since its last exchange. `urgent` where the others must know it before they call."""
+    """What a process has observed since its last exchange. `urgent`: other processes must know it before they call."""
 
     successes: int = 0
     tokens: int = 0
@@ -68,7 +68,7 @@ class FlowUpdate:
         self.throttled_since = since if self.throttled_since is None else max(since, self.throttled_since)
 
     def take(self, now: float, opens_at: float) -> Report:
-        """All of it, as the other processes are to be told; then it is no news any more."""
+        """Returns the observations as a report for the other processes, and resets them."""
         report = Report(
             successes=self.successes,
             throttled_age_seconds=None if self.throttled_since is None else now - self.throttled_since,
@@ -85,7 +85,7 @@ class FlowUpdate:
 
 @dataclass
 class TokenRatio:
-    """How many tokens a call uses for each that was expected, as the last calls had it."""
+    """The running ratio of tokens used to tokens expected."""
 
     value: float = 1.0
 
@@ -99,46 +99,45 @@ class TokenRatio:
 
 @dataclass(frozen=True)
 class Call:
-    """A call under way since `began_at`. Tell it once how it went; errors that say nothing of limits are not told."""
+    """A call in flight since `began_at`. Report its outcome once; errors unrelated to limits need no report."""
 
     began_at: float
     expected: int
     reserved: int
-    news: FlowUpdate
+    update: FlowUpdate
     ratio: TokenRatio
     close_for: Callable[[float], None]
 
-    def succeeded(self, limits: RateLimits = SAID_NOTHING, tokens_used: int = 0) -> None:
-        """`tokens_used` are the prompt's and the reply's together, 0 where the endpoint does not tell."""
-        self.news.successes += 1
+    def succeeded(self, limits: RateLimits = NO_LIMITS, tokens_used: int = 0) -> None:
+        """`tokens_used` counts prompt and reply together, 0 if the endpoint does not say."""
+        self.update.successes += 1
         if tokens_used > 0:
-            self.news.tokens += tokens_used - self.reserved
+            self.update.tokens += tokens_used - self.reserved
             self.ratio.learn(tokens_used, self.expected)
         self._learn(limits, 0.0)
 
-    def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = SAID_NOTHING) -> None:
-        """The endpoint answered with 429. It counts no tokens."""
-        self.news.throttle(self.began_at)
-        self.news.tokens -= self.reserved
-        self.news.urgent = True
+    def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = NO_LIMITS) -> None:
+        """The endpoint answered with 429, for which it counts no tokens."""
+        self.update.throttle(self.began_at)
+        self.update.tokens -= self.reserved
+        self.update.urgent = True
         self._learn(limits, retry_after_seconds or 0.0)
 
-    def put_off(self, retry_after_seconds: float, limits: RateLimits = SAID_NOTHING) -> None:
+    def put_off(self, retry_after_seconds: float, limits: RateLimits = NO_LIMITS) -> None:
         """The endpoint failed and asked for a pause."""
         self._learn(limits, retry_after_seconds)
 
     def _learn(self, limits: RateLimits, seconds: float) -> None:
-        self.news.learn(limits)
+        self.update.learn(limits)
         seconds = max(seconds, limits.closed_seconds)
         if seconds > 0:
-            self.news.urgent = True
+            self.update.urgent = True
             self.close_for(seconds)
 
 
 @dataclass(eq=False)
 class Waiter:
-    """A call that waits. `expected` is the estimate of its tokens, `reserved` what is reserved for it; `ends_at` is
-    the moment, by flow control's clock, at which it gives up."""
+    """A waiting call: its estimated and its reserved tokens, and when it stops waiting, by flow control's clock."""
 
     lane: Lane
     expected: int
@@ -155,22 +154,22 @@ class Waiter:
             self.turn.set_exception(error)
 
     def refuse_if_closed(self, opens_at: float, now: float) -> None:
-        """Refuses the call at once where no call may be made before it would give up."""
+        """Refuses the call at once if no call may be made before it would stop waiting."""
         if now < opens_at and self.ends_at < opens_at:
             seconds = opens_at - now
-            told = f"the judge asked for no calls for another {seconds:.0f} s"
-            self.refuse(JudgeUnavailable(told, retry_after_seconds=seconds))
+            detail = f"the judge asked for no calls for another {seconds:.0f} s"
+            self.refuse(JudgeUnavailable(detail, retry_after_seconds=seconds))
 
 
 class CallQueue:
-    """Keeps the order of coming within a lane. Interactive calls go before batches' calls, but for the batches' minimum
+    """Waiting calls, in order of arrival within a lane. Interactive calls go first, except for the batches' minimum
     share: while both wait, every tenth call is a batch's."""
 
     def __init__(self) -> None:
         self._interactive: OrderedDict[Waiter, None] = OrderedDict()
         self._batch: OrderedDict[Waiter, None] = OrderedDict()
         self._passed = 0
-        """Interactive calls let through since a batch's, while one waited."""
+        """Interactive calls admitted since the last batch call, while a batch call waited."""
 
     def __len__(self) -> int:
         return len(self._interactive) + len(self._batch)
@@ -185,13 +184,12 @@ class CallQueue:
         self._lane_of(waiter).pop(waiter, None)
 
     def admit(self, waiter: Waiter) -> None:
-        """The call is let through."""
+        """Removes an admitted call."""
         self.leave(waiter)
         self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
 
     def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
-        """Those for whom there is room, the first to be let through first, and how many of them, from the first, may
-        take every place."""
+        """The calls for which there is a place, in order, and how many of the first ones may use every place."""
         interactive, batch = waiting(self._interactive), waiting(self._batch)
         first: list[Waiter] = []
         passed = self._passed
@@ -210,28 +208,28 @@ class CallQueue:
 
 
 def waiting(lane: Iterable[Waiter]) -> Iterator[Waiter]:
-    """Those who were not refused a moment ago, and have not gone away."""
+    """The calls that still wait, neither refused nor cancelled."""
     return (waiter for waiter in lane if not waiter.turn.done())
 
 
 def copy_refusal(refusal: UpstreamError) -> UpstreamError:
-    """The same for somebody else: without the words that answered another's dialogue."""
+    """The same error for another caller, without the endpoint's words about someone else's dialogue."""
     return type(refusal)(refusal.loggable)
 
 
 HERD_SECONDS = 0.25
-"""Callers that waited for the same moment leave within this time, not all at once."""
+"""Calls that waited for the same moment are spread over this time."""
 LONGEST_NAP_SECONDS = 1.0
-"""Those who wait for a rate ask again after so long: others may have used less than they reserved."""
+"""Calls that wait for a rate limit ask again after this time: others may have used less than they reserved."""
 TELL_SECONDS = 0.05
-"""So long after a call has ended the other processes are told, where no exchange has told them meanwhile."""
+"""Time after which other processes learn of a call that ended, unless an exchange happens before."""
 
 
 class FlowControl:
-    """Lets calls through as the state admits them: interactive ones first, but for a minimum share of the batches, and
-    within a lane in the order of coming.
+    """Admits calls as the state allows: interactive ones first, except for the batches' minimum share, and in order of
+    arrival within a lane.
 
-    All of a process's calls to one endpoint with one key go through one of these. For the tasks of one event loop.
+    All calls of a process to one endpoint with one key go through one of these. For the tasks of one event loop.
     """
 
     def __init__(
@@ -247,7 +245,7 @@ class FlowControl:
         self._line = CallQueue()
         self._in_flight = 0
         self._places = FIRST_CALLS
-        self._news = FlowUpdate()
+        self._update = FlowUpdate()
         self._ratio = TokenRatio()
         self._opens_at = -math.inf
         self._herd_until = -math.inf
@@ -268,11 +266,11 @@ class FlowControl:
         max_wait_seconds: float,
         scope: RequestScope | None = None,
     ) -> AsyncIterator[Call]:
-        """A turn for one call of about so many tokens.
+        """Waits for the turn of a call of about this many tokens.
 
-        Raises JudgeUnavailable where all waiting together takes longer than `max_wait_seconds` (`math.inf`: never), and
-        what `turn_away` was given where that happens meanwhile, or has happened since the work of `scope` began and no
-        call that began later has succeeded.
+        Raises JudgeUnavailable if the wait takes longer than `max_wait_seconds` (`math.inf` for no limit). Raises the
+        refusal passed to `turn_away` if that happens meanwhile, or has happened since the work of `scope` began and no
+        later call has succeeded.
         """
         scope = scope or RequestScope()
         known = self._refusal
@@ -286,27 +284,27 @@ class FlowControl:
             if scope.announce is not None:
                 await scope.announce()
             began_at = self._clock()
-            yield Call(began_at, tokens, waiter.reserved, self._news, self._ratio, self._close_for)
+            yield Call(began_at, tokens, waiter.reserved, self._update, self._ratio, self._close_for)
             if began_at > self._refused_at:
-                self._refusal = None  # the account has been mended
+                self._refusal = None  # the account works again
         finally:
             self._leave()
 
     def figures(self) -> FlowFigures:
-        """How it stands now."""
+        """The current figures."""
         closed_seconds = max(0.0, self._opens_at - self._clock())
         return FlowFigures(self._places, self._in_flight, len(self._line), closed_seconds)
 
     def turn_away(self, refusal: UpstreamError) -> None:
-        """Refuses all who wait now, and what else belongs to the same work: the account was refused, so would they be.
-        What begins later may try."""
+        """Refuses all waiting calls and later calls of the same work, because the account was refused. Work that begins
+        later may try again."""
         self._refusal = refusal
         self._refused_at = self._clock()
         for waiter in self._line:
             waiter.refuse(copy_refusal(refusal))
 
     async def close(self) -> None:
-        """Leaves this process's share to the others."""
+        """Gives this process's share to the others."""
         for timer in filter(None, [self._heartbeat, self._recount]):
             timer.cancel()
         if self._dispatcher is not None:
@@ -324,7 +322,7 @@ class FlowControl:
             self._give_back(waiter)
             raise JudgeUnavailable(
                 f"the judge is busy: no place within {max_wait_seconds:.3g} s; try again, or raise its concurrency",
-                # It is not known when a place comes free; a caller that waited so long in vain need not hurry.
+                # When a place becomes free is unknown; after waiting this long there is no hurry.
                 retry_after_seconds=max(1.0, max_wait_seconds),
             ) from None
         except asyncio.CancelledError:
@@ -335,7 +333,7 @@ class FlowControl:
             self._stop_dispatcher()
 
     def _give_back(self, waiter: Waiter) -> None:
-        """Of a place that was given in the very moment in which the waiter went away."""
+        """Releases the place if the call was admitted just as it stopped waiting."""
         if waiter.admitted:
             self._leave()
 
@@ -345,28 +343,28 @@ class FlowControl:
         self._set_recount()
 
     def _close_for(self, seconds: float) -> None:
-        """Keeps everybody out for that long. A shorter time never cuts a longer one."""
+        """Admits no calls for that long. A shorter pause does not end a longer one."""
         now = self._clock()
         if now + seconds > self._opens_at:
             self._opens_at = now + seconds
             for waiter in self._line:
                 waiter.refuse_if_closed(self._opens_at, now)
 
-    # The dispatcher: a task that lets waiters through, and lives only while there is something to do.
+    # The dispatcher is a task that admits waiting calls, and exists only while there is something to do.
 
     def _next(self) -> tuple[list[Waiter], int]:
-        return self._line.next(self._places + self._news.successes, self._in_flight)
+        return self._line.next(self._places + self._update.successes, self._in_flight)
 
     def _has_work(self) -> bool:
-        return self._news.urgent or bool(self._next()[0])
+        return self._update.urgent or bool(self._next()[0])
 
     def _start_dispatcher(self) -> None:
         if self._dispatcher is None:
             if self._has_work():
                 self._dispatcher = asyncio.create_task(self._let_through())
                 self._dispatcher.add_done_callback(self._end_dispatcher)
-        elif self._napping and self._news.urgent:
-            # What it naps for is out of date; another takes its place.
+        elif self._napping and self._update.urgent:
+            # The reason for its nap is out of date; a new dispatcher takes over.
             self._dispatcher.cancel()
 
     def _stop_dispatcher(self) -> None:
@@ -386,7 +384,7 @@ class FlowControl:
         while self._has_work():
             now = self._clock()
             closed = self._opens_at - now
-            if closed > 0 and not self._news.urgent:
+            if closed > 0 and not self._update.urgent:
                 await self._nap(closed + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
                 self._herd_until = self._clock() + HERD_SECONDS
                 continue
@@ -403,7 +401,7 @@ class FlowControl:
                 await self._nap(HERD_SECONDS / self._places)
 
     async def _exchange(self, wanted: list[Waiter], first: int) -> Grant:
-        report = self._news.take(self._clock(), self._opens_at)
+        report = self._update.take(self._clock(), self._opens_at)
         demand = Demand(
             tokens=tuple(waiter.reserved for waiter in wanted),
             interactive=first,
@@ -418,7 +416,7 @@ class FlowControl:
 
     def _admit(self, waiters: list[Waiter]) -> None:
         if self._opens_at > self._clock():
-            # Closed while the exchange was under way: they wait on.
+            # Closed during the exchange: the calls keep waiting.
             return
         for waiter in waiters:
             if not waiter.turn.done():
@@ -441,15 +439,15 @@ class FlowControl:
             self._heartbeat = asyncio.get_running_loop().call_later(seconds, self._beat)
 
     def _beat(self) -> None:
-        """Makes an exchange while calls are under way, so that their places stay counted."""
+        """Makes an exchange while calls are in flight, so that their places stay counted."""
         self._heartbeat = None
         if self._in_flight:
-            self._news.urgent = True
+            self._update.urgent = True
             self._set_heartbeat()
             self._start_dispatcher()
 
     def _set_recount(self) -> None:
-        """Tells the others of places that came free here and that no call here waits for."""
+        """Schedules an exchange that reports places which became free here and which no call here needs."""
         shared = self._state.heartbeat_seconds is not None
         if shared and self._recount is None and self._in_flight < self._counted:
             self._recount = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell_count)
@@ -457,7 +455,7 @@ class FlowControl:
     def _tell_count(self) -> None:
         self._recount = None
         if self._in_flight < self._counted:
-            self._news.urgent = True
+            self._update.urgent = True
             self._start_dispatcher()
 
 
@@ -467,5 +465,5 @@ def open_local_flow(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> FlowControl:
-    """Flow control that shares with no other process."""
+    """Flow control for this process alone."""
     return FlowControl(LocalFlowState(bounds, clock=clock), clock=clock, sleep=sleep)

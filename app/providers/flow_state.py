@@ -1,4 +1,4 @@
-"""What all processes that call one endpoint with one key must agree on, and how one process does so by itself."""
+"""The state of flow control that processes calling one endpoint with one key share, and its in-memory version."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 FIRST_CALLS = 8
-"""In flight at most until the endpoint has answered for the first time: its answer tells its rate limit."""
+"""Calls in flight at most until the endpoint's first answer, which states its rate limit."""
 FIRST_LIMIT = 64
-"""Calls in flight at which the adaptive limit starts. From there it grows by one a success."""
+"""The adaptive limit's initial number of calls in flight. It grows by one per success."""
 BURST_SECONDS = 0.1
-"""So much of a rate may be used ahead of time, that a late timer costs no throughput."""
+"""How much of a rate may be used in advance, so that a late timer costs no throughput."""
 PLACES_A_RESERVE = 64
 FEWEST_WITH_RESERVE = 4
 CALLS_A_BATCH_CALL = 10
-"""While both lanes wait, one in so many calls that are let through is a batch's: its minimum share."""
+"""While both lanes wait, one in so many admitted calls is a batch's: its minimum share."""
 
 
 @dataclass(frozen=True)
 class FlowLimits:
-    """What the operator allows for all processes together; None where a rate is not known."""
+    """The operator's limits for all processes together; None for an unknown rate."""
 
     concurrency: int
     requests_per_minute: float | None = None
@@ -31,12 +31,11 @@ class FlowLimits:
 
 @dataclass(frozen=True)
 class Report:
-    """What a process has seen since its last exchange.
+    """What a process has observed since its last exchange.
 
-    `throttled_age_seconds` is how long ago the youngest of the calls that were answered with 429 began, None where none
-    was. `closed_seconds` is for how long no call may be made, as far as this process knows. `tokens` were used beyond
-    what was reserved (negative: reserved in vain). The rates are those that the endpoint told last, None where it told
-    none.
+    `throttled_age_seconds` is how long ago the latest call that was answered with 429 began, None if there was none.
+    `closed_seconds` is for how long no call may be made, as far as this process knows. `tokens` is the number used
+    minus the number reserved. The rates are the endpoint's latest, None if it stated none.
     """
 
     successes: int = 0
@@ -48,17 +47,17 @@ class Report:
 
     @property
     def answered(self) -> bool:
-        """Whether the endpoint showed that it is there and what it allows."""
+        """Whether the endpoint has answered, and so stated its limits."""
         return self.successes > 0 or self.throttled_age_seconds is not None
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Calls that wait in a process, in the order in which they are to be made: the tokens of each.
+    """The calls that wait in a process, in order: the tokens of each.
 
-    The first `interactive` may take every place: interactive calls, and a batch's where its minimum share is due. The
-    others leave the reserve free. `in_flight` are the calls that this process has under way. The others are taken to
-    leave these, and those that are admitted, until the next exchange tells otherwise.
+    The first `interactive` calls may use every place: interactive calls, and a batch's call if its minimum share is
+    due. The others leave the reserve free. `in_flight` is how many calls the process has in flight. These and the
+    admitted ones count against the limit until the next exchange.
     """
 
     tokens: tuple[int, ...] = ()
@@ -70,8 +69,8 @@ class Demand:
 class Grant:
     """The first `admitted` of a demand's calls may be made now.
 
-    `wait_seconds` is when to ask for the next, None where a call in flight has to end first (or none is left to ask
-    for). `places` are the process's own, at least 1; fewer than its share while the others' calls leave no more.
+    `wait_seconds` is when to ask again, None if a call in flight must end first or no call is left. `places` is how
+    many calls this process may have in flight, at least 1, and fewer than its share while other processes use more.
     `closed_seconds` is for how long no call may be made.
     """
 
@@ -82,22 +81,22 @@ class Grant:
 
 
 class FlowState(Protocol):
-    """The shared state. `exchange` never fails: a state that cannot reach the other processes goes on by itself."""
+    """The shared state. `exchange` never fails: if the other processes are unreachable, it continues alone."""
 
     @property
     def heartbeat_seconds(self) -> float | None:
-        """How often a process that has calls under way must make an exchange to be counted; None: never."""
+        """How often a process with calls in flight must make an exchange to be counted; None if it need not."""
         ...
 
     async def exchange(self, report: Report, demand: Demand) -> Grant:
-        """Takes in the report, then admits what it can of the demand."""
+        """Records the report, then admits as many calls of the demand as possible."""
         ...
 
     async def close(self) -> None: ...
 
 
 def batch_places(places: int) -> int:
-    """How many of a process's places batches may use: one in 64, and at least one of four or more, is kept free."""
+    """How many of a process's places batches may use. One in 64 is reserved, and at least one of four or more."""
     if places < FEWEST_WITH_RESERVE:
         return places
     return places - max(1, places // PLACES_A_RESERVE)
@@ -108,9 +107,10 @@ NEGLIGIBLE_SECONDS = 1e-6
 
 @dataclass
 class Pace:
-    """One rate limit by the generic cell rate algorithm: `due` is when everything admitted so far is paid for.
+    """One rate limit by the generic cell rate algorithm: `due` is when the rate has covered all admitted calls.
 
-    A call of any size passes as soon as what came before it is paid, so that none is too large for the limit.
+    A call of any size is admitted once the earlier ones are covered, so no call is too large for the limit. `told` is
+    the rate that the endpoint stated.
     """
 
     configured: float | None
@@ -118,12 +118,12 @@ class Pace:
     due: float = 0.0
 
     def interval(self, processes: int) -> float:
-        """Seconds that one unit takes; 0 where no limit is known."""
+        """Seconds per unit; 0 if no limit is known."""
         known = [per_minute for per_minute in (self.configured, self.told) if per_minute is not None]
         return 60.0 * processes / min(known) if known else 0.0
 
     def wait(self, now: float) -> float:
-        """Seconds until the next call may be charged; 0 or less: now."""
+        """Seconds until the next call may be admitted; 0 or less means now."""
         return self.due - now - BURST_SECONDS
 
     def charge(self, seconds: float, now: float) -> None:
@@ -131,7 +131,7 @@ class Pace:
 
 
 class LocalFlowState:
-    """Fills `FlowState` in memory. It takes one share of `processes` of everything."""
+    """Implements `FlowState` in memory. It uses one share of `processes` of each limit."""
 
     heartbeat_seconds: float | None = None
 
@@ -163,7 +163,7 @@ class LocalFlowState:
         requests_per_minute: float | None,
         tokens_per_minute: float | None,
     ) -> None:
-        """Takes over what all processes know together, to go on from it should they be lost."""
+        """Copies the shared state, so that this process can continue alone if it becomes unreachable."""
         self._limit = limit
         self._processes = processes
         self._answered = answered

@@ -1,7 +1,4 @@
-"""What a provider is to the rest: judges, translators, encoders, measures of texts, and the values they exchange.
-
-The last part is for providers with a batch mode of their own.
-"""
+"""The interfaces of providers: judges, translators, encoders, text measures and batch modes, and their values."""
 
 from __future__ import annotations
 
@@ -19,21 +16,21 @@ from app.domain.provider_batch import KeptReply, ProviderPart
 from app.domain.rubric import Rubric
 
 Lane = Literal["interactive", "batch"]
-"""Somebody waits for an interactive call; batches give way to it."""
+"""A caller waits for an interactive call, so it goes before a batch's calls."""
 
 
 @dataclass(eq=False)
 class RequestScope:
-    """One piece of work, such as a request or a candidate of a batch, and what its outside calls come to.
+    """One piece of work, such as a request or a candidate of a batch, with the keys and the cost of its outside calls.
 
-    It is passed to everything that makes such calls. What it collects is there however the work ends: `keys` are the
-    call cache's keys of every call that the work asked for, in order, and an erasure needs them; `cost_usd` is what
-    judging has cost, where calls of unknown cost count as nothing.
+    It is passed to everything that makes such calls, and holds what it collected even if the work fails. `keys` are the
+    call cache's keys of all calls, in order, which an erasure needs. `cost_usd` is the cost of judging so far; calls of
+    unknown cost count as 0.
 
-    `actor` is who acts: a key's id, `cli:` and the user's name, or `anonymous`. `begun_at` is when the work of many
-    calls began, in seconds of flow control's clock; a call on its own belongs to no such work (infinity). `announce` is
-    awaited before each call of the judge, once the call has its turn. With `bypass_cache` calls of the judge and the
-    encoder are made whatever is kept, and neither their replies nor their keys are.
+    `actor` is a key's id, `cli:` with the user's name, or `anonymous`. `begun_at` is when work of many calls began, in
+    seconds of flow control's clock; infinity for a single call. `announce` is awaited before each call to the judge,
+    once the call has its turn. With `bypass_cache`, calls to judge and encoder neither read nor write the call cache,
+    and their keys are not collected.
     """
 
     actor: str = ANONYMOUS
@@ -49,7 +46,7 @@ class RequestScope:
 
     @contextmanager
     def part(self) -> Iterator[RequestScope]:
-        """A scope for a part of the work. What it collects is added to this one at the end, however it ends."""
+        """A scope for a part of the work. What it collects is added to this scope at the end, even after an error."""
         part = replace(self, keys={}, cost_usd=0.0)
         try:
             yield part
@@ -72,15 +69,15 @@ class JudgingTask:
 
     @property
     def screen(self) -> bool:
-        """Whether the verdict is also to say if a text addresses its evaluator."""
+        """Whether the verdict should also say if a text addresses its evaluator."""
         return self.options.screens(self.rubric.version)
 
 
 @dataclass(frozen=True)
 class JudgingEstimate:
-    """What judging would take, were nothing cached: `prefix_tokens` are those of the prompts that every dialogue of the
-    same rubric shares. `cost_usd` is None where the model's price is not known; `cost_usd_prefix_cached` is the cost
-    where the provider has every prefix in its prompt cache already, None where it keeps none."""
+    """What judging would take without cached replies. `prefix_tokens` are those of the prompts' fixed parts, which all
+    dialogues of a rubric share. `cost_usd` is None if the model's price is unknown. `cost_usd_prefix_cached` is the
+    cost if the provider's prompt cache holds every prefix; None if the provider has no prompt cache."""
 
     calls: int
     prompt_tokens: int
@@ -92,10 +89,10 @@ class JudgingEstimate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge said of one aspect: a value a sample (an `Unrated` where that sample has none).
+    """The judge's verdict on one aspect: one value per sample, `Unrated` for a sample without one.
 
-    `expected` is the mean over the legal values by token probability (or a baseline judge's continuous estimate);
-    `off_scale_mass` the probability that fell on no legal value, in [0, 1].
+    `expected` is the mean over the legal values by token probability, or a baseline judge's continuous estimate.
+    `off_scale_mass` is the probability of all other values, in [0, 1].
     """
 
     samples: tuple[int | Unrated, ...]
@@ -106,7 +103,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All aspects' verdicts with how they came about. `cached` is True where no outside call was made."""
+    """The verdicts on all aspects, and how they were made. `cached` is True if no outside call was made."""
 
     verdicts: Mapping[str, Verdict]
     provenance: JudgeProvenance
@@ -158,10 +155,9 @@ class Translator(Protocol):
 
 @dataclass(frozen=True)
 class Similarity:
-    """BERTScore of one pair. `f1` is in [-1, 1] (beyond it, as in bert-score, only where precision and recall have
-    opposite signs, which no trained encoder comes near); `truncated` where either text
-    passed the encoder's length; `unknown_token_share` is the larger of the two texts' shares of unknown tokens, in
-    [0, 1]."""
+    """BERTScore of one pair. `f1` is in [-1, 1]; beyond it, as in bert-score, only if precision and recall have
+    opposite signs, which does not happen with a trained encoder. `truncated` is True if either text exceeded the
+    encoder's length. `unknown_token_share` is the larger share of unknown tokens of the two texts, in [0, 1]."""
 
     f1: float
     truncated: bool
@@ -169,25 +165,25 @@ class Similarity:
 
 
 class EncoderUnavailable(Exception):
-    """No encoder at hand, with the reason in one sentence. The rating stands without it."""
+    """The encoder cannot be used; the message is the reason in one sentence. The rating is kept without it."""
 
 
 class Encoder(Protocol):
     """Compares texts by their contextual embeddings. Methods raise `EncoderUnavailable`."""
 
     async def identify(self, language: str) -> str:
-        """Encoder, layer, revision and library in one string: equal strings mean equal similarities."""
+        """Encoder, layer, revision and library as one string; equal strings mean equal similarities."""
         ...
 
     async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
-        """One similarity a (last utterance, response) pair, in order, whatever else is encoded beside it."""
+        """One similarity per (last utterance, response) pair, in order, independent of the other pairs."""
         ...
 
     async def close(self) -> None: ...
 
 
 class MetricUnavailable(Exception):
-    """A figure that cannot be had, with the reason in one sentence. The other figures stand without it."""
+    """A figure cannot be computed; the message is the reason in one sentence. Other figures are kept without it."""
 
 
 class Words(Protocol):
@@ -195,7 +191,7 @@ class Words(Protocol):
 
     @property
     def identity(self) -> str:
-        """What splits the text, with its versions."""
+        """The tokenizer with its versions."""
         ...
 
     def count(self, text: str) -> int:
@@ -217,20 +213,20 @@ class Overlap(Protocol):
 
     @property
     def identity(self) -> str:
-        """What compares and what splits the texts, with versions: equal texts mean equal figures."""
+        """The scorer and the tokenizer with their versions; equal identities mean equal figures for equal texts."""
         ...
 
     def compare(self, references: Sequence[str], response: str) -> Rouge:
-        """Each figure against the reference that gives its best; `references` holds at least one.
+        """Each figure is the best over the references, of which there is at least one.
 
-        Raises MetricUnavailable where no reference has a word.
+        Raises MetricUnavailable if no reference has a word.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A response, and the question that it is read after (None: alone)."""
+    """A response, and the question that precedes it; None if the response is read alone."""
 
     response: str
     question: str | None = None
@@ -239,7 +235,7 @@ class Passage:
 @dataclass(frozen=True)
 class Likelihood:
     """`nats` is the mean negative log-likelihood (natural logarithm) of the `tokens` tokens of the response that were
-    scored, at least 1. `truncated` where question or response passed the model's window."""
+    scored, at least 1. `truncated` is True if question or response exceeded the model's window."""
 
     nats: float
     tokens: int
@@ -250,11 +246,11 @@ class LanguageModel(Protocol):
     """A causal language model. Methods raise MetricUnavailable."""
 
     async def identify(self) -> str:
-        """Model, revision, window and library in one string: equal strings mean equal likelihoods."""
+        """Model, revision, window and library as one string; equal strings mean equal likelihoods."""
         ...
 
     async def read(self, passage: Passage) -> Likelihood:
-        """How likely the response's tokens are, the question's not counted, whatever else was read before."""
+        """The likelihood of the response's tokens, not of the question's, independent of earlier passages."""
         ...
 
     async def close(self) -> None: ...
@@ -265,14 +261,14 @@ class LanguageModel(Protocol):
 Unanswered = Literal["live", "fail"]
 
 PROVIDER_BATCH_SHARE = 0.5
-"""Of the ordinary price, for a call in the provider's batch mode."""
+"""Share of the ordinary price that a call costs in the provider's batch mode."""
 
 
 @dataclass(frozen=True)
 class DeferredCall:
-    """A judge call that need not be answered now. `body` is what is to be sent, `accept` tells a sound cache entry.
+    """A call to the judge that can be answered later. `body` is what to send; `accept` recognises a valid cache entry.
 
-    `cost_usd` is what it is expected to cost at the ordinary price, None where unknown.
+    `cost_usd` is the expected cost at the ordinary price, None if unknown.
     """
 
     key: str
@@ -290,24 +286,24 @@ class KeptReplies(Protocol):
 
 @runtime_checkable
 class DeferringJudge(Judge, Protocol):
-    """A judge whose calls can be made by somebody else, at another time."""
+    """A judge whose calls can be made in the provider's batch mode."""
 
     def defer(self, task: JudgingTask, conceded: tuple[str, ...]) -> list[DeferredCall]:
         """The calls that `judge` would make first. Raises LanguageNotSupported."""
         ...
 
     def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> Judge:
-        """The same judge, that looks for a reply there before it asks; such a reply costs half.
+        """The same judge, but it takes a reply from `replies` if there is one, at half the price.
 
-        With `fail` it asks nobody, and raises ProviderBatchUnanswered where there is no reply.
+        With `fail` it makes no calls, and raises ProviderBatchUnanswered if there is no reply.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ProviderBatch:
-    """A provider's batch as it stands. `failure` says why it was not begun, None where it was; `over_limit` is True
-    where more was waiting there than the account may have waiting."""
+    """The state of a provider's batch. `failure` says why it did not begin, None if it did. `over_limit` is True if the
+    account has more work queued than it may."""
 
     id: str
     ended: bool
@@ -320,9 +316,9 @@ class ProviderBatch:
 
 @dataclass(frozen=True)
 class ProviderAnswer:
-    """One line of what came back: a reply as the call cache keeps it, or None.
+    """One line of a file of answers: a reply as the call cache keeps it, or None if the call failed.
 
-    `refused` is the parameter that the provider refused in this call, None where it was about something else.
+    `refused` is the parameter that the provider refused, None if the call failed for another reason.
     """
 
     key: str
@@ -331,10 +327,10 @@ class ProviderAnswer:
 
 
 class BatchProvider(Protocol):
-    """A service that answers a file of calls within a day, at half the price. Raises the `Judge…` errors."""
+    """A service that answers a file of calls within a day at half the price. Methods raise the `Judge…` errors."""
 
     async def upload(self, content: IO[bytes], name: str) -> str:
-        """Sends a file of `line`s, piece by piece; returns its id there."""
+        """Streams a file of `line`s, and returns its id."""
         ...
 
     async def find_uploads(self, name: str) -> list[str]: ...
@@ -342,24 +338,23 @@ class BatchProvider(Protocol):
     async def create(self, file_id: str, tags: Mapping[str, str]) -> str: ...
 
     async def find(self, tags: Mapping[str, str], since: datetime) -> ProviderBatch | None:
-        """The provider's batch with these tags among those made since then."""
+        """The provider's batch with these tags among those created since then."""
         ...
 
     async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None:
-        """None where there is none any more."""
+        """The batch; None if it no longer exists."""
         ...
 
     async def cancel(self, provider_batch_id: str) -> None: ...
 
     async def delete_file(self, file_id: str) -> None:
-        """Nothing where it is gone already."""
+        """Deletes a file; does nothing if it is gone already."""
         ...
 
     def line(self, call: DeferredCall) -> bytes: ...
 
     def answers(self, file_id: str, part: ProviderPart) -> AsyncIterator[ProviderAnswer]:
-        """What a file of answers holds, read piece by piece. Lines that cannot be read are left out; of a file that is
-        gone, all."""
+        """Streams the answers in a file. Unreadable lines are skipped; a file that is gone has no answers."""
         ...
 
     def concede(self, conceded: tuple[str, ...], refused: str) -> tuple[str, ...]: ...

@@ -1,6 +1,6 @@
-"""Which judges, translators and encoders there are. A provider registers itself here; no other module knows its name.
+"""The registry of judges, translators and encoders. A provider registers itself; no other module knows its name.
 
-A new provider is one module or package beside this one, with one decorated function that opens it:
+A new provider is one module or package in this folder, with one decorated function that opens it:
 
     @judge("mine", wanted=lambda settings: settings.judge == "mine")
     def open_mine(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
@@ -8,7 +8,7 @@ A new provider is one module or package beside this one, with one decorated func
 
         return MyJudge(...)
 
-All modules beside this one are imported when a provider is first looked up. They import the packages of vendors inside
+All modules in this folder are imported when a provider is first looked up. They import vendors' packages inside
 functions, so that the service starts without them.
 """
 
@@ -52,11 +52,11 @@ OpensEncoder = TypeVar("OpensEncoder", bound=OpenEncoder)
 
 @dataclass(frozen=True)
 class JudgeProvider:
-    """A judge that can be opened. `wanted` says whether settings that name no judge mean this one.
+    """A judge that can be opened. `wanted` says whether settings that name no judge imply this one.
 
-    `baseline`: it rates without a language model, costs nothing, and serves where no other is wanted. `check` raises
-    SettingsInvalid where the settings do not suffice. `preload` names modules that take long to import and that only
-    calls need. `open_batches` opens the provider's own batch mode; None where the settings allow none.
+    A `baseline` rates without a language model, costs nothing, and is used if no other judge is wanted. `check` raises
+    SettingsInvalid if the settings do not suffice. `preload` names modules that take long to import and that only calls
+    need. `open_batches` opens the provider's own batch mode, or returns None if the settings do not allow it.
     """
 
     name: str
@@ -70,7 +70,7 @@ class JudgeProvider:
 
 @dataclass(frozen=True)
 class TranslatorProvider:
-    """A translator that can be opened, where it is `wanted`."""
+    """A translator, used if it is `wanted`."""
 
     name: str
     open: OpenTranslator
@@ -80,11 +80,11 @@ class TranslatorProvider:
 
 @dataclass(frozen=True)
 class EncoderProvider:
-    """An encoder that can be opened, where it is `wanted`.
+    """An encoder, used if it is `wanted`.
 
-    `is_installed` says whether its packages are there. `describe` gives the encoder by language, with `*` for every
-    other language. `find_faults` gives one sentence for each configured encoder that cannot be had; it may take
-    seconds, and belongs in a thread.
+    `is_installed` says whether its packages are installed. `describe` gives the encoder by language, with `*` for all
+    others. `find_faults` gives one sentence per configured encoder that is unavailable; it may take seconds, so run it
+    in a thread.
     """
 
     name: str
@@ -109,7 +109,7 @@ def judge(
     preload: tuple[str, ...] = (),
     open_batches: Callable[[Settings], BatchProvider | None] = lambda _: None,
 ) -> Callable[[OpensJudge], OpensJudge]:
-    """Registers the decorated function as what opens the judge of that name (SAITEN_JUDGE)."""
+    """Registers the decorated function, which opens the judge of that name (SAITEN_JUDGE)."""
 
     def register(function: OpensJudge) -> OpensJudge:
         JUDGES[name] = JudgeProvider(name, function, wanted, baseline, check, preload, open_batches)
@@ -121,7 +121,7 @@ def judge(
 def translator(
     name: str, *, wanted: Callable[[Settings], bool], preload: tuple[str, ...] = ()
 ) -> Callable[[OpensTranslator], OpensTranslator]:
-    """Registers the decorated function as what opens the translator of that name."""
+    """Registers the decorated function, which opens the translator of that name."""
 
     def register(function: OpensTranslator) -> OpensTranslator:
         TRANSLATORS[name] = TranslatorProvider(name, function, wanted, preload)
@@ -138,7 +138,7 @@ def encoder(
     describe: Callable[[Settings], dict[str, str]],
     find_faults: Callable[[Settings], list[str]],
 ) -> Callable[[OpensEncoder], OpensEncoder]:
-    """Registers the decorated function as what opens the encoder of that name."""
+    """Registers the decorated function, which opens the encoder of that name."""
 
     def register(function: OpensEncoder) -> OpensEncoder:
         ENCODERS[name] = EncoderProvider(name, function, wanted, is_installed, describe, find_faults)
@@ -148,7 +148,7 @@ def encoder(
 
 
 def find_judge(settings: Settings) -> JudgeProvider:
-    """The judge that the settings name, else the one that they want, else the baseline. Raises SettingsInvalid."""
+    """The judge that the settings name or imply, otherwise the baseline. Raises SettingsInvalid."""
     load_providers()
     if settings.judge is not None:
         return judge_named(settings.judge)
@@ -173,26 +173,26 @@ def judge_names() -> list[str]:
 
 
 def is_baseline(kind: str) -> bool:
-    """Whether a judge of that name is a baseline. One that is not registered, as in old results, counts as none."""
+    """Whether a judge of that name is a baseline. False for an unregistered name, as old results may hold."""
     load_providers()
     return kind in JUDGES and JUDGES[kind].baseline
 
 
 def find_translator(settings: Settings) -> TranslatorProvider | None:
-    """The translator that the settings want; None for none."""
+    """The translator that the settings imply, if any."""
     load_providers()
     return next((provider for provider in TRANSLATORS.values() if provider.wanted(settings)), None)
 
 
 def find_encoder(settings: Settings) -> EncoderProvider | None:
-    """The encoder that the settings want; None for none."""
+    """The encoder that the settings imply, if any."""
     load_providers()
     return next((provider for provider in ENCODERS.values() if provider.wanted(settings)), None)
 
 
 @cache
 def load_providers() -> None:
-    """Imports the modules beside this one, so that each registers what it provides."""
+    """Imports the modules in this folder, so that each registers its providers."""
     import app.providers
 
     for module in pkgutil.iter_modules(app.providers.__path__, "app.providers."):

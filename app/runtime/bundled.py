@@ -1,4 +1,4 @@
-"""JSON Lines that ship with the package, read strictly: a slip in them is a defect to be found at its line."""
+"""Strict reading of the JSON Lines that ship with the package; errors name the line."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def broken_line(file: Traversable, line: int, reason: str) -> ValueError:
 
 
 def read_objects(file: Traversable) -> list[dict[str, Any]]:
-    """One JSON object a line, so object i stands on line i + 1.
+    """One JSON object per line, so object i is on line i + 1.
 
-    Raises ValueError that names file and line for anything else, an empty line and bytes that are not UTF-8 included.
+    Raises ValueError with file and line for anything else, including an empty line and invalid UTF-8.
     """
-    # Only a newline parts the lines: str.splitlines would also cut at U+2028, which JSON allows inside a string.
+    # Split at newlines only: str.splitlines would also split at U+2028, which JSON allows inside a string.
     lines = file.read_bytes().removesuffix(b"\n").split(b"\n")
     return [_read_object(file, number, line) for number, line in enumerate(lines, start=1)]
 
 
 def validate_objects(file: Traversable, objects: Sequence[dict[str, Any]], model: type[Model]) -> list[Model]:
-    """The objects of `read_objects(file)` as values of `model`; raises ValueError that names file, line and field."""
+    """The objects of `read_objects(file)` as values of `model`. Raises ValueError with file, line and field."""
     found: list[Model] = []
     for number, value in enumerate(objects, start=1):
         try:

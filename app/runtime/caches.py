@@ -1,4 +1,4 @@
-"""What was read lately: told again without reading, for a few seconds."""
+"""A cache of values that were read a few seconds ago."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 RENEWED_AT = 0.9
-"""The share of its time after which a value is read anew by one, while the others go on with it: else all who come at
-its end would read at once."""
+"""Share of its lifetime after which one caller reads a value again while the others use the old one. Otherwise all
+callers would read it at once when it expires."""
 
 
 class RecentValues(Generic[Key, Value]):
-    """Values by key, none of them older than `seconds`, of at most `most` keys. For one event loop."""
+    """Caches the values of at most `most` keys for `seconds`. For one event loop."""
 
     def __init__(
         self,
@@ -48,15 +48,15 @@ class RecentValues(Generic[Key, Value]):
             self._renewing.discard(key)
 
     async def read(self, key: Key) -> Value:
-        """The value as it is now, which is remembered."""
+        """The current value, which is then cached."""
         asked_at, changes = self._clock(), self._changes
         value = await self._read(key)
-        # What was read while something was being changed may be the old value.
+        # A value that was read while something changed may be out of date.
         if changes == self._changes:
             self._seen[key] = asked_at, value
         return value
 
     def forget(self, key: Key) -> None:
-        """To be called once the value was changed: what is being read at that moment is not remembered either."""
+        """Removes a value that has changed. A read that is in progress is not cached either."""
         self._changes += 1
         self._seen.pop(key, None)

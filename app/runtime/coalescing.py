@@ -1,4 +1,4 @@
-"""Many calls that come together become one call on a list."""
+"""Combines calls that arrive together into one call on a list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 
 class Waiting(NamedTuple, Generic[Asked, Answer]):
-    """What was asked, the answer to come, and in whose context it may be worked on."""
+    """A submitted item, the future of its answer, and the context in which it may be processed."""
 
     item: Asked
     future: asyncio.Future[Answer]
@@ -20,21 +20,21 @@ class Waiting(NamedTuple, Generic[Asked, Answer]):
 
 
 class Coalescer(Generic[Asked, Answer]):
-    """Does `work` on lists of at most `most`, one list at a time, in the order of asking. For one event loop.
+    """Calls `work` with lists of at most `most` items, one list at a time, in order of arrival. For one event loop.
 
-    What is asked within a turn of the loop goes together, and whatever is asked while `work` runs gathers and goes
-    together next: under load a group commit, without load no wait. (aiodataloader dispatches every turn, whether or not
-    the last batch has come back, so nothing would gather behind a slow commit.)
+    Items of one turn of the loop form a list, and items that arrive while `work` runs form the next: a group commit
+    under load, no wait without. (aiodataloader dispatches every turn even if the last batch has not returned, so items
+    would not accumulate behind a slow commit.)
 
-    `linger_seconds` is how long a list that follows another waits for company: where each list has a price of its own,
-    a steady stream is then served in fewer. Whoever comes alone never waits; with `company` 2, nor does whoever comes
-    after lists of one: a single caller that asks again and again has nobody to wait for.
+    `linger_seconds` is how long a list that directly follows another waits for more items, so that a steady stream is
+    served in fewer lists. The wait applies only after lists of at least `company` items: with 2, a single caller that
+    submits one item after another never waits.
 
-    With `own_context` a list of one is worked on in its caller's context, so that the caller's trace shows the work.
-    What several share is nobody's, as everything is without it.
+    With `own_context` a list of one item is processed in its caller's context, so that the caller's trace shows it.
+    Otherwise lists are processed in an empty context.
 
-    `work` returns one answer an item, in order. Its error reaches everybody on its list. A caller that is cancelled
-    takes nothing from the others, nor does it take its item back: what was asked is done.
+    `work` returns one answer per item, in order. Its error is raised for every item of the list. A cancelled caller
+    neither affects the others nor withdraws its item.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class Coalescer(Generic[Asked, Answer]):
         return await self.submit(item)
 
     def submit(self, item: Asked) -> asyncio.Future[Answer]:
-        """The answer to come. Nobody needs to wait for it, unless `work` may fail."""
+        """The future of the answer. It need not be awaited unless `work` may fail."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(item, future, copy_context() if self._own_context else None))
         if self._runner is None:
-            # In a context of its own: that of the first caller is none of the others' business.
+            # In an empty context, so that the first caller's context does not leak into the others' work.
             self._runner = asyncio.create_task(self._run(), context=Context())
         return future
 
     async def drain(self, seconds: float | None = None) -> bool:
-        """Returns when everything that was asked is done, or after so long: then False."""
+        """Waits until all submitted items are done. Returns False if that takes longer than `seconds`."""
         while self._runner is not None:
             ended, _ = await asyncio.wait({self._runner}, timeout=seconds)
             if not ended:
@@ -85,13 +85,13 @@ class Coalescer(Generic[Asked, Answer]):
                 batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
                 await self._serve(batch)
         finally:
-            # Anybody still waits only where this task was cancelled, as at the end of the loop.
+            # Items are left only if this task was cancelled, as at the end of the loop.
             left, self._waiting, self._runner = [*batch, *self._waiting], [], None
             for one in left:
                 one.future.cancel()
 
     async def _linger(self) -> None:
-        """Waits for company where the last list was served a moment ago."""
+        """Waits for more items if the last list was served a moment ago."""
         if not self._linger_seconds:
             return
         loop = asyncio.get_running_loop()
@@ -106,7 +106,7 @@ class Coalescer(Generic[Asked, Answer]):
             else:
                 answers = await self._work(items)
             pairs = list(zip(batch, answers, strict=True))
-        except Exception as error:  # noqa: BLE001 - passed on to those whom it concerns
+        except Exception as error:  # noqa: BLE001 - passed on to the callers
             for one in batch:
                 if not one.future.done():
                     one.future.set_exception(error)

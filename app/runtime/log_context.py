@@ -1,4 +1,4 @@
-"""Whom a log record is about: the request, the batch and the candidate that are being worked on. Ids, never a text."""
+"""The ids of the request, batch and candidate in progress, which every log record carries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ about: ContextVar[Mapping[str, object]] = ContextVar("about", default=NOTHING)
 
 @contextmanager
 def working_on(**ids: object) -> Iterator[None]:
-    """Whatever is logged inside carries these ids, also by tasks begun inside, beside those from further out."""
+    """Adds these ids to all records logged inside the block, also by tasks that are started in it."""
     token = about.set({**about.get(), **ids})
     try:
         yield

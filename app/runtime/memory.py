@@ -1,4 +1,4 @@
-"""Python's garbage collector and its turns between threads, set for a server that also computes."""
+"""Settings of Python's garbage collector and thread switching for a server that also computes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from contextlib import contextmanager
 from typing import Any
 
 FEW, SOME, MANY = 50_000, 4, 20
-"""Objects and rounds between collections of the three generations; Python's own are 700, 10, 10. The second looks at
-`FEW` × `SOME` objects at a stretch: a million of them took a third of a second, in which nothing was answered. The
-third looks at all, a sixth of a second in a service, and takes what was in a request's hands while the second looked:
-under a steady load some twenty thousand objects a minute, which in an hour had become 80 MB."""
+"""Thresholds of the three generations; Python's defaults are 700, 10, 10. A collection of the second generation scans
+`FEW` × `SOME` objects at once: scanning a million took a third of a second, during which no request was answered. A
+collection of the third scans all objects in a sixth of a second. Without it, objects that were in use during the
+second's collections accumulate: about twenty thousand a minute under steady load, or 80 MB in an hour."""
 
 TURN_SECONDS = 0.0005
-"""How long a thread that computes keeps others waiting; Python's own 5 ms at every step of an answer made pages slow
+"""How long a computing thread keeps others waiting. Python's default of 5 ms at every step of an answer made pages slow
 while a comparison was computed."""
 
 RELEASED = 1000
 
 
 def tune_collection() -> None:
-    """Puts aside what was imported, which lives as long as the process, and collects the rest less often.
+    """Freezes the imported objects, which live as long as the process, and collects the rest less often.
 
-    A judge call makes some thousand objects that reference counting frees. Looking through them for cycles all the time
-    took an eighth of a worker's CPU.
+    A judge call creates about a thousand objects that reference counting frees. Scanning them for cycles took an eighth
+    of a worker's CPU.
     """
     gc.collect()
     gc.freeze()
@@ -34,16 +34,15 @@ def tune_collection() -> None:
 
 
 def set_aside() -> None:
-    """Puts aside what was loaded since, where `tune_collection` was called. Nothing is looked through, so that nobody
-    waits for it."""
+    """Freezes the objects loaded since `tune_collection`, if it was called, without scanning them."""
     if gc.get_threshold()[0] == FEW:
         gc.freeze()
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """No cycles are looked for meanwhile. What an import makes lives as long as the process, and to look through it
-    again and again took a tenth of the time."""
+    """Disables garbage collection for the block. Imported objects live as long as the process, and scanning them
+    repeatedly took a tenth of the time of an import."""
     gc.disable()
     try:
         yield
@@ -52,6 +51,6 @@ def without_collection() -> Iterator[None]:
 
 
 def release(found: list[Any]) -> None:
-    """Empties the list, some at a time: freeing a million objects at once is a stop for all threads."""
+    """Empties the list piece by piece: freeing a million objects at once would stop all threads."""
     while found:
         del found[-RELEASED:]

@@ -1,4 +1,4 @@
-"""What Saiten needs from outside, as roles. Adapters fill them; `bootstrap` decides which."""
+"""Protocols that several rooms share: call cache, rubrics, telemetry and request limits."""
 
 from __future__ import annotations
 
@@ -8,80 +8,70 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, Protocol
 
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import Usage, Warned
+from app.domain.evaluation import Usage
 from app.domain.rubric import Rubric
 
 
-class SpeechCheck(Protocol):
-    """Looks at a response's language and register, beside the judge. Deterministic, and offline."""
-
-    def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
-        """What a reader of the scores should know: the response is not in `language`, or its register is not that of
-        its own speaker's earlier utterances."""
-        ...
-
-
 class Turn(Enum):
-    """Who makes the call for a key that has no reply."""
+    """Who makes the call for a key without a reply."""
 
     CALL = "call"
-    """The one who asked."""
+    """The caller of `claim`."""
     WAIT = "wait"
-    """Another process is making it."""
+    """Another process, which is making it."""
 
 
 class CallCache(Protocol):
-    """Replies of outside calls by the digest of everything that was sent. May forget at any time."""
+    """Replies of outside calls by the digest of everything that was sent. Entries may disappear at any time."""
 
     def peek(self, key: str) -> bytes | None:
-        """The reply where it can be had without waiting; None where there is none, or that cannot be told."""
+        """The reply if it is available without waiting; None if it is not, or that is not known."""
         ...
 
     async def get(self, key: str) -> bytes | None: ...
 
     async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
-        """The reply, else whose turn it is. An entry equal to `refused` counts as none: the caller does not believe it.
+        """The reply, or whose turn it is to make the call. An entry equal to `refused` counts as missing.
 
-        `Turn.CALL` is to be followed by `put` or `leave`. After `Turn.WAIT`, claim again from time to time; the wait
-        ends when the other process puts, leaves or dies. Never WAIT where no other process can share this cache.
+        After `Turn.CALL` the caller must call `put` or `leave`. After `Turn.WAIT` it claims again from time to time,
+        until the other process puts, leaves or dies. A cache that no other process shares never returns WAIT.
         """
         ...
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keeps the reply, in place of what is there. It is kept when this returns, unless it is too large."""
+        """Stores the reply, replacing any entry, before it returns. A reply that is too large is not stored."""
         ...
 
     async def leave(self, key: str) -> None:
-        """Whoever was told `Turn.CALL` has no reply to put: the call failed, or was cancelled."""
+        """Ends a turn without a reply, because the call failed or was cancelled."""
         ...
 
     async def forget(self, keys: Sequence[str]) -> None:
-        """Removes replies. Unlike the others it raises (StoreError): an erasure that failed must be known."""
+        """Removes replies. Unlike the other methods it raises StoreError, so that no failed erasure is missed."""
         ...
 
     async def close(self) -> None:
-        """Waits for what is being written."""
+        """Waits for pending writes."""
         ...
 
 
 class RubricSource(Protocol):
-    """Where rubrics come from. `get` and `nearest` raise UnknownRubric."""
+    """Finds rubrics. `get` and `nearest` raise UnknownRubric."""
 
     def get(self, name: str) -> Rubric:
-        """The rubric of that id in its newest version, or with `id@version` in that one."""
+        """The newest version of the rubric `id`, or the version in `id@version`."""
         ...
 
     def nearest(self, name: str) -> Rubric:
-        """The same, or the newest version where that one is gone: for what has been scored already."""
+        """Like `get`, but the newest version if that version is gone: for results that exist already."""
         ...
 
     def versions(self, rubric_id: str) -> Sequence[int]:
-        """The versions of an id, oldest first."""
+        """The versions of a rubric, oldest first."""
         ...
 
     def list(self) -> list[Rubric]:
-        """The newest version of each, by id."""
+        """The newest version of each rubric, by id."""
         ...
 
 
@@ -90,10 +80,10 @@ Outcome = Literal["hit", "miss"]
 
 @dataclass(frozen=True)
 class FlowFigures:
-    """Flow control of the judge's endpoint as one process sees it now.
+    """The current state of flow control in one process.
 
-    `limit` are the calls that it may make at once, `waiting` those that wait for their turn; `closed_seconds` is for
-    how long nobody may call.
+    `limit` is how many calls the process may have in flight, `waiting` how many calls wait for their turn, and
+    `closed_seconds` for how long no call may be made.
     """
 
     limit: int
@@ -103,15 +93,15 @@ class FlowFigures:
 
 
 class Span(Protocol):
-    """A step of a trace that is under way."""
+    """A step of a trace that has begun."""
 
     def note(self, **ids: str | int | bool) -> None:
-        """Adds what is known only now. Ids, figures and Saiten's own words, never a text."""
+        """Adds ids and figures that were not known at the start; never a text."""
         ...
 
 
 class Telemetry(Protocol):
-    """Counts and durations for the operator, and the steps of a trace. Never given a text."""
+    """Counts, durations and traces for the operator. It never receives a text."""
 
     def cache(self, call: str, outcome: Outcome) -> None: ...
 
@@ -122,59 +112,59 @@ class Telemetry(Protocol):
     def warned(self, code: str) -> None: ...
 
     def batch_item(self, status: str, code: str) -> None:
-        """A candidate of a batch has its result; `code` says why it failed, else it is empty."""
+        """Counts a result of a batch; `code` says why it failed and is otherwise empty."""
         ...
 
     def backlog(self, candidates: int, oldest_seconds: float, jobs: int | None) -> None:
-        """What waits: candidates without a result, the age of the oldest batch among them, jobs on the queue; None
-        where the queue cannot be asked."""
+        """Sets the number of candidates without a result, the age of the oldest of their batches, and the jobs on the
+        queue (None if the queue cannot be reached)."""
         ...
 
     def holding(self, chunks: int) -> None:
-        """How many chunks this process works on."""
+        """Sets how many chunks this process works on."""
         ...
 
     def paused(self, batches: Mapping[str, int]) -> None:
-        """How many batches are paused now, by `pause_reason`."""
+        """Sets how many batches are paused, by `pause_reason`."""
         ...
 
     def encoder_failed(self) -> None:
-        """A similarity could not be had: no encoder, or one that failed or took too long."""
+        """Counts a similarity that is missing because the encoder was unavailable, failed or took too long."""
         ...
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        """A request was answered. `route` is the route's template, never the address that was asked for."""
+        """Counts an answered request. `route` is the route's template, never the requested address."""
         ...
 
     def limited(self, limit: str) -> None:
-        """A request was turned away: `requests`, `cost`, `evaluations` or `queue`."""
+        """Counts a request refused by a limit: `requests`, `cost`, `evaluations` or `queue`."""
         ...
 
     def gated(self, verdict: str) -> None:
-        """A gate was answered: `pass`, `fail` or `inconclusive`."""
+        """Counts a gate's verdict: `pass`, `fail` or `inconclusive`."""
         ...
 
     def checked(self, verdict: str) -> None:
-        """A judge was held against its own earlier ratings of the anchors: `moved`, `steady` and so on."""
+        """Counts a comparison of a judge with its earlier ratings of the anchors: `moved`, `steady` and so on."""
         ...
 
     def dealt_with(self, policy: str) -> None:
-        """A dialogue that looks like an attack was dealt with by that policy: `flag`, `refuse` or `judge-twice`."""
+        """Counts a dialogue that looks like an attack, by the policy applied: `flag`, `refuse` or `judge-twice`."""
         ...
 
     def span(self, name: str, **ids: str | int | bool) -> AbstractContextManager[Span]:
-        """A step of the trace, from here to the end of the block, with those ids; nothing where traces are off."""
+        """Records the block as a step of the trace with these ids, if tracing is on."""
         ...
 
     def flow(self, look: Callable[[], FlowFigures]) -> None:
-        """Where to look flow control's figures up whenever they are wanted. To be told once."""
+        """Registers the function that gives flow control's current figures. Call it once."""
         ...
 
 
 @dataclass(frozen=True)
 class RateLimitDecision:
-    """Whether a request may go on, and what `RateLimit` headers say of it. `remaining` requests may still come within
-    the next `reset_seconds`, of `limit` in `window_seconds`."""
+    """Whether a request is allowed, and the values of its `RateLimit` headers: `remaining` of `limit` requests per
+    `window_seconds` are left for the next `reset_seconds`."""
 
     allowed: bool
     limit: int
@@ -184,9 +174,9 @@ class RateLimitDecision:
 
 
 class RequestLimiter(Protocol):
-    """Counts requests by key, in all processes together where they share a Redis, else in this one.
+    """Counts requests by key, across all processes that share a Redis, otherwise in this process.
 
-    Never raises: where Redis is away each process counts for itself.
+    It never raises: if Redis is unreachable, each process counts alone.
     """
 
     async def take(self, key_id: str, per_minute: int) -> RateLimitDecision: ...

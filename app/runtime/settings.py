@@ -1,4 +1,4 @@
-"""The environment, read once. Every setting that Saiten knows is a field here, with its default and meaning."""
+"""The settings, read from the environment once. Every setting is a field with its default and description."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DEFAULT_DATABASE_URL = "sqlite+aiosqlite:///saiten.db"
 DEFAULT_MODEL = "gpt-6-luna"
 
 READ_ELSEWHERE = frozenset({"SAITEN_URL"})
-"""Variables that clients and CI jobs use, and no settings of ours."""
+"""Variables of clients and CI jobs, which are not settings of the server."""
 NOT_OURS = re.compile(
     r"SAITEN_(?:TEST_\w*|(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_(?:TCP|UDP)(?:_(?:ADDR|PORT|PROTO))?)?))"
 )
-"""What tests read, and what Kubernetes puts into a pod's environment for every Service whose name begins with ours."""
+"""Variables of the tests, and those that Kubernetes sets in a pod for every Service whose name begins with `saiten`."""
 MOST_UNKNOWN = 5
 NEAR = 0.8
-"""How like a known name a mistyped one must be, as difflib has it."""
+"""How similar, in difflib's measure, a mistyped name must be to a known one."""
 
 
 def blank_to_none(value: object) -> object:
@@ -43,7 +43,7 @@ def blank_to_none(value: object) -> object:
 
 
 def is_http_url(written: str) -> bool:
-    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
+    """Whether it is http(s)://HOST… with a valid host and a port from 1 to 65535."""
     import httpx
 
     try:
@@ -56,7 +56,7 @@ def is_http_url(written: str) -> bool:
 
 
 def check_http_url(written: str | None) -> str | None:
-    """The URL without spaces around it. Raises ValueError where it is none that can be called."""
+    """The URL without surrounding spaces. Raises ValueError if it is not an HTTP URL."""
     if written is None:
         return None
     if not is_http_url(written.strip()):
@@ -71,7 +71,7 @@ URL = Annotated[str | None, AfterValidator(check_http_url), Optional]
 
 
 def usual(name: str) -> AliasChoices:
-    """A variable that other tools know by this name, without the `SAITEN_` prefix."""
+    """A variable that other tools use too, without the `SAITEN_` prefix."""
     return AliasChoices(name)
 
 
@@ -217,7 +217,7 @@ class Settings(BaseSettings):
 
     @property
     def judge_key(self) -> str:
-        """The judge's key; empty where there is none."""
+        """The judge's key; empty if there is none."""
         key = self.openai_api_key.get_secret_value() if self.openai_api_key else ""
         return key if key.strip() else ""
 
@@ -226,7 +226,7 @@ class Settings(BaseSettings):
         return self.model or DEFAULT_MODEL
 
     def without_judge(self) -> Self:
-        """The same for a command that never judges, whatever the settings say of the judge."""
+        """The settings for a command that never judges, without those of the judge."""
         return self.model_copy(update=dict.fromkeys(("judge", "openai_api_key", "openai_base_url", "model")))
 
     @property
@@ -235,13 +235,13 @@ class Settings(BaseSettings):
 
     @property
     def encoders(self) -> dict[str, str]:
-        """Encoders by language, of those that are set."""
+        """The configured encoders by language."""
         chosen = {"ja": self.encoder_ja, "ko": self.encoder_ko, "en": self.encoder_en}
         return {language: name for language, name in chosen.items() if name}
 
     @property
     def sqlalchemy_url(self) -> str:
-        """`database_url` with an asynchronous driver: plain `postgresql://` and `sqlite://` are taken too."""
+        """`database_url` with an asynchronous driver; plain `postgresql://` and `sqlite://` are accepted too."""
         scheme, separator, rest = self.database_url.partition("://")
         drivers = {"postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
         return drivers.get(scheme, scheme) + separator + rest
@@ -284,8 +284,8 @@ def variable_of(field: str) -> str:
 
 
 def find_unknown(environment: Iterable[str]) -> str | None:
-    """One sentence that names variables with Saiten's prefix that are no settings, each with the nearest name that is;
-    None where there are none."""
+    """One sentence that names unknown variables with Saiten's prefix, each with the most similar setting; None if there
+    are none."""
     known = [variable_of(field) for field in Settings.model_fields]
     known += [f"SAITEN_LIMITS__{name.upper()}" for name in Limits.model_fields]
     # pydantic-settings does not tell upper from lower case.
@@ -293,22 +293,22 @@ def find_unknown(environment: Iterable[str]) -> str | None:
     unknown = [name for name in unknown if name not in READ_ELSEWHERE and not NOT_OURS.match(name)]
     if not unknown:
         return None
-    told = []
+    named = []
     for name in unknown[:MOST_UNKNOWN]:
         near = get_close_matches(name.upper(), known, n=1, cutoff=NEAR)
-        told.append(f"{printable(name[:64])}{f' (is {near[0]} meant?)' if near else ''}")
+        named.append(f"{printable(name[:64])}{f' (is {near[0]} meant?)' if near else ''}")
     more = f" and {len(unknown) - MOST_UNKNOWN} more" if len(unknown) > MOST_UNKNOWN else ""
-    return f"ignored in the environment, since no setting has this name: {', '.join(told)}{more}"
+    return f"ignored in the environment, since no setting has this name: {', '.join(named)}{more}"
 
 
 def read_settings() -> Settings:
-    """The settings of this process; raises SettingsInvalid that names each variable that is wrong."""
+    """The settings of this process. Raises SettingsInvalid, which names each invalid variable."""
     try:
         return Settings()
     except ValidationError as error:
         raise SettingsInvalid("; ".join(map(_explain, error.errors(include_input=False)))) from None
     except SettingsError:
-        # Only `limits` is read as JSON when it is set as a whole.
+        # Only `limits` is parsed as JSON if it is set as a whole.
         raise SettingsInvalid("SAITEN_LIMITS must be a JSON object; or set SAITEN_LIMITS__SAMPLES and so on") from None
 
 

@@ -1,7 +1,4 @@
-"""Ending tasks.
-
-Work side by side, with one error where one part fails.
-"""
+"""Cancels asyncio tasks reliably, and runs coroutines concurrently with a single error."""
 
 from __future__ import annotations
 
@@ -15,11 +12,11 @@ AGAIN_SECONDS = 0.5
 
 
 async def cancel_for_good(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancels them until all have ended, however they end.
+    """Cancels tasks repeatedly until all have ended.
 
-    Once is not always enough: before Python 3.12 `asyncio.wait_for`, by which redis-py sends each command, loses a
-    cancellation that comes as what it waits for is done. Not for tasks that take long to clean up: each further
-    cancellation cuts into that.
+    Once is not always enough: before Python 3.12 `asyncio.wait_for`, which redis-py uses for each command, loses a
+    cancellation that arrives just as the awaited work completes. Not for tasks that take long to clean up, because each
+    further cancellation interrupts that.
     """
     ending = set(tasks)
     while ending:
@@ -29,29 +26,29 @@ async def cancel_for_good(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """`cancel_for_good`; an error that one of them died of is raised."""
+    """Like `cancel_for_good`, but raises the error of a task that failed."""
     ending = list(tasks)
     await cancel_for_good(ending)
     raise_error_of(ending)
 
 
 async def end_once(task: asyncio.Task[Any]) -> None:
-    """Cancels it, once, and waits until it has ended; an error that it died of is raised. For a task that cleans up,
-    and that loses no cancellation."""
+    """Cancels a task once, waits until it has ended, and raises its error if it failed. For a task that cleans up and
+    does not lose a cancellation."""
     task.cancel()
     await asyncio.wait([task])
     raise_error_of([task])
 
 
 def raise_error_of(ended: Iterable[asyncio.Task[Any]]) -> None:
-    """The error that the first of them died of, where one did."""
+    """Raises the error of the first task that failed, if any."""
     for task in ended:
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
 
 async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """All results in order. The first failure cancels the rest and is raised as it is, not in a group."""
+    """All results in order. The first failure cancels the rest and is raised by itself, not in a group."""
     if len(work) == 1:
         return [await work[0]]
     try:
@@ -63,5 +60,5 @@ async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
 
 
 def within(seconds: float) -> AbstractAsyncContextManager[Any]:
-    """`asyncio.timeout`; nothing at all where there is no limit (`math.inf`), which costs a tenth of it."""
+    """`asyncio.timeout`, or a null context for `math.inf`, which costs a tenth as much."""
     return nullcontext() if math.isinf(seconds) else asyncio.timeout(seconds)

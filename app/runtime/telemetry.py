@@ -1,4 +1,4 @@
-"""Prometheus metrics and JSON logs. Labels are Saiten's own words; no caller text ever reaches them."""
+"""Prometheus metrics and JSON logs. Their labels and fields never hold a caller's text."""
 
 from __future__ import annotations
 
@@ -48,29 +48,29 @@ FIELDS = (
     "texts",
     "records",
 )
-"""What a record may carry beside its message: Saiten's own ids, words and figures, and names that operators gave."""
+"""Fields of a record beside its message: ids, codes and figures of Saiten, and names given by operators."""
 
 ENCODER = json.JSONEncoder(ensure_ascii=False)
-"""Made once: `json.dumps` would make one for each record."""
+"""Created once: `json.dumps` would create one per record."""
 
 PLAIN_ERRORS = (AttributeError, ImportError, NameError, RecursionError, TypeError)
-"""Errors that speak of the program alone."""
+"""Errors whose messages describe the program and quote no input."""
 
 OWN = ("saiten", "app")
-"""First names of Saiten's own loggers."""
+"""First parts of the names of Saiten's own loggers."""
 
 
 FLOW: tuple[tuple[str, str, Callable[[FlowFigures], float]], ...] = (
     ("saiten_judge_concurrency_limit", "Judge calls that this process may make at once", lambda now: now.limit),
     ("saiten_judge_calls_in_flight", "Judge calls under way", lambda now: now.in_flight),
     ("saiten_judge_calls_waiting", "Judge calls that wait for their turn", lambda now: now.waiting),
-    ("saiten_judge_closed_seconds", "For how long nobody may call the judge", lambda now: now.closed_seconds),
+    ("saiten_judge_closed_seconds", "For how long the judge may not be called", lambda now: now.closed_seconds),
 )
-"""Gauges of flow control, which is asked when they are read: a second that passes changes them too."""
+"""Gauges of flow control, computed whenever they are read, because they change with time."""
 
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-"""What a request's method is counted as; every other, which a caller may make up, is `OTHER`."""
+"""Methods that are counted by name; all others, which a caller may invent, are counted as `OTHER`."""
 
 Metric = TypeVar("Metric", Counter, Histogram)
 
@@ -79,9 +79,9 @@ CHECKS = ("steady", "moved", "recorded")
 
 
 class Series(dict[tuple[object, ...], Metric]):
-    """A metric's series by their labels' values, in the order of their names.
+    """A metric's series by label values, in the order of the label names.
 
-    Remembered, since a request counts a dozen times: the client makes texts of them and takes a lock at each look.
+    They are cached because a request updates a dozen of them, and `labels` converts the values and takes a lock.
     """
 
     def __init__(self, metric: Metric) -> None:
@@ -95,19 +95,19 @@ class Series(dict[tuple[object, ...], Metric]):
 
 
 class NoSpan:
-    """A step of no trace."""
+    """A span that records nothing."""
 
     def note(self, **ids: str | int | bool) -> None: ...
 
 
 def open_no_span(name: str, **ids: str | int | bool) -> AbstractContextManager[Span]:
-    """What `span` is where traces are off."""
+    """Opens spans if tracing is off."""
     return nullcontext(NoSpan())
 
 
 class PrometheusTelemetry:
-    """Fills `ports.Telemetry`. The registry is passed in, so that each service and each test has its own; so is what
-    opens a step of a trace."""
+    """Implements `Telemetry`. The registry is injected so that each service and each test has its own, and so is the
+    function that opens a span."""
 
     def __init__(
         self,
@@ -135,14 +135,14 @@ class PrometheusTelemetry:
         self._reached.set(1)
         self._chunks = gauge("saiten_worker_chunks", "Chunks that this process works on")
         self._paused = gauge("saiten_batches_paused", "Batches that are paused", ["reason"])
-        self._unmeasured = Counter("saiten_encoder_failures", "Similarities that could not be had", registry=registry)
+        self._unmeasured = Counter("saiten_encoder_failures", "Similarities that are missing", registry=registry)
         self._requests = count("saiten_http_requests", "Requests answered", "route", "method", "status")
         self._answering = time("saiten_http_request_seconds", "Time of a request", "route")
         self._limited = count("saiten_limited_requests", "Requests turned away", "limit")
         self._gates = count("saiten_gates", "Gates answered", "verdict")
-        self._checks = count("saiten_judge_checks", "Judges held against the anchors", "verdict")
+        self._checks = count("saiten_judge_checks", "Judges compared with the anchors", "verdict")
         self._suspected = count("saiten_suspected_dialogues", "Dialogues that look like an attack, by policy", "policy")
-        # Prometheus sees no increase in a series' first value: where there are few, they stand at 0 from the start.
+        # Prometheus sees no increase in the first value of a series, so these few series start at 0.
         for verdict in VERDICTS:
             self._gates[verdict,]
         for verdict in CHECKS:
@@ -188,7 +188,7 @@ class PrometheusTelemetry:
         self._chunks.set(chunks)
 
     def paused(self, batches: Mapping[str, int]) -> None:
-        # Reasons that nothing is paused for any more are gone, not at their last value.
+        # Cleared so that a reason that no longer applies does not keep its last value.
         self._paused.clear()
         for reason, count in batches.items():
             self._paused.labels(reason).set(count)
@@ -216,23 +216,21 @@ class PrometheusTelemetry:
         return self._open_span(name, **ids)
 
     def flow(self, look: Callable[[], FlowFigures]) -> None:
-        for name, told, read in FLOW:
-            Gauge(name, told, registry=self.registry).set_function(partial(figure_of, look, read))
+        def figure(read: Callable[[FlowFigures], float]) -> float:
+            return read(look())
+
+        for name, description, read in FLOW:
+            Gauge(name, description, registry=self.registry).set_function(partial(figure, read))
 
 
 def add(counter: Counter, amount: float) -> None:
-    """Adds to a counter; nothing, as what the cache had has cost, takes no lock."""
+    """Adds to a counter. Adding 0, as for cached replies, takes no lock."""
     if amount:
         counter.inc(amount)
 
 
-def figure_of(look: Callable[[], FlowFigures], read: Callable[[FlowFigures], float]) -> float:
-    """One figure as it is now."""
-    return read(look())
-
-
 class JSONFormatter(logging.Formatter):
-    """One record, one line: a line break in a message is escaped, so nobody can forge a second record."""
+    """Writes one line per record. Line breaks in a message are escaped, so that no message can forge a record."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
@@ -253,14 +251,14 @@ class JSONFormatter(logging.Formatter):
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """The message. Of asyncio's the first line: below it stands a task with what its error says."""
+    """The message; for asyncio's records only the first line, because the next ones show a task with its error."""
     message = record.getMessage()
     return message.partition("\n")[0] if record.name == "asyncio" else message
 
 
 def write_traceback(error: BaseException) -> str:
-    """Where an error came from, and those that led to it. What they say is left out unless it is Saiten's own or speaks
-    of the program alone: validators and drivers quote what they were given."""
+    """The traceback of an error and of its causes. Messages are omitted unless they are Saiten's own or describe the
+    program alone, because validators and drivers quote their input."""
     parts: list[str] = []
     seen: set[int] = set()
     last: BaseException | None = error
@@ -275,7 +273,7 @@ def write_traceback(error: BaseException) -> str:
 
 
 def name_error(error: BaseException) -> str:
-    """The error's type, with what it says where no caller's text can be in it."""
+    """The error's type, with its message if that cannot hold a caller's text."""
     if isinstance(error, SaitenError):
         return f"{type(error).__name__}: {error.loggable}"
     if isinstance(error, OSError) and error.strerror:
@@ -284,10 +282,10 @@ def name_error(error: BaseException) -> str:
 
 
 class OwnRecords(logging.Filter):
-    """Lets Saiten's records through, uvicorn's from info, and everybody else's from warning.
+    """Passes Saiten's records, uvicorn's from info, and those of other libraries from warning.
 
-    A list of whom to hear, not of whom to silence: below warning, libraries log what they send and store (drivers their
-    statements with every value, SDKs whole requests), and the next one would not be on a list.
+    An allow list, because below warning libraries log what they send and store: drivers log statements with every
+    value, SDKs whole requests.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -298,11 +296,11 @@ class OwnRecords(logging.Filter):
 
 
 def configure_logging(level: str) -> None:
-    """Sends the process's logs to standard error as JSON lines; `level` is for Saiten's own."""
+    """Sends the process's logs to standard error as JSON lines. `level` applies to Saiten's own loggers."""
     chosen = logging.getLevelNamesMapping()[level.upper()]
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter())
-    # On the handler: some SDKs set their loggers' level themselves, by an environment variable of theirs.
+    # On the handler, because some SDKs set the level of their loggers from environment variables.
     handler.addFilter(OwnRecords())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -1,4 +1,4 @@
-"""Threads of their own for looking at long texts: nobody else waits for them, nor anything for what is given up."""
+"""A small pool of daemon threads for inspecting long texts, whose work can be cancelled."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MOST_THREADS = 2
 
 Seen = TypeVar("Seen")
 Checkpoint = Callable[[], None]
-"""Called again and again by long work; raises GivenUp where nobody waits for it any more."""
+"""Long work calls it repeatedly; it raises GivenUp once the caller has been cancelled."""
 
 
 class GivenUp(Exception):
-    """Nobody waits for this any more. It ends the work in its thread and reaches nobody."""
+    """The caller was cancelled. It ends the work in its thread and is not passed on."""
 
 
 class InspectionThreads:
-    """Runs work in a few threads, first come, first served; apart from asyncio's own, which writes files and looks up
-    names. They are daemons: a process that ends does not wait for them.
+    """Runs work in a few threads, in order of arrival. They are separate from asyncio's threads, which write files and
+    look up names, and they are daemons, so that a process that ends does not wait for them.
     """
 
     def __init__(self, most: int = MOST_THREADS) -> None:
@@ -35,9 +35,8 @@ class InspectionThreads:
         self._started = 0
 
     async def run(self, work: Callable[[Checkpoint], Seen]) -> Seen:
-        """What `work` returns or raises; it is given up at its next checkpoint where the task that waits is cancelled.
-
-        Work that has not begun by then never does.
+        """Returns or raises what `work` does. If the waiting task is cancelled, the work ends at its next checkpoint,
+        or does not begin.
         """
         given_up = Event()
         done: Future[Seen] = Future()
@@ -55,7 +54,7 @@ class InspectionThreads:
             given_up.set()
 
     def _start(self) -> None:
-        """One more thread, until there are enough. Raises RuntimeError where the system has none for the first."""
+        """Starts one more thread, up to the limit. Raises RuntimeError if not even the first one can be started."""
         with self._starting:
             if self._started < self._most:
                 try:
@@ -67,18 +66,18 @@ class InspectionThreads:
                 self._started += 1
 
     def _serve(self) -> None:
-        """Does one job after the other."""
+        """Runs jobs for ever."""
         while True:
             self._jobs.get()()
 
 
 def settle(done: Future[Seen], work: Callable[[], Seen]) -> None:
-    """Does the work unless it was cancelled, and says how it ended."""
+    """Does the work unless it was cancelled, and sets its result or error."""
     if not done.set_running_or_notify_cancel():
         return
     try:
         seen = work()
-    except BaseException as error:  # noqa: BLE001 - the edge of a thread: whoever waits is told
+    except BaseException as error:  # noqa: BLE001 - the edge of a thread: passed on to the caller
         done.set_exception(error)
     else:
         done.set_result(seen)
@@ -86,5 +85,5 @@ def settle(done: Future[Seen], work: Callable[[], Seen]) -> None:
 
 @cache
 def inspection_threads() -> InspectionThreads:
-    """This process's."""
+    """The pool of this process."""
     return InspectionThreads()

@@ -1,12 +1,8 @@
-"""A caller's trace: its ids are taken over, and nothing else that a caller could write beside them.
+"""OpenTelemetry traces over OTLP, configured by the standard OTEL_* variables and imported only if they are on.
 
-Which spans there are: those that somebody's request or batch led to.
-
-What of a span leaves the process: ids, figures and names of Saiten's own. A list of what may, not of what may not:
-instrumentations write down addresses, statements and what errors say, and the next version of one may write more.
-
-OpenTelemetry traces over OTLP. Imported only where they are on; the standard OTEL_* variables say where to and how
-many.
+A trace continues the caller's trace ids and nothing else of the caller's headers. Spans are recorded for work that a
+request or batch led to. An allow list limits their attributes to ids, figures and names of Saiten, because
+instrumentations record addresses, statements and error messages.
 """
 
 from __future__ import annotations
@@ -51,8 +47,8 @@ from app.runtime.log_context import about
 
 
 class BareTraceContext(TraceContextTextMapPropagator):
-    """W3C's `traceparent` without `tracestate`, which is any text, and would be in every span and in calls to the
-    judge; nor is there `baggage`."""
+    """W3C's `traceparent` without `tracestate` and `baggage`, which may hold any text and would be copied into every
+    span and every call to the judge."""
 
     def extract(
         self, carrier: CarrierT, context: Context | None = None, getter: Getter[CarrierT] = default_getter
@@ -66,8 +62,8 @@ class BareTraceContext(TraceContextTextMapPropagator):
 
 
 class LedSampler(Sampler):
-    """Leaves out calls to database, Redis and judge that nothing led to: sweeps look every two seconds, and would be
-    most of what is recorded. All else is the operator's sampler's."""
+    """Drops calls to database, Redis and judge without a parent: periodic sweeps would be most of what is recorded. The
+    operator's sampler decides on all other spans."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -92,7 +88,7 @@ class LedSampler(Sampler):
 
 
 OWN = "saiten."
-"""What the attributes begin with that Saiten itself sets."""
+"""Prefix of Saiten's own attributes."""
 
 KEPT = frozenset(
     {
@@ -106,10 +102,11 @@ KEPT = frozenset(
         "http.status_code",
     }
 )
-"""What else may leave. No address: a query string is a caller's text, and a base URL may hold a password."""
+"""Other attributes that are exported. No addresses: a query string is a caller's text, and a base URL may hold a
+password."""
 
 STATEMENTS = frozenset({"db.statement", "db.query.text"})
-"""SQL has placeholders where values are. What is quoted all the same is left out; of Redis nothing is kept."""
+"""Exported for SQL, where values are placeholders and quoted literals are removed; not for Redis."""
 
 QUOTED = re.compile(r"'(?:[^']|'')*'")
 COMMANDS = re.compile(r"[A-Za-z]{1,20}(?: [A-Z]{1,20}){0,10}(?![^\s])")
@@ -117,7 +114,7 @@ LONGEST = 2000
 
 
 class ScrubbingExporter(SpanExporter):
-    """Hands spans on without anything that may hold a text, a key or an address."""
+    """Exports spans without anything that may hold a text, a key or an address."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -133,7 +130,7 @@ class ScrubbingExporter(SpanExporter):
 
 
 def scrub(span: ReadableSpan) -> ReadableSpan:
-    """The span with no attribute but those that may leave, and of what went wrong only the kind."""
+    """The span with only the allowed attributes, and only the type of an error."""
     attributes = keep(span.attributes or {})
     return ReadableSpan(
         name=name_of(span, attributes),
@@ -141,7 +138,7 @@ def scrub(span: ReadableSpan) -> ReadableSpan:
         parent=span.parent,
         resource=span.resource,
         attributes=attributes,
-        events=[told for event in span.events if (told := scrub_event(event)) is not None],
+        events=[scrubbed for event in span.events if (scrubbed := scrub_event(event)) is not None],
         links=[Link(link.context) for link in span.links],
         kind=span.kind,
         status=Status(span.status.status_code),
@@ -152,7 +149,7 @@ def scrub(span: ReadableSpan) -> ReadableSpan:
 
 
 def keep(attributes: object) -> dict[str, AttributeValue]:
-    """Those that may leave."""
+    """The attributes that are exported."""
     given: dict[str, AttributeValue] = dict(attributes) if hasattr(attributes, "keys") else {}  # type: ignore[call-overload]
     redis = "redis" in {given.get("db.system"), given.get("db.system.name")}
     kept = {name: value for name, value in given.items() if name.startswith(OWN) or name in KEPT}
@@ -162,7 +159,7 @@ def keep(attributes: object) -> dict[str, AttributeValue]:
 
 
 def name_of(span: ReadableSpan, attributes: dict[str, AttributeValue]) -> str:
-    """Method and route of a request, the command of a call to a database, and names of Saiten's own."""
+    """Method and route of a request, the command of a database call, or the name of a Saiten span."""
     if span.kind is SpanKind.SERVER:
         method = attributes.get("http.request.method") or attributes.get("http.method") or "HTTP"
         return " ".join(str(part) for part in (method, attributes.get("http.route")) if part)
@@ -173,7 +170,7 @@ def name_of(span: ReadableSpan, attributes: dict[str, AttributeValue]) -> str:
 
 
 def scrub_event(event: Event) -> Event | None:
-    """Of an error its type. What it says, and the source lines of its trace, may quote a text."""
+    """The type of an error. Its message and the source lines of its trace may quote a text."""
     if event.name != "exception":
         return None
     kind = (event.attributes or {}).get("exception.type", "")
@@ -181,16 +178,16 @@ def scrub_event(event: Event) -> Event | None:
 
 
 FLUSH_SECONDS = 3.0
-"""So long the last spans are waited for at the end: a collector that is away must not hold up a stop."""
+"""Limit for sending the last spans: an unreachable collector must not delay a stop."""
 
 EXCLUDED = "OTEL_PYTHON_FASTAPI_EXCLUDED_URLS"
 PROBES = "/(livez|readyz|metrics)$"
 IDS = ("request_id", "batch_id", "chunk", "position")
-"""What a span takes over from the log's context."""
+"""Ids that a span takes from the log's context."""
 
 
 class TracedSpan:
-    """Fills `ports.Span`."""
+    """Implements `ports.Span`."""
 
     def __init__(self, span: trace.Span) -> None:
         self._span = span
@@ -200,7 +197,7 @@ class TracedSpan:
 
 
 class SpanIds(logging.Filter):
-    """Gives every record the ids of the span that it was logged in."""
+    """Adds the ids of the current span to every record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         context = trace.get_current_span().get_span_context()
@@ -211,14 +208,14 @@ class SpanIds(logging.Filter):
 
 
 class Tracing:
-    """Records what requests and batches lead to, and sends it on in the background.
+    """Records the spans of requests and batches, and exports them in the background.
 
-    `version` is Saiten's. `exporter` is OTLP over HTTP, as OTEL_EXPORTER_OTLP_* say, unless another is given.
+    `version` is Saiten's. `exporter` defaults to OTLP over HTTP, configured by OTEL_EXPORTER_OTLP_*.
     """
 
     def __init__(self, version: str, exporter: SpanExporter | None = None) -> None:
         own = Resource({"service.name": "saiten", "service.version": version})
-        # What the operator's OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say comes last, and holds.
+        # The operator's OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come last and take precedence.
         resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.sampler = LedSampler(self._provider.sampler)
@@ -228,7 +225,7 @@ class Tracing:
         self._handlers: list[logging.Handler] = []
 
     def watch_application(self, application: FastAPI) -> None:
-        """A span for each request; to be told before the application is called for the first time."""
+        """Records a span per request. Call it before the application receives its first request."""
         FastAPIInstrumentor.instrument_app(
             application,
             tracer_provider=self._provider,
@@ -237,10 +234,10 @@ class Tracing:
         )
 
     def watch(self, engine: AsyncEngine) -> None:
-        """Spans for statements of this engine, for Redis and for calls of the judge; ids in log records."""
+        """Records spans for statements of this engine, for Redis and for calls to the judge, and adds ids to logs."""
         if OTEL_PROPAGATORS not in os.environ:
             propagate.set_global_textmap(BareTraceContext())
-        # It names SQLAlchemy below 2.1 and works with 2.1 too: it stands on the engine's events, which are the same.
+        # It requires SQLAlchemy below 2.1 but works with 2.1 too, because the engine's events are the same.
         SQLAlchemyInstrumentor().instrument(
             engine=engine.sync_engine, tracer_provider=self._provider, skip_dep_check=True
         )
@@ -252,7 +249,7 @@ class Tracing:
 
     @contextmanager
     def span(self, name: str, **ids: str | int | bool) -> Iterator[TracedSpan]:
-        """A step of Saiten's own, with the ids that the log has too."""
+        """A span of Saiten's own, with the ids of the log's context."""
         known = {key: value for key, value in about.get().items() if key in IDS and isinstance(value, str | int)}
         with self._tracer.start_as_current_span(name) as span:
             traced = TracedSpan(span)
@@ -260,13 +257,13 @@ class Tracing:
             yield traced
 
     async def close(self) -> None:
-        """Undoes `watch`, and sends what is left, for a while."""
+        """Undoes `watch`, and sends the remaining spans within `FLUSH_SECONDS`."""
         for instrumentor in (SQLAlchemyInstrumentor(), RedisInstrumentor(), AioHttpClientInstrumentor()):
             if instrumentor.is_instrumented_by_opentelemetry:
                 instrumentor.uninstrument()
         for handler in self._handlers:
             handler.removeFilter(self._log_ids)
-        # The SDK would wait for 30 s, which is longer than a whole stop may take; a daemon ends with the process.
+        # The SDK would wait 30 s, longer than a whole stop may take; a daemon thread ends with the process.
         sending = threading.Thread(target=self._provider.shutdown, daemon=True)
         sending.start()
         await asyncio.to_thread(sending.join, FLUSH_SECONDS)

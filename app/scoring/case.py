@@ -1,4 +1,4 @@
-"""One request made ready to be judged: its rubric found, its options checked, its dialogue in each language in use."""
+"""Prepares a request for judging: checks its options against the rubric and translates the dialogue where needed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from app.text.injection import inspect_dialogue, inspect_text
 ENGLISH = "en"
 
 INSPECTED_AT_ONCE = 4_000
-"""Characters whose inspection takes less time (about a millisecond) than it is worth a thread for."""
+"""Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost."""
 
 SUSPECTED = "suspected-injection"
 MOST_PLACES = 5
-"""Places that are named in the one sentence of a failure."""
+"""Places that an error names at most."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Case:
 
     @cached_property
     def given(self) -> Dialogue:
-        """The dialogue as it was given."""
+        """The dialogue as the request holds it."""
         return self.request.turn
 
     @cached_property
@@ -57,17 +57,17 @@ class Case:
 
     @cached_property
     def looking(self) -> asyncio.Lock:
-        """Held by the one that reads the texts in a thread."""
+        """Held while a thread inspects the texts, so that each text is inspected once."""
         return asyncio.Lock()
 
     @property
     def is_short(self) -> bool:
-        """Whether its texts are looked at here and now."""
+        """Whether its texts are inspected on the event loop."""
         return self.characters <= INSPECTED_AT_ONCE
 
     @cached_property
     def characters(self) -> int:
-        """Of all texts in all languages in use, and of the references."""
+        """The characters of all texts in all languages in use, references included."""
         dialogues = self.dialogues or {"source": self.given}
         texts = [*self.references]
         for dialogue in dialogues.values():
@@ -76,7 +76,7 @@ class Case:
 
     @property
     def aspect_names(self) -> tuple[str, ...]:
-        """The rubric's aspects as a forged verdict would name them, in every language."""
+        """The names of the rubric's aspects in every language, which a forged verdict may use."""
         return self.rubric.aspect_names
 
     def language(self, path: Path) -> str:
@@ -90,11 +90,11 @@ class Case:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The references that the judge is shown: none unless the rubric says so."""
+        """The references that the judge is shown; empty unless the rubric uses references."""
         return self.request.references if self.rubric.references else ()
 
     def task(self, path: Path, lane: Lane) -> JudgingTask:
-        """What the judge is asked on a path."""
+        """The judge's task on a path."""
         dialogue = self.dialogues[path]
         return JudgingTask(
             self.rubric, self.language(path), dialogue, self.request.judge, self.references, lane, self.scope
@@ -102,12 +102,12 @@ class Case:
 
     @property
     def relevance(self) -> RelevanceOptions | None:
-        """How relevance is to be measured; None where no aspect is blended, so that no encoder runs for nothing."""
+        """The options for measuring relevance; None if no aspect is blended, so that no encoder runs in vain."""
         return self.request.relevance if self.blended else None
 
 
 def blended_aspects(rubric: Rubric, options: RelevanceOptions | None) -> tuple[str, ...]:
-    """The aspects to blend: those asked for, else those that the rubric blends."""
+    """The aspects to blend: those that the request names, by default those that the rubric blends."""
     if options is None:
         return ()
     if options.aspects is None:
@@ -124,11 +124,12 @@ async def open_case(
     *,
     batch: bool = False,
 ) -> Case:
-    """Checks the request against its rubric and translates where its path needs it; `batch`: it is one of a batch.
+    """Checks the request against its rubric and translates the dialogue if its path needs English.
 
-    With the policy `refuse` it also looks for attacks on the judge: in the text as it was given before anybody is paid
-    to translate it, and in the translation. Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect,
-    SuspectedInjection, and the `Translator…` errors.
+    `batch` states whether the request is part of a batch. With the policy `refuse`, the texts are also inspected for
+    attacks on the judge: first the original, before paying for its translation, then the translation.
+
+    Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect, SuspectedInjection and the `Translator…` errors.
     """
     check(request, rubric, batch=batch)
     given = Case(request, rubric, None, scope)
@@ -144,17 +145,17 @@ async def open_case(
 
 
 async def screen(case: Case) -> None:
-    """Raises SuspectedInjection where the policy is `refuse` and a text looks like an attack on the judge."""
+    """Raises SuspectedInjection if the policy is `refuse` and a text looks like an attack on the judge."""
     if case.request.integrity == "refuse":
         refuse(await look_at(case, partial(find_suspicions, case)))
 
 
 def refuse(suspicions: Sequence[Warned]) -> None:
-    """Raises SuspectedInjection where there is a suspicion. It names places, with fixed sentences, and no text."""
+    """Raises SuspectedInjection if there are suspicions. The error names places and quotes no text."""
     if not suspicions:
         return
     where = tuple(dict.fromkeys(warned.where for warned in suspicions))
-    # A translation is not the caller's: its place in the request is the original's.
+    # The request does not hold the translation, so errors point at the original.
     faults = dict.fromkeys((f"/{warned.where.removeprefix('translation/')}", warned.detail) for warned in suspicions)
     more = ", …" if len(where) > MOST_PLACES else ""
     raise SuspectedInjection(
@@ -166,10 +167,10 @@ def refuse(suspicions: Sequence[Warned]) -> None:
 
 
 async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int = INSPECTED_AT_ONCE) -> Seen:
-    """What `look` returns: it takes time in proportion to the case's texts, so a thread beyond `at_once` characters.
+    """Calls `look`, in a thread if the case has more than `at_once` characters, and returns its result.
 
-    There it ends at its next checkpoint where this task is cancelled. One look at a case at a time: the next one finds
-    what this one has read remembered, and others find a thread.
+    In a thread, the work ends at its next checkpoint once this task is cancelled. A case is inspected by one thread at
+    a time: the next inspection then finds the results of the last one cached, and other cases find a free thread.
     """
     if case.characters <= at_once:
         return look(lambda: None)
@@ -178,7 +179,7 @@ async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int =
 
 
 def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
-    """Raises InvalidRequest where the request asks for what this rubric, or an evaluation outside a batch, has not."""
+    """Raises InvalidRequest if this rubric, or an evaluation outside a batch, does not support what is requested."""
     if request.path != "source" and ENGLISH not in rubric.languages:
         raise LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
     if request.path != "source" and rubric.references and request.references:
@@ -197,7 +198,7 @@ def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) ->
 
 
 def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
-    """What in the texts that the judge is shown looks like an attack on it, in every language in use."""
+    """Warnings for texts shown to the judge that look like an attack on it, in every language in use."""
     names = case.aspect_names
     english = case.dialogues.get("english")
     found = inspect_dialogue(case.given, translation=english, aspects=names, checkpoint=checkpoint)
@@ -211,7 +212,7 @@ def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[
 
 
 def in_english(dialogue: Dialogue, translated: Translated) -> Dialogue:
-    """The translated dialogue with its own speakers. Not validated again: a translation may pass the length limit."""
+    """The translated dialogue with the original speakers. Not validated: a translation may exceed the length limit."""
     translation = translated.translation
     spoken = zip(dialogue.context, translation.context, strict=True)
     context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)

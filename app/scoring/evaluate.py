@@ -1,4 +1,4 @@
-"""How a score is made: rubric, translate, judge, relevance, blend, compose, sign."""
+"""Makes one score: finds the rubric, translates, judges, measures relevance, blends, composes and signs."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from app.domain.evaluation import (
     EvaluationRequest,
     Path,
     Record,
-    RelevanceOptions,
-    RelevanceResult,
     Unrated,
     Warned,
 )
 from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
-from app.runtime.ports import RubricSource, SpeechCheck, Telemetry
+from app.runtime.ports import RubricSource, Telemetry
 from app.runtime.tasks import run_together
 from app.runtime.threads import Checkpoint
 from app.scoring.case import SUSPECTED, Case, find_suspicions, look_at, open_case
 from app.scoring.masked_rejudging import MaskedJudgement, find_masked
 from app.scoring.record import PathReading, write_reading, write_record
 from app.scoring.relevance import Relevance
+from app.text.speech_check import SpeechChecks
 
 QUOTED_CHARACTERS = 120
 
 
 @dataclass(frozen=True)
 class ScoringContext:
-    """What an evaluation is made with. `now` and `new_id` are passed in, so that a test can hold them still.
+    """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them.
 
-    `lane` is "batch" where no caller waits for a single answer. `tries` is how many calls one question to the judge may
-    take, with those for malformed replies.
+    `lane` is "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may
+    take, including those for malformed replies.
     """
 
     rubrics: RubricSource
@@ -45,118 +44,117 @@ class ScoringContext:
     translator: Translator | None
     relevance: Relevance
     telemetry: Telemetry
-    speech: SpeechCheck
+    speech: SpeechChecks
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     lane: Lane = "interactive"
     tries: int = 3
 
 
-async def evaluate(
-    request: EvaluationRequest, instruments: ScoringContext, scope: RequestScope | None = None
-) -> Record:
-    """Scores one response. `scope` collects the cache keys and the cost of its calls, however it ends.
+async def evaluate(request: EvaluationRequest, context: ScoringContext, scope: RequestScope | None = None) -> Record:
+    """Scores one response. `scope` collects the cache keys and the cost of its calls, even if it fails.
 
-    Raises InvalidRequest for what the rubric cannot do, UpstreamError for what others did, and SuspectedInjection,
-    before any call, for an attack on the judge where the policy is to refuse it.
+    Raises InvalidRequest if the rubric does not support the request, UpstreamError if an outside call fails, and
+    SuspectedInjection, before any call, if the policy is to refuse attacks on the judge and a text looks like one.
 
-    A response of which the judge rated not one aspect is an error (JudgeReplyInvalid) where somebody waits for it; in a
-    batch it is a record like any other, with the status `failed`.
+    If the judge rates no aspect at all, an interactive evaluation raises JudgeReplyInvalid; in a batch the result is an
+    ordinary record with the status `failed`.
     """
-    rubric = instruments.rubrics.get(request.rubric)
-    with instruments.telemetry.span("evaluate", rubric=rubric.id) as span:
-        record = await score(request, rubric, instruments, scope or RequestScope())
+    rubric = context.rubrics.get(request.rubric)
+    with context.telemetry.span("evaluate", rubric=rubric.id) as span:
+        record = await score(request, rubric, context, scope or RequestScope())
         span.note(status=record.evaluation.status)
     return record
 
 
-async def score(request: EvaluationRequest, rubric: Rubric, instruments: ScoringContext, scope: RequestScope) -> Record:
-    """What `evaluate` promises, by this rubric, counted."""
+async def score(request: EvaluationRequest, rubric: Rubric, context: ScoringContext, scope: RequestScope) -> Record:
+    """Does the work of `evaluate` with this rubric, and counts it."""
     started = time.monotonic()
-    batch = instruments.lane == "batch"
+    batch = context.lane == "batch"
     try:
-        case = await open_case(request, rubric, instruments.translator, scope, batch=batch)
+        case = await open_case(request, rubric, context.translator, scope, batch=batch)
     except SuspectedInjection:
-        instruments.telemetry.dealt_with("refuse")
+        context.telemetry.dealt_with("refuse")
         raise
-    suspicions, readings, rejudged = await examine(case, instruments)
+    suspicions, readings, rejudged = await examine(case, context)
     if not batch:
         try:
             refuse_unrated(readings)
         except JudgeReplyInvalid:
-            instruments.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
+            context.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
             raise
     by_path = dict(zip(case.dialogues, readings, strict=True))
-    record = write_record(case, by_path, suspicions, instruments.new_id(), instruments.now(), rejudged=rejudged)
+    record = write_record(case, by_path, suspicions, context.new_id(), context.now(), rejudged=rejudged)
     if any(warned.code == SUSPECTED for warned in suspicions):
-        instruments.telemetry.dealt_with(request.integrity or "flag")
-    instruments.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
+        context.telemetry.dealt_with(request.integrity or "flag")
+    context.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
     for warning in record.evaluation.warnings:
-        instruments.telemetry.warned(warning.code)
+        context.telemetry.warned(warning.code)
     return record
 
 
 async def examine(
-    case: Case, instruments: ScoringContext
+    case: Case, context: ScoringContext
 ) -> tuple[tuple[Warned, ...], list[PathReading], MaskedJudgement | None]:
-    """What the texts are suspected of, what each path gives, and the masked re-judging, if any: side by side."""
+    """The warnings about the texts, one reading per path and the masked re-judging, if any, run concurrently."""
     twice = case.request.integrity == "judge-twice"
     if case.is_short and not twice and len(case.dialogues) == 1:
-        # The usual case: only the judge is waited for, and a task for each step would cost more than its work.
-        suspicions = await inspect(case, instruments.speech)
-        return suspicions, [await read(case, path, instruments) for path in case.dialogues], None
+        # The usual case: only the judge takes time, and a task per step would cost more than the step.
+        suspicions = await inspect(case, context.speech)
+        return suspicions, [await read(case, path, context) for path in case.dialogues], None
     suspicions, *readings, rejudged = await run_together(
-        inspect(case, instruments.speech),
-        *(read(case, path, instruments) for path in case.dialogues),
-        rejudge_masked(case, instruments),
+        inspect(case, context.speech),
+        *(read(case, path, context) for path in case.dialogues),
+        rejudge_masked(case, context),
     )
     return suspicions, readings, rejudged
 
 
-async def inspect(case: Case, speech: SpeechCheck) -> tuple[Warned, ...]:
-    """What in the texts looks like an attack on the judge, and what is odd in the response's language and register."""
+async def inspect(case: Case, speech: SpeechChecks) -> tuple[Warned, ...]:
+    """Warnings about attacks on the judge and about the response's language and register."""
 
     def look(checkpoint: Checkpoint) -> tuple[Warned, ...]:
-        # The dialogue as it was given: a translation has the language that it should have.
+        # The original dialogue: a translation is in the right language.
         return *find_suspicions(case, checkpoint), *speech.check(case.given, case.rubric.source_language)
 
     return await look_at(case, look)
 
 
-async def read(case: Case, path: Path, instruments: ScoringContext) -> PathReading:
-    """Judges and measures the dialogue in one language, side by side."""
+async def read(case: Case, path: Path, context: ScoringContext) -> PathReading:
+    """Judges the dialogue in one language and measures its relevance concurrently."""
     if case.relevance is None:
-        return write_reading(case, path, await judge(case.task(path, instruments.lane), instruments), None)
+        return write_reading(case, path, await judge(case.task(path, context.lane), context), None)
     judgement, relevance = await run_together(
-        judge(case.task(path, instruments.lane), instruments), measure(case, path, instruments, case.relevance)
+        judge(case.task(path, context.lane), context),
+        context.relevance.measure(case.language(path), case.dialogues[path], case.relevance, case.scope),
     )
     return write_reading(case, path, judgement, relevance)
 
 
-async def rejudge_masked(case: Case, instruments: ScoringContext) -> MaskedJudgement | None:
-    """What the judge says without the suspicious spans, where the policy asks for that and there are any."""
+async def rejudge_masked(case: Case, context: ScoringContext) -> MaskedJudgement | None:
+    """The judgement without the suspicious spans, if the policy asks for it and there are any."""
     if case.request.integrity != "judge-twice":
         return None
     masked = await find_masked(case)
     if masked is None:
         return None
-    return MaskedJudgement(masked, await judge(masked.task(case, instruments.lane), instruments))
+    return MaskedJudgement(masked, await judge(masked.task(case, context.lane), context))
 
 
-async def judge(task: JudgingTask, instruments: ScoringContext) -> Judgement:
-    """The judge's answer, counted."""
+async def judge(task: JudgingTask, context: ScoringContext) -> Judgement:
+    """Asks the judge, and counts the cost."""
     started = time.monotonic()
-    model = task.options.model or instruments.judge.default_model
-    with instruments.telemetry.span("judge", rubric=task.rubric.id, model=model) as span:
-        judgement = await instruments.judge.judge(task)
+    model = task.options.model or context.judge.default_model
+    with context.telemetry.span("judge", rubric=task.rubric.id, model=model) as span:
+        judgement = await context.judge.judge(task)
         span.note(cached=judgement.cached)
     task.scope.cost_usd += judgement.usage.cost_usd or 0.0
-    instruments.telemetry.judged(instruments.judge.kind, judgement.usage, time.monotonic() - started)
+    context.telemetry.judged(context.judge.kind, judgement.usage, time.monotonic() - started)
     return judgement
 
 
 def refuse_unrated(readings: Sequence[PathReading]) -> None:
-    """Raises JudgeReplyInvalid where the judge rated not one aspect on any path."""
+    """Raises JudgeReplyInvalid if the judge rated no aspect on any path."""
     verdicts = [verdict for reading in readings for verdict in reading.judgement.verdicts.values()]
     samples = [sample for verdict in verdicts for sample in verdict.samples]
     missing = [sample for sample in samples if isinstance(sample, Unrated)]
@@ -174,14 +172,9 @@ def refuse_unrated(readings: Sequence[PathReading]) -> None:
 
 
 def quote_unused(trace: Sequence[CallTrace]) -> str | None:
-    """The beginning of the last reply, for the caller of a result that lacks ratings; None where there is none."""
+    """The beginning of the last reply, to explain why ratings are missing; None if there is no reply."""
     reply = next((call.reply for call in reversed(trace) if call.reply), None)
     if reply is None:
         return None
     more = "…" if len(reply) > QUOTED_CHARACTERS else ""
     return f"its last reply begins: {printable(reply[:QUOTED_CHARACTERS])}{more}"
-
-
-async def measure(case: Case, path: Path, instruments: ScoringContext, options: RelevanceOptions) -> RelevanceResult:
-    """The similarity of last utterance and response."""
-    return await instruments.relevance.measure(case.language(path), case.dialogues[path], options, case.scope)

@@ -1,4 +1,4 @@
-"""A suspicious dialogue as the judge is to see it the second time: without what looks like an attack on it."""
+"""Masked re-judging: a suspicious dialogue is judged a second time without the spans that look like an attack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.scoring.case import Case, find_suspicions, look_at
 from app.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without
 
 NEUTRAL: Mapping[str, str] = {"ja": "話者", "ko": "화자"}
-"""What a speaker is called whose name was an attack; in English elsewhere."""
+"""Replaces a speaker's name that looks like an attack, by language; otherwise in English."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class MaskedDialogue:
     spans: tuple[MaskedSpan, ...]
 
     def task(self, case: Case, lane: Lane) -> JudgingTask:
-        """What the judge is asked the second time."""
+        """The judge's second task."""
         language = case.language(self.path)
         return JudgingTask(case.rubric, language, self.dialogue, case.request.judge, self.references, lane, case.scope)
 
 
 @dataclass(frozen=True)
 class MaskedJudgement:
-    """What the judge said of a masked dialogue."""
+    """The judgement of a masked dialogue."""
 
     masked: MaskedDialogue
     judgement: Judgement
@@ -42,9 +42,9 @@ class MaskedJudgement:
 
 @dataclass
 class Masking:
-    """Leaves suspicious spans out of texts, and remembers which. Equal speakers stay equal.
+    """Removes suspicious spans from texts, and records them. Equal speakers stay equal.
 
-    `budget` bounds the search in all texts together: what it does not suffice for is left out whole.
+    `budget` limits the search in all texts together; a text that exceeds it is removed as a whole.
     """
 
     aspects: Sequence[str]
@@ -55,7 +55,7 @@ class Masking:
     known: dict[str, tuple[TextSpan, ...]] = field(default_factory=dict)
 
     def find(self, text: str) -> tuple[TextSpan, ...]:
-        """What of a text is to be left out; searched once for equal texts."""
+        """The spans to remove from a text; equal texts are searched once."""
         if text not in self.known:
             self.known[text] = find_spans(text, aspects=self.aspects, budget=self.budget)
         return self.known[text]
@@ -67,7 +67,7 @@ class Masking:
         return without(text, found)
 
     def speaker(self, where: str, name: str) -> str:
-        """The name, or a neutral one in place of a suspicious one: the rest of such a name is of no use."""
+        """The name, or a neutral name if it is suspicious: what remained of it would be of no use."""
         if not inspect_text(name, aspects=self.aspects):
             return name
         self.spans.append(MaskedSpan(where=where, start=0, end=len(name)))
@@ -77,18 +77,17 @@ class Masking:
 
 
 async def find_masked(case: Case) -> MaskedDialogue | None:
-    """What `mask_suspicious` finds. Trials take long for short texts too, so they are made in a thread, if at all."""
+    """The result of `mask_suspicious`, which runs in a thread because its trials take long even for short texts."""
     if not await look_at(case, partial(find_suspicions, case)):
         return None
     return await look_at(case, partial(mask_suspicious, case), at_once=0)
 
 
 def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> MaskedDialogue | None:
-    """What to ask the second time; None where nothing that the judge is shown looks like an attack.
+    """The dialogue for the second judging; None if no text that the judge is shown looks like an attack.
 
-    It is on one path: the source path, unless only the English one shows the judge anything suspicious. What a
-    translation has lost of an attack, the judge of the translation never saw. `checkpoint` is called before each text
-    and trial, and may raise to end the work.
+    It is on one path: the source path, or the English one if only the translation is suspicious. `checkpoint` is called
+    before each text and trial, and may raise to end the work.
     """
     budget = InspectionBudget(checkpoint=checkpoint)
     looks = (mask(case, path, budget) for path in case.dialogues)
@@ -96,10 +95,10 @@ def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> Masked
 
 
 def mask(case: Case, path: Path, budget: InspectionBudget) -> MaskedDialogue:
-    """A path's dialogue and the references, less what is suspicious of them; perhaps nothing."""
+    """A path's dialogue and the references without their suspicious spans, of which there may be none."""
     masking = Masking(case.aspect_names, case.language(path), budget)
     shown, given = case.dialogues[path], case.request.turn
-    # Before the context has spent the budget: the response is what is rated.
+    # The response is what is rated, so it is searched before the context can exhaust the budget.
     masking.find(shown.response)
     context = []
     for number, (utterance, original) in enumerate(zip(shown.context, given.context, strict=True)):
@@ -114,5 +113,5 @@ def mask(case: Case, path: Path, budget: InspectionBudget) -> MaskedDialogue:
 
 
 def prefix(shown: str, given: str) -> str:
-    """`translation/` where the text is not as it was given: what a translator left alone is told of once."""
+    """`translation/` if the text was changed by the translator, so that an unchanged text is reported once."""
     return "" if shown == given else "translation/"

@@ -1,4 +1,4 @@
-"""From what the judge said and the encoder measured to the complete record: ratings, blended values, composites."""
+"""Turns the judgement and the similarity into the complete record: ratings, blended values, composites, signature."""
 
 from __future__ import annotations
 
@@ -37,19 +37,18 @@ from app.scoring.masked_rejudging import MaskedJudgement
 def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
     """One aspect's result from its samples, without the blend.
 
-    The rating is the lower median of the valid samples, so that it is always a level of the scale; their mean and
-    population standard deviation stand beside it. No valid sample: unrated, with the first sample's reason.
+    The rating is the lower median of the valid samples, so that it is always a level of the scale. Without a valid
+    sample the aspect is unrated, with the first sample's reason. `sd` is the population standard deviation.
     """
     if len(verdict.samples) == 1 and (verdict.expected, verdict.off_scale_mass, verdict.reason) == (None, None, None):
         [only] = verdict.samples
         if isinstance(only, int):
-            # As mostly.
             return report_one(only, aspect.scale, aspect.level(only).label[language])
     return report(aspect, verdict, language)
 
 
 def report(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
-    """What `rate` promises, of any verdict."""
+    """Does the work of `rate` for any verdict."""
     valid = [sample for sample in verdict.samples if isinstance(sample, int)]
     missing = [sample for sample in verdict.samples if isinstance(sample, Unrated)]
     rating = None if not valid else valid[0] if len(valid) == 1 else statistics.median_low(valid)
@@ -69,7 +68,7 @@ def report(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
 
 @lru_cache(maxsize=1024)
 def report_one(rating: int, scale: tuple[int, int], label: str) -> AspectResult:
-    """The result of a single rating that nothing is said beside: one object for all that are alike."""
+    """The result of a single rating without further details: equal results share one object."""
     return AspectResult(
         rating=rating,
         scale=scale,
@@ -85,22 +84,22 @@ def report_one(rating: int, scale: tuple[int, int], label: str) -> AspectResult:
 
 
 def average(valid: Sequence[int]) -> float | None:
-    """The mean; None of nothing. Of one value, which is the rule, it is that value."""
+    """The mean; None without values."""
     if len(valid) < 2:
         return float(valid[0]) if valid else None
     return statistics.fmean(valid)
 
 
 def deviate(valid: Sequence[int]) -> float | None:
-    """The population standard deviation; None of nothing. One value's is 0 without the exact fractions that it takes
-    `statistics` a tenth of a whole evaluation to add up."""
+    """The population standard deviation; None without values. A single value is not passed to `statistics`, whose exact
+    fractions would take a tenth of an evaluation's time."""
     if len(valid) < 2:
         return 0.0 if valid else None
     return statistics.pstdev(valid)
 
 
 def blend_aspect(result: AspectResult, relevance: RelevanceResult | None) -> AspectResult:
-    """The result with `blended` = c + w(b − b̄), c the mean of the samples (the rating itself where there is one)."""
+    """The result with `blended` = c + w(b − b̄), where c is the mean of the samples."""
     if relevance is None or relevance.score is None or relevance.baseline is None or result.mean is None:
         return result
     value = blend(result.mean, relevance.score, relevance.baseline, relevance.weight)
@@ -116,8 +115,8 @@ def assemble(
     *,
     composites: CompositeReading = "runs",
 ) -> tuple[dict[str, AspectResult], dict[str, float | None]]:
-    """All aspects and composites of one language path. Composites are those of each sample, averaged; or by `means`,
-    of the aspects' means."""
+    """All aspects and composites of one language path. A composite is the average over the samples, or with `means` is
+    computed from the aspects' means."""
     chosen = set(blended)
     aspects = {}
     for aspect in rubric.aspects:
@@ -129,7 +128,8 @@ def assemble(
 
 
 def compare_paths(source: PathResult, english: PathResult) -> Paths:
-    """Both paths with English minus source. Translation-sensitive: an aspect that both rated, and not alike."""
+    """Both paths and the differences English minus source. They are translation-sensitive if the ratings of any aspect
+    that both rated differ."""
     difference: dict[str, float | None] = {}
     for name, result in source.aspects.items():
         other = english.aspects[name]
@@ -145,9 +145,9 @@ def compare_paths(source: PathResult, english: PathResult) -> Paths:
 def compare_masked(
     whole: Mapping[str, AspectResult], masked: Mapping[str, AspectResult]
 ) -> tuple[dict[str, float | None], dict[str, float | None]]:
-    """Each aspect's mean without the suspicious spans, and the lift: the mean as it is, minus that.
+    """Each aspect's mean without the suspicious spans, and the lift: the mean of the whole dialogue minus that mean.
 
-    Both None where either is unrated.
+    Both are None if either is unrated.
     """
     means: dict[str, float | None] = {}
     lift: dict[str, float | None] = {}
@@ -160,13 +160,13 @@ def compare_masked(
 
 
 def status_of(paths: Sequence[Mapping[str, AspectResult]]) -> Literal["scored", "partial", "failed"]:
-    """`scored` where every aspect is rated on every path in use, `failed` where none is on any."""
+    """`scored` if every aspect is rated on every path in use, `failed` if no aspect is rated on any, else `partial`."""
     rated = [result.unrated is None for aspects in paths for result in aspects.values()]
     return "scored" if all(rated) else "partial" if any(rated) else "failed"
 
 
 def warn_of_samples(aspects: Mapping[str, AspectResult]) -> tuple[Warned, ...]:
-    """A rating that rests on fewer samples than were asked for."""
+    """Warnings for ratings that rest on fewer samples than requested."""
     return tuple(
         Warned(
             code="samples-unrated",
@@ -179,7 +179,7 @@ def warn_of_samples(aspects: Mapping[str, AspectResult]) -> tuple[Warned, ...]:
 
 
 def warn_of_relevance(relevance: RelevanceResult | None) -> tuple[Warned, ...]:
-    """What a reader of the similarity should know: text that the encoder never saw."""
+    """Warnings for text that the encoder did not read."""
     found = []
     if relevance is not None and relevance.truncated:
         detail = "a text is longer than the encoder reads; the similarity is that of its beginning"
@@ -193,7 +193,7 @@ def warn_of_relevance(relevance: RelevanceResult | None) -> tuple[Warned, ...]:
 
 @dataclass(frozen=True)
 class PathReading:
-    """What one language path gave. `pieces` are its signature's."""
+    """The result of one language path, with the pieces of its signature."""
 
     result: PathResult
     pieces: dict[str, str]
@@ -233,8 +233,8 @@ def write_record(
     *,
     rejudged: MaskedJudgement | None = None,
 ) -> Record:
-    """The record. With both paths the source path's aspects stand at the top and `paths` holds both. `rejudged` is what
-    the judge said without the suspicious spans."""
+    """The record. With both paths, the source path's aspects are at the top level and `paths` holds both. `rejudged` is
+    the judgement without the suspicious spans."""
     main = next(iter(readings.values()))
     both = len(readings) > 1
     pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
@@ -252,8 +252,8 @@ def write_record(
         judge=main.judgement.provenance,
         usage=add_usage(case, readings, rejudged),
         warnings=collect_warnings(suspicions, readings),
-        # Signature and `cached` are those of the ratings that stand here, and these are the same whether or not the
-        # judge was asked a second time: otherwise two runs could not be compared for an attack in one text.
+        # Signature and `cached` do not depend on the masked re-judging; otherwise an attack in one text would make two
+        # runs incomparable.
         signature=signature.sign(pieces) if both else main.result.signature,
         signature_pieces=pieces,
         cached=all(reading.judgement.cached for reading in readings.values()),
@@ -267,12 +267,12 @@ def write_record(
 
 
 def list_judgements(readings: Mapping[Path, PathReading], rejudged: MaskedJudgement | None) -> list[Judgement]:
-    """Everything that the judge was asked, the masked dialogue last."""
+    """All judgements, that of the masked dialogue last."""
     return [*(reading.judgement for reading in readings.values()), *([rejudged.judgement] if rejudged else [])]
 
 
 def report_integrity(case: Case, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement) -> IntegrityReport:
-    """What the ratings would be without the suspicious spans, on the path on which they were left out."""
+    """The ratings without the suspicious spans, on the path on which they were removed."""
     path = rejudged.masked.path
     masked, _ = assemble(case.rubric, case.language(path), rejudged.judgement, None, ())
     means, lift = compare_masked(readings[path].result.aspects, masked)
@@ -280,7 +280,7 @@ def report_integrity(case: Case, readings: Mapping[Path, PathReading], rejudged:
 
 
 def add_usage(case: Case, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement | None) -> Usage:
-    """What all calls of the evaluation spent together."""
+    """The usage of all calls of the evaluation."""
     spent = [judgement.usage for judgement in list_judgements(readings, rejudged)]
     if case.translated:
         spent.append(Usage(translated_characters=case.translated.billed_characters))
@@ -288,7 +288,7 @@ def add_usage(case: Case, readings: Mapping[Path, PathReading], rejudged: Masked
 
 
 def collect_warnings(suspicions: tuple[Warned, ...], readings: Mapping[Path, PathReading]) -> tuple[Warned, ...]:
-    """Every warning once: of the texts, of the judge, of the similarity."""
+    """The distinct warnings about texts, judge and similarity."""
     of_paths = (warned for reading in readings.values() for warned in reading.warnings)
     seen = {(warned.code, warned.where, warned.detail): warned for warned in (*suspicions, *of_paths)}
     return tuple(seen.values())

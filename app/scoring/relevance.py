@@ -1,6 +1,6 @@
-"""The fixed context–response pairs whose mean similarity is the baseline b̄ (`relevance.baseline: calibration`).
+"""Relevance: the BERTScore similarity b of last utterance and response, and its baseline b̄.
 
-b and b̄ of a dialogue: BERTScore similarity with its baseline, or the reason why there is none.
+By default b̄ is the mean similarity of a fixed set of pairs that ships per language (`relevance.baseline: calibration`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from app.storage.sql.evaluations import EvaluationStore
 
 
 class CalibrationPair(Value):
-    """The last utterance of a dialogue context with a response as some dialogue system would give it."""
+    """The last utterance of a dialogue context with a response that a dialogue system might give."""
 
     id: Id
     kind: Literal["specific", "generic", "off-topic"]
@@ -34,27 +34,27 @@ class CalibrationPair(Value):
 
 
 class CalibrationSet(Value):
-    """All pairs of one language. b̄ is the mean BERTScore F1 over `texts`, for a given encoder a constant."""
+    """All pairs of one language. b̄ is the mean BERTScore F1 over `texts`, which is constant for a given encoder."""
 
     language: Language
     pairs: Annotated[tuple[CalibrationPair, ...], listed(minimum=1)]
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """(last utterance, response) a pair, in the file's order: what an encoder compares."""
+        """(last utterance, response) per pair, in the file's order."""
         return [(pair.last_utterance, pair.response) for pair in self.pairs]
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over what b̄ depends on: language and texts, but not ids, kinds, order or the file's spacing."""
+        """SHA-256 over language and texts, on which b̄ depends; ids, kinds, order and spacing do not count."""
         return digest({"language": self.language, "texts": sorted(self.texts)})
 
 
 def load_calibration(language: str, folder: Traversable | None = None) -> CalibrationSet | None:
-    """The set that ships for `language` (ISO 639-1), or None where there is none.
+    """The set for `language` (ISO 639-1), or None if none ships.
 
-    `folder` holds one `<language>.jsonl` a language; by default the package's own. Raises ValueError that names file
-    and line where the data are broken, an id repeats or a pair does.
+    `folder` holds one `<language>.jsonl` per language; by default the package's own. Raises ValueError with file and
+    line if the data are broken, or an id or a pair repeats.
     """
     if re.fullmatch(r"[a-z]{2}", language) is None:  # it becomes a file name
         return None
@@ -71,16 +71,16 @@ def _refuse_repeats(file: Traversable, pairs: list[CalibrationPair]) -> None:
     texts: set[tuple[str, str]] = set()
     for number, pair in enumerate(pairs, start=1):
         if pair.id in ids:
-            raise broken_line(file, number, f"the id {pair.id} stands on an earlier line too")
+            raise broken_line(file, number, f"the id {pair.id} is also on an earlier line")
         if (pair.last_utterance, pair.response) in texts:
-            raise broken_line(file, number, "the same pair stands on an earlier line too")
+            raise broken_line(file, number, "the same pair is also on an earlier line")
         ids.add(pair.id)
         texts.add((pair.last_utterance, pair.response))
 
 
 class Relevance:
-    """Measures similarity through an encoder. It never fails an evaluation: without an encoder it says why, and tells
-    `telemetry` where there should have been one."""
+    """Measures similarity with an encoder. It never fails an evaluation: if the encoder is unavailable, the result says
+    why, and `telemetry` counts it."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Relevance:
     async def measure(
         self, language: str, dialogue: Dialogue, options: RelevanceOptions, scope: RequestScope
     ) -> RelevanceResult:
-        """b between the last utterance and the response, and b̄ as `options` ask, with `unavailable` set on trouble."""
+        """b between the last utterance and the response, and b̄ by `options`; `unavailable` says why b is missing."""
         found = await self._measure_in_time(language, dialogue, options, scope)
         if found.unavailable is not None and self._encoder is not None and self._telemetry is not None:
             self._telemetry.encoder_failed()
@@ -114,17 +114,16 @@ class Relevance:
     ) -> RelevanceResult:
         late = f"the encoder gave no answer within {self._timeout_seconds:g} s"
         if self._slow and self._probing:
-            # One waits and learns whether it answers again. Were all to wait, it would slow the judge's path.
+            # While one caller waits to see whether the encoder answers again, the others go on without it.
             return nothing(options, late)
         probe, self._probing = self._slow, self._probing or self._slow
         try:
-            # The encoder may be loading for minutes; the rating must not wait for it (resilience: encoder slow).
+            # The encoder may take minutes to load; the rating must not wait for it.
             async with asyncio.timeout(self._timeout_seconds):
                 found = await self._measure(language, dialogue, options, scope)
                 self._slow = False
                 return found
         except EncoderUnavailable as error:
-            # That, too, is an answer.
             self._slow = False
             return nothing(options, str(error))
         except TimeoutError:
@@ -135,7 +134,7 @@ class Relevance:
                 self._probing = False
 
     async def close(self) -> None:
-        """Stops what still computes and lets the encoder go."""
+        """Cancels pending baselines and closes the encoder."""
         for task in self._baselines.values():
             task.cancel()
         await asyncio.gather(*self._baselines.values(), return_exceptions=True)
@@ -177,7 +176,7 @@ class Relevance:
         task = self._baselines.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             task = self._baselines[key] = asyncio.create_task(self._find_baseline(language, encoder))
-        # Shielded: a request that gives up waiting must not undo the work for the next.
+        # Shielded: a request that stops waiting must not cancel the work for the next one.
         return await asyncio.shield(task)
 
     async def _find_baseline(self, language: str, encoder: str) -> float:
@@ -201,17 +200,17 @@ class Relevance:
 
 
 def source_of(options: RelevanceOptions) -> Literal["calibration", "batch", "number"]:
-    """Where b̄ comes from. That of a batch is known, and put in, once all its responses have been measured."""
+    """Where b̄ comes from. The baseline of a batch is filled in once all its responses have been measured."""
     return options.baseline if isinstance(options.baseline, str) else "number"
 
 
 def given_baseline(options: RelevanceOptions) -> float | None:
-    """b̄ where the request gives it as a number."""
+    """b̄ if the request gives it as a number."""
     return float(options.baseline) if isinstance(options.baseline, float | int) else None
 
 
 def nothing(options: RelevanceOptions, reason: str) -> RelevanceResult:
-    """The result where b could not be had."""
+    """The result if b cannot be measured."""
     return RelevanceResult(
         score=None,
         baseline=given_baseline(options),

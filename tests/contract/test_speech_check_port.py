@@ -1,16 +1,15 @@
-"""What every filler of `SpeechCheck` keeps to."""
+"""Warnings about language, register and honorifics."""
 
 from __future__ import annotations
 
 import pytest
 
 from app.domain.dialogue import Dialogue, Utterance
-from app.runtime.ports import SpeechCheck
 from app.text.speech_check import MOST_UTTERANCES, SpeechChecks
 
 
 @pytest.fixture(scope="module")
-def check() -> SpeechCheck:
+def check() -> SpeechChecks:
     return SpeechChecks()
 
 
@@ -78,13 +77,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("language", "given", "codes"), CASES)
-def test_what_is_warned_of(check: SpeechCheck, language: str, given: Dialogue, codes: list[str]) -> None:
+def test_what_is_warned_of(check: SpeechChecks, language: str, given: Dialogue, codes: list[str]) -> None:
     found = check.check(given, language)
     assert [warned.code for warned in found] == codes
     assert {warned.where for warned in found} <= {"response"}
 
 
-def test_the_detail_says_what_it_looks_like_and_never_quotes(check: SpeechCheck) -> None:
+def test_the_detail_says_what_it_looks_like_and_never_quotes(check: SpeechChecks) -> None:
     (warned,) = check.check(dialogue("你好，我也喜歡。", "うん"), "ja")
     assert warned.detail == "The response looks like Chinese, not Japanese."
     # Thirteen syllables beside four kana: 13 / 17.
@@ -98,13 +97,13 @@ def test_the_detail_says_what_it_looks_like_and_never_quotes(check: SpeechCheck)
     assert warned.detail == "In the response an honorific verb is used for what the speaker does."
 
 
-def test_only_the_latest_utterances_count(check: SpeechCheck) -> None:
+def test_only_the_latest_utterances_count(check: SpeechChecks) -> None:
     forgotten = ("元気だよ", "はい") + ("元気です", "はい") * MOST_UTTERANCES
     remembered = ("元気です", "はい") + ("元気だよ", "はい") + ("元気です", "はい") * (MOST_UTTERANCES - 1)
     assert [warned.code for warned in check.check(dialogue("知らないよ。", *forgotten), "ja")] == ["register-shift"]
     assert check.check(dialogue("知らないよ。", *remembered), "ja") == ()
 
 
-def test_the_same_dialogue_gives_the_same_warnings(check: SpeechCheck) -> None:
+def test_the_same_dialogue_gives_the_same_warnings(check: SpeechChecks) -> None:
     given = dialogue("知らないよ。", "元気ですか？", "うん")
     assert check.check(given, "ja") == check.check(given, "ja") == SpeechChecks().check(given, "ja")

@@ -1,13 +1,15 @@
-"""A `SpeechCheck` that says what it was made to say, of every response."""
+"""`SpeechChecks` that return the same warnings for every response."""
 
 from __future__ import annotations
 
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import Warned
+from app.text.speech_check import SpeechChecks
 
 
-class FakeSpeech:
+class FakeSpeech(SpeechChecks):
     def __init__(self, *warnings: Warned) -> None:
+        super().__init__()
         self.warnings = warnings
         self.asked: list[tuple[str, str]] = []
 

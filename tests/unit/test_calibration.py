@@ -139,8 +139,8 @@ BROKEN = {
     "unknown kind": (as_line(kind="odd"), "/kind: "),
     "blank text": (as_line(response=" "), "/response: is blank"),
     "control character": (as_line(response="a\x07"), "/response: holds the control character U+0007"),
-    "same id": (as_line(response="ほんとだ。"), "the id ja-001 stands on an earlier line too"),
-    "same pair": (as_line(id="ja-002"), "the same pair stands on an earlier line too"),
+    "same id": (as_line(response="ほんとだ。"), "the id ja-001 is also on an earlier line"),
+    "same pair": (as_line(id="ja-002"), "the same pair is also on an earlier line"),
 }
 
 

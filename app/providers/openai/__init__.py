@@ -53,7 +53,7 @@ def open_batches(settings: Settings) -> BatchProvider | None:
     "openai",
     wanted=is_wanted,
     check=check,
-    preload=("app.providers.openai.endpoint", "app.providers.openai.batch_client"),
+    preload=("app.providers.openai.endpoint",),
     open_batches=open_batches,
 )
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:

@@ -1,27 +1,42 @@
-"""OpenAI's Batch API behind its port, and the lines of its files. The SDK is loaded at the first use."""
+"""OpenAI's Batch API: files of calls are uploaded, answered within a day, and downloaded line by line.
+
+The SDK takes most of a second to import, so it is loaded at the first use.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from datetime import datetime
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from app.domain.errors import SettingsInvalid
+from app.domain.provider_batch import ProviderPart
 from app.providers.openai.judge import FirstUse, find_address, is_printable
 from app.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
 from app.providers.openai.reply import FILTER_CODES, Reply, member, read_completion, text_member
 from app.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch
 
 if TYPE_CHECKING:
-    from app.providers.openai.batch_client import ProviderClient
+    from openai import AsyncOpenAI
+    from openai.types import Batch
 
-from app.domain.provider_batch import ProviderPart
+logger = logging.getLogger("saiten.judge")
 
 CHAT_PATH: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 FILTERED = {"content": None, "finish_reason": "content_filter"}
+ENDED = frozenset({"completed", "expired", "cancelled"})
+OVER_LIMIT = "token_limit_exceeded"
+PAGE = 100
+MOST_FAULTS = 3
+INPUT_KEPT_SECONDS = 3 * 24 * 3600
+"""After this time the provider deletes an uploaded file itself, in case no process is left to do so. The file holds
+texts, and is needed for a day at most."""
+LARGEST_PAGE_BYTES = 8 * 2**20
+"""Limit for every answer except a file of answers, which is read line by line."""
 
 
 def write_line(call: DeferredCall) -> bytes:
@@ -31,25 +46,25 @@ def write_line(call: DeferredCall) -> bytes:
 
 
 def read_line(line: bytes, part: ProviderPart) -> ProviderAnswer | None:
-    """One line of a file of answers; None where it cannot be read or does not say which call it answers."""
+    """One line of a file of answers; None if it cannot be read or does not name its call."""
     try:
-        told = json.loads(line)
+        answered = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    key = text_member(told, "custom_id")
+    key = text_member(answered, "custom_id")
     if key is None:
         return None
-    response = member(told, "response", dict)
+    response = member(answered, "response", dict)
     status, body = member(response, "status_code", int), member(response, "body", dict)
     if status == HTTPStatus.OK:
-        # As it would have come over the wire, so that one reader bounds and cleans both.
+        # In the form in which a live answer arrives, so that one reader bounds and cleans both.
         answer = read_completion(json.dumps(body).encode())
         return ProviderAnswer(key, write_entry(key, part, answer) if answer["completion"] else None)
     return read_error(key, part, status, member(body, "error", dict))
 
 
 def read_error(key: str, part: ProviderPart, status: int | None, error: dict[str, Any] | None) -> ProviderAnswer:
-    """A call that failed. One that a content filter stopped is a reply, as it is in a live call."""
+    """The answer for a call that failed. A call that a content filter stopped counts as a reply, as in a live call."""
     code = text_member(error, "code")
     if code in FILTER_CODES:
         return ProviderAnswer(key, write_entry(key, part, FILTERED))
@@ -60,7 +75,7 @@ def read_error(key: str, part: ProviderPart, status: int | None, error: dict[str
 
 
 def write_entry(key: str, part: ProviderPart, answer: Mapping[str, Any]) -> bytes:
-    """The reply as the call cache would keep it."""
+    """The reply as the call cache keeps it."""
     reply = Reply(
         key=key,
         structured="response_format" not in part.conceded,
@@ -72,7 +87,7 @@ def write_entry(key: str, part: ProviderPart, answer: Mapping[str, Any]) -> byte
 
 
 def list_sent(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters as they stood in the body: `logprobs` goes with `top_logprobs`, and `text` is not spelt out."""
+    """The parameters as the body held them: `logprobs` goes with `top_logprobs`, and the format `text` is left out."""
     sent = dict(parameters)
     if "top_logprobs" in sent:
         sent["logprobs"] = True
@@ -82,7 +97,7 @@ def list_sent(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def split_lines(pieces: AsyncIterator[bytes], longest_bytes: int) -> AsyncGenerator[bytes]:
-    """The lines of a stream. One that is longer than allowed is passed over, and never held whole."""
+    """The lines of a stream. A line that is longer than allowed is skipped, and never held whole in memory."""
     held, passing = bytearray(), False
     async for piece in pieces:
         *ends, rest = piece.split(b"\n")
@@ -101,10 +116,10 @@ async def split_lines(pieces: AsyncIterator[bytes], longest_bytes: int) -> Async
 
 
 class OpenAIProviderBatches:
-    """Fills the port `BatchProvider`. `base_url` None is OpenAI's own.
+    """Implements `BatchProvider`. `base_url` None is OpenAI's own.
 
-    `timeout_seconds` bounds the silence during a transfer, not the transfer. `max_output_tokens` is the judge's: from
-    it follows how long an answer's line may be.
+    `timeout_seconds` limits the silence during a transfer, not the transfer. `max_output_tokens` is the judge's: it
+    determines how long a line of answers may be; longer lines are skipped.
     """
 
     def __init__(
@@ -112,48 +127,127 @@ class OpenAIProviderBatches:
     ) -> None:
         if not (api_key and is_printable(api_key)):
             raise SettingsInvalid("the provider's batch mode needs a key that a header can carry; set OPENAI_API_KEY")
-        url, longest_line_bytes = find_address(base_url).url, bound_reply(max_output_tokens)
+        url = find_address(base_url).url
 
-        def make() -> ProviderClient:
-            from app.providers.openai.batch_client import ProviderClient
+        def make() -> AsyncOpenAI:
+            from openai import AsyncOpenAI
 
-            return ProviderClient(
-                api_key=api_key, url=url, timeout_seconds=timeout_seconds, longest_line_bytes=longest_line_bytes
+            from app.providers.openai.endpoint import BoundedClient
+
+            http_client = BoundedClient(largest_reply_bytes=LARGEST_PAGE_BYTES, timeout=timeout_seconds)
+            return AsyncOpenAI(
+                api_key=api_key, base_url=url, max_retries=0, timeout=timeout_seconds, http_client=http_client
             )
 
+        self._api_key = api_key
+        self._longest_line_bytes = bound_reply(max_output_tokens)
         self._client = FirstUse(make)
 
     async def upload(self, content: IO[bytes], name: str) -> str:
-        return await (await self._client.get()).upload(content, name)
+        client = await self._client.get()
+        with self._translating():
+            made = await client.files.create(
+                file=(name, content),
+                purpose="batch",
+                expires_after={"anchor": "created_at", "seconds": INPUT_KEPT_SECONDS},
+            )
+        return made.id
 
     async def find_uploads(self, name: str) -> list[str]:
-        return await (await self._client.get()).find_uploads(name)
+        client = await self._client.get()
+        with self._translating():
+            files = client.files.list(purpose="batch", order="desc")
+            return [file.id async for file in files if file.filename == name]
 
     async def create(self, file_id: str, tags: Mapping[str, str]) -> str:
-        return await (await self._client.get()).create(file_id, tags)
+        client = await self._client.get()
+        with self._translating():
+            made = await client.batches.create(
+                input_file_id=file_id, endpoint=CHAT_PATH, completion_window="24h", metadata=dict(tags)
+            )
+        return made.id
 
     async def find(self, tags: Mapping[str, str], since: datetime) -> ProviderBatch | None:
-        return await (await self._client.get()).find(tags, since)
+        client = await self._client.get()
+        with self._translating():
+            async for batch in client.batches.list(limit=PAGE):
+                if batch.created_at < since.timestamp():
+                    break
+                if tags.items() <= (batch.metadata or {}).items():
+                    return self._read(batch)
+        return None
 
     async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None:
-        return await (await self._client.get()).retrieve(provider_batch_id)
+        client = await self._client.get()
+        batch: Batch | None = None
+        with self._translating(HTTPStatus.NOT_FOUND):
+            batch = await client.batches.retrieve(provider_batch_id)
+        return None if batch is None else self._read(batch)
 
     async def cancel(self, provider_batch_id: str) -> None:
-        await (await self._client.get()).cancel(provider_batch_id)
+        client = await self._client.get()
+        # These statuses mean that the batch has ended in the meantime.
+        with self._translating(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.BAD_REQUEST):
+            await client.batches.cancel(provider_batch_id)
 
     async def delete_file(self, file_id: str) -> None:
-        await (await self._client.get()).delete_file(file_id)
+        client = await self._client.get()
+        with self._translating(HTTPStatus.NOT_FOUND):
+            await client.files.delete(file_id)
 
     def line(self, call: DeferredCall) -> bytes:
         return write_line(call)
 
-    async def answers(self, file_id: str, part: ProviderPart) -> AsyncIterator[ProviderAnswer]:
-        async with aclosing((await self._client.get()).answers(file_id, part)) as answers:
-            async for answer in answers:
-                yield answer
+    async def answers(self, file_id: str, part: ProviderPart) -> AsyncGenerator[ProviderAnswer]:
+        client = await self._client.get()
+        gone = True
+        with self._translating(HTTPStatus.NOT_FOUND):
+            async with (
+                client.files.with_streaming_response.content(file_id) as response,
+                aclosing(split_lines(response.iter_bytes(), self._longest_line_bytes)) as lines,
+            ):
+                async for line in lines:
+                    if (answer := read_line(line, part)) is not None:
+                        yield answer
+            gone = False
+        if gone:
+            logger.warning("a file of answers is gone from the provider", extra={"batch_id": part.batch})
 
     def concede(self, conceded: tuple[str, ...], refused: str) -> tuple[str, ...]:
         return concede(conceded, refused)
 
     async def close(self) -> None:
         await self._client.close()
+
+    def _read(self, batch: Batch) -> ProviderBatch:
+        from app.providers.openai.errors import quote_words
+
+        faults = (batch.errors.data if batch.errors else None) or []
+        failed = batch.status == "failed"
+        message = "; ".join(fault.message or fault.code or "" for fault in faults[:MOST_FAULTS]) or "it gave no reason"
+        return ProviderBatch(
+            id=batch.id,
+            ended=batch.status in ENDED,
+            file_id=batch.input_file_id,
+            output_file_id=batch.output_file_id,
+            error_file_id=batch.error_file_id,
+            failure=quote_words(message, self._api_key) if failed else None,
+            over_limit=failed and any(fault.code == OVER_LIMIT for fault in faults),
+        )
+
+    @contextmanager
+    def _translating(self, *ignored: int) -> Iterator[None]:
+        """Turns the SDK's errors into `Judge…` errors. A response with an `ignored` HTTP status ends the block."""
+        import aiohttp
+        import httpx2
+        import openai
+
+        from app.providers.openai.errors import translate_error
+
+        try:
+            yield
+        except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
+            if isinstance(error, openai.APIStatusError) and error.status_code in ignored:
+                return
+            shown = error if isinstance(error, openai.OpenAIError | TimeoutError) else TimeoutError(str(error))
+            raise translate_error(shown, api_key=self._api_key) from error

@@ -14,7 +14,7 @@ import openai
 from app.domain import errors
 from app.domain.plain_text import clean
 from app.domain.retry_after import LONGEST_SECONDS, read_retry_after
-from app.providers.flow_control import SAID_NOTHING, RateLimits
+from app.providers.flow_control import NO_LIMITS, RateLimits
 from app.providers.openai.reply import FILTER_CODES
 
 PREFIX = b"x-ratelimit-"
@@ -33,7 +33,7 @@ def read_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits:
         if name[: len(PREFIX)].lower() == PREFIX
     }
     if not told:
-        return SAID_NOTHING
+        return NO_LIMITS
     resets = (read_duration(told.get(b"reset-" + what)) for what in (b"requests", b"tokens") if is_spent(told, what))
     return RateLimits(
         requests_per_minute=read_count(told.get(b"limit-requests")),
