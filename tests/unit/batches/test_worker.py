@@ -407,7 +407,7 @@ async def test_a_part_that_fails_ends_the_worker_and_leaves_no_task_behind(part:
     assert left == []
 
 
-async def test_the_services_own_worker_begins_anew_after_a_failure(
+async def test_the_services_own_worker_starts_again_after_a_failure(
     caplog: pytest.LogCaptureFixture, make_bench: MakeBench
 ) -> None:
     bench = await make_bench()
@@ -418,7 +418,7 @@ async def test_the_services_own_worker_begins_anew_after_a_failure(
     with caplog.at_level(logging.ERROR):
         work = asyncio.create_task(keep_working(worker, sleep=bench.time.sleep))
         await until(lambda: bool(caplog.records))
-        assert "begins anew" in caplog.records[0].getMessage()
+        assert "starts again" in caplog.records[0].getMessage()
         await bench.time.move(LEASE + 10)
         assert is_completed(bench)()
     await stop(work)
