@@ -23,14 +23,28 @@ from app.runtime.ports import Telemetry
 from app.scoring.evaluate import ScoringContext
 from app.storage.sql.batches.store import BatchStore
 
+logger = logging.getLogger("saiten.batches")
+
 ROUNDING = 1e-9
-"""An allowance that is a whole multiple of the cost must not lose a candidate to binary fractions."""
+"""A reservation that is a whole multiple of the cost must not lose a candidate to binary fractions."""
+
+MOST_TRIES = 3
+"""Workers that may die over a candidate that is already suspected. The death that raises the suspicion accuses all
+candidates in progress, and a worker may be killed for other reasons: an innocent candidate must not lose its rating."""
+
+DEAD_LETTER = "worker-died"
+
+REFUSED = "judge-refused-request"
+
+MOST_RESTING = 64
+"""Candidates that wait between two rounds without a place, so that others may begin. If more candidates than this fail,
+the service serves none, and beginning still more does not help."""
 
 
 class BudgetReservation:
-    """Lets candidates begin as long as all in hand, at the dearest that any has been, stay within what is reserved.
+    """Lets candidates begin as long as all in progress stay within what is reserved, each at the highest cost so far.
 
-    `unit_usd` is what was reserved per candidate when `count` of them were reserved for; None without a budget.
+    `unit_usd` is what was reserved per candidate, for `count` candidates; None without a budget.
     """
 
     def __init__(self, count: int, unit_usd: float | None) -> None:
@@ -40,14 +54,14 @@ class BudgetReservation:
         self._in_hand = 0
 
     def begin(self) -> bool:
-        """Whether one more candidate may begin; it then counts as in hand."""
+        """Whether one more candidate may begin; it then counts as in progress."""
         if self._bounded and self._highest_cost_usd * (self._in_hand + 1) > self._left_usd + ROUNDING:
             return False
         self._in_hand += 1
         return True
 
     def end(self, cost_usd: float | None) -> None:
-        """A candidate is done. One whose cost is not known uses up everything."""
+        """Notes that a candidate is done. One whose cost is not known uses up the whole reservation."""
         self._in_hand -= 1
         if cost_usd is None:
             self._left_usd = -math.inf
@@ -56,28 +70,13 @@ class BudgetReservation:
             self._highest_cost_usd = max(self._highest_cost_usd, cost_usd)
 
 
-logger = logging.getLogger("saiten.batches")
-
-MOST_TRIES = 3
-"""Workers that may die over a candidate that is suspected already. The death that raises the suspicion accuses all that
-were in hand, and a worker may be killed for reasons of its own: that must not cost an innocent candidate its rating."""
-
-DEAD_LETTER = "worker-died"
-
-REFUSED = "judge-refused-request"
-
-MOST_RESTING = 64
-"""Candidates that wait between two rounds without a place, so that others may begin. Where more are in trouble the
-service serves none, and beginning still more of them does not help."""
-
-
 @dataclass
 class WorkerContext:
-    """Where candidates are worked on: what all chunks of a worker share.
+    """What all chunks of a worker share.
 
-    `places` bounds the candidates whose outcome is not known yet, `outbox` those that only wait for their commit: were
-    they one, the judge would be left idle while results are written. `resting` counts those that wait between two
-    rounds and have given their place to others. `alone` lets one suspect at a time be tried again.
+    `places` bounds the candidates whose outcome is not known yet, and `outbox` those that only wait for their commit; a
+    single bound would leave the judge idle while results are written. `resting` counts the candidates that wait between
+    two rounds and have given up their place. `alone` lets one suspect at a time be tried again.
     """
 
     owner: str
@@ -94,17 +93,17 @@ class WorkerContext:
     resting: int = 0
 
     def instruments_for(self, work: Work) -> ScoringContext:
-        """Those of the batch's mode: in the provider's own batch mode the judge has its replies already."""
+        """The instruments for the batch's mode. In the provider's own batch mode the judge has its replies already."""
         if work.options.mode == "live" or self.provider is None:
             return self.instruments
         return self.provider.instruments_for(work.job.batch, work.options, self.instruments)
 
 
 class ChunkRun:
-    """Scores a chunk's candidates and delivers each result as soon as it is there.
+    """Scores a chunk's candidates and delivers each result as soon as it is known.
 
-    Ends early, with what is in hand finished, where the batch is stopped, paused or lost. `fed` is set when every
-    candidate has been begun: then there is room for the next chunk.
+    Ends early, after the candidates in progress, if the batch is stopped, paused or lost. `fed` is set when every
+    candidate has begun: then there is room for the next chunk.
     """
 
     def __init__(self, work: Work, leased: LeasedChunk, context: WorkerContext, fed: asyncio.Event) -> None:
@@ -122,15 +121,15 @@ class ChunkRun:
 
     async def run(self) -> None:
         """Returns when every candidate that was begun has been delivered."""
-        # Where the account is refused from here on the rest of the chunk is, too: the batch will be paused.
+        # If the account is refused from here on, so is the rest of the chunk: the batch will be paused.
         self._begun_at = time.monotonic()
         work = self._work
         todo = work.todo[: work.affordable]
         fresh = [one for one in todo if work.tries.get(one[0].position, 0) == 0]
         tried = [one for one in todo if work.tries.get(one[0].position, 0)]
         await self._score(fresh, last=not tried)
-        # Those that were in hand when a worker died, one at a time: only so does the culprit show. Least tried first:
-        # who kills workers at random must not strike the same one each time.
+        # Candidates that were in progress when a worker died run one at a time, so that the culprit shows; the least
+        # tried first, so that workers that are killed at random do not accuse the same candidate each time.
         for one in sorted(tried, key=lambda one: work.tries[one[0].position]):
             async with self._context.alone:
                 await self._score([one], last=False)
@@ -165,7 +164,7 @@ class ChunkRun:
             self._chunk.stop()
 
     async def _settle(self) -> None:
-        """Waits for what is in hand; raises its first error."""
+        """Waits for the candidates in progress; raises their first error."""
         await asyncio.gather(*self._chunk.tasks, return_exceptions=True)
         # The tasks' callbacks run in the turn after their end.
         await asyncio.sleep(0)
@@ -178,7 +177,7 @@ class ChunkRun:
             announce = partial(self._context.buffer.announce, self._chunk, entry.position)
             finished = await self._find(entry, candidate, RequestScope(begun_at=self._begun_at, announce=announce))
             if finished is None:
-                # Refused, or stopped while it waited: nothing that is paid for.
+                # Refused, or stopped while it waited: nothing was paid for.
                 self._chunk.called.discard(entry.position)
         finally:
             self._reservation.end(finished.usage.cost_usd if finished else 0.0)
@@ -190,7 +189,7 @@ class ChunkRun:
 
     @asynccontextmanager
     async def _resting(self, trial: Trial) -> AsyncIterator[None]:
-        """Between two rounds of a candidate: its place is others', and so is its chunk's where nothing else is left."""
+        """Gives up the candidate's place between two rounds, and the chunk's, if nothing else is left of the chunk."""
         task, context = asyncio.current_task(), self._context
         gives_place = context.resting < MOST_RESTING
         context.resting += gives_place
@@ -208,7 +207,7 @@ class ChunkRun:
             self._placed.add(task)
 
     async def _make_room(self) -> None:
-        """Lets the batch's next chunk begin where nothing but candidates in trouble is left of this one."""
+        """Lets the batch's next chunk begin if only failing candidates are left of this one."""
         leased = self._chunk
         if not leased.fed or self._set_aside or not leased.tasks <= self._troubled:
             return
@@ -220,21 +219,21 @@ class ChunkRun:
             logger.info("a chunk is not set aside: %s", error.loggable, extra={"code": error.code})
 
     async def _probe(self, scope: RequestScope) -> Usage | None:
-        """Asks the judge about a candidate of the batch that it has rated before; `scope` is that of the candidate in
-        trouble, which is to know of the calls."""
+        """Asks the judge about a candidate of the batch that it has rated before. `scope` is that of the failing
+        candidate, and collects the calls."""
         try:
             candidate = await self._context.store.find_scored(self._work.job.batch)
         except StoreError:
             return None
         if candidate is None:
             return None
-        # It may outlast the candidate that set it off, and its chunk: no call of theirs is to be announced.
+        # The probe may outlast the candidate that started it, and its chunk, so it announces no call for them.
         own = replace(scope, announce=None, bypass_cache=True)
-        # With the worker's own judge: a provider's batch has its reply already.
+        # Uses the worker's own judge: a provider's batch has its reply already.
         return await probe_with(self._work, candidate, self._context.instruments, own)
 
     def _give_place_back(self, task: asyncio.Task[None] | None) -> None:
-        """Once, however the task ends: one that is cancelled before it begins never runs."""
+        """Called once however the task ends: a task that is cancelled before it begins never runs."""
         if task in self._placed:
             self._placed.discard(task)
             self._context.places.release()
@@ -270,9 +269,9 @@ class ChunkRun:
 
     async def _pause(self, reason: str, detail: str) -> None:
         if self._chunk.stopped:
-            # Another candidate has seen to it, and somebody may have resumed the batch since.
+            # Another candidate has paused the batch, and a caller may have resumed it since.
             return
-        # In its other chunks here too: each of their candidates would ask in vain until a commit tells of the pause.
+        # Stops the batch's other chunks here too: their candidates would call in vain until a commit reports the pause.
         self._chunk.stop()
         self._context.buffer.stop_batch(self._work.job.batch)
         await self._context.store.pause(self._work.job.batch, reason, detail)

@@ -1,4 +1,4 @@
-"""What a worker holds and has to hand over: its leases, and the results on their way to the store."""
+"""A worker's leases, and the results on their way to the store."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from app.storage.sql.batches.store import BatchStore
 logger = logging.getLogger("saiten.batches")
 
 LONGEST_WAIT_SECONDS = 3.0
-"""Between two tries to reach a store that is away: recovery is promised within 30 s."""
+"""Between two tries to reach a store that is down: recovery is promised within 30 s."""
 
 GATHER_SECONDS = 0.05
-"""How long a transaction waits for company: it costs milliseconds of CPU, whatever it holds. Where nothing else is in
-hand no other result can come, and it does not wait: the last results of a batch."""
+"""How long a transaction waits for more results: it costs milliseconds of CPU, however many it has. It does not wait
+when no other candidate is in progress, as at the end of a batch."""
 
 FEEDING = 3
-"""Chunks whose candidates are being begun, in turns: of several batches, where several have work."""
+"""Chunks whose candidates are begun in turn, from several batches if several have work."""
 
 FEWEST_AHEAD = 2
-"""Candidates of a chunk that may be begun between two transactions, however many chunks there are."""
+"""The fewest candidates of a chunk that may begin between two transactions, however many chunks there are."""
 
 MOST_AT_ONCE = 200
 """Results of one transaction."""
@@ -39,19 +39,27 @@ MOST_AT_ONCE = 200
 
 @dataclass(eq=False)
 class LeasedChunk:
-    """A leased chunk in this worker. `stopped`: begin nothing new. `lost`: it is another's now, or erased. `fed`: every
-    candidate was begun; `tasks` are those in hand. `closed`: the lease goes back, with the last results or after them.
+    """A chunk that this worker has leased.
 
-    `touched` are the call cache's keys of every outside call that its candidates asked for; `erased`: some of the
-    candidates are. `called` are the positions of candidates for which a call was made and whose results are not kept.
-    `begun` counts all that were ever among them, and the store knows of `permitted`: were this worker to die, it would
-    count `told` of them as spent. `waiting` are those that wait for the store to know of more.
+    Attributes:
+        permitted: Candidates that may begin, as far as the store knows.
+        begun: Candidates for which a call was ever made.
+        reported: Candidates that the store would count as spent if this worker died.
+        waiting: Candidates that wait until more are permitted.
+        called: Positions of candidates for which a call was made and whose results are not stored.
+        stopped: No more candidates are to begin.
+        lost: The chunk has another owner, or is erased.
+        fed: Every candidate has begun.
+        closed: The lease is being released, with the last results or after them.
+        erased: Some of the candidates are erased.
+        touched: The call cache's keys of every outside call that its candidates needed.
+        tasks: The candidates in progress.
     """
 
     job: ChunkJob
     permitted: int = CHUNK_SIZE
     begun: int = 0
-    told: int = 0
+    reported: int = 0
     waiting: int = 0
     called: set[int] = field(default_factory=set)
     stopped: bool = False
@@ -72,19 +80,19 @@ class LeasedChunk:
             task.cancel()
 
     def count_uncalled(self) -> int:
-        """Candidates for which a call may yet be made."""
+        """Candidates for which a call may still be made."""
         return CHUNK_SIZE if not self.fed and not self.stopped else max(0, len(self.tasks) - len(self.called))
 
     def lose(self) -> None:
-        """The same where the chunk is not this worker's any more: its results would be refused."""
+        """Ends what runs because the chunk is not this worker's any more: its results would be refused."""
         self.lost = True
         self.cut_off()
 
 
 @dataclass
 class Delivery:
-    """One result, the closing of one chunk, or neither (then the store is only told of what is to be begun), with the
-    future that tells its sender that it is committed."""
+    """One result, the closing of one chunk, or neither (then the commit only reports what is about to begin). The
+    future `committed` resolves once the transaction is committed."""
 
     finished: FinishedCandidate | None
     closed: ChunkJob | None
@@ -94,10 +102,10 @@ class Delivery:
 class CommitBuffer:
     """Commits results in groups: whatever arrives during one transaction goes together into the next.
 
-    A result counts as delivered only once its transaction is committed; while the store is away it is held and tried
-    again, so a worker that outlives the trouble loses nothing.
+    A result counts as delivered only once its transaction is committed. While the store is down, results are kept here
+    and retried, so a worker that survives the outage loses nothing.
 
-    With each transaction the store is told how many candidates may be begun until the next one: `ahead` in all.
+    Each transaction also reports how many candidates may begin until the next one: `ahead` in all.
     """
 
     def __init__(
@@ -130,17 +138,17 @@ class CommitBuffer:
 
     @property
     def first(self) -> int:
-        """Candidates of a chunk that may be begun before the store is told of any: it is told of these by the claim."""
+        """Candidates of a chunk that may begin before the first commit: the claim reports these."""
         return max(FEWEST_AHEAD, self._ahead // FEEDING)
 
     def add(self, job: ChunkJob) -> LeasedChunk:
-        """Registers a chunk that was just leased, with `first` candidates that may be begun."""
-        self._chunks[job] = LeasedChunk(job, permitted=self.first, told=self.first)
+        """Registers a chunk that was just leased, with `first` candidates that may begin."""
+        self._chunks[job] = LeasedChunk(job, permitted=self.first, reported=self.first)
         return self._chunks[job]
 
     async def announce(self, leased: LeasedChunk, position: int) -> None:
-        """Returns once the store knows that a call for the candidate may be made: in most cases it knows already. Of a
-        chunk that went back meanwhile nothing is told."""
+        """Returns once the store knows that a call for the candidate may be made; usually it knows already. Reports
+        nothing for a chunk that was released meanwhile."""
         # Several calls of one candidate (samples, aspects) may wait here side by side: the first counts for all.
         while (
             position not in leased.called
@@ -158,39 +166,40 @@ class CommitBuffer:
             leased.called.add(position)
 
     async def watch(self) -> None:
-        """Looks which batches were stopped or erased meanwhile, and ends what runs for them."""
+        """Finds batches that were stopped or erased meanwhile, and ends what runs for them."""
         if self._chunks:
             asked = dict(self._chunks)
-            told = await self._store.find_halted(list(asked))
-            self._apply(told, [leased for leased in asked.values() if not leased.closed])
+            halted = await self._store.find_halted(list(asked))
+            self._apply(halted, [leased for leased in asked.values() if not leased.closed])
 
     def works_on(self, job: ChunkJob) -> bool:
-        """Whether this worker is at the chunk, even where its lease ran out while the store was away: it goes on."""
+        """Whether this worker has the chunk, even if its lease ran out while the store was down."""
         leased = self._chunks.get(job)
         return leased is not None and not leased.closed
 
     def stop_all(self) -> None:
-        """Nothing new is to be begun in any chunk."""
+        """Lets no more candidates begin in any chunk."""
         for leased in self._chunks.values():
             leased.stop()
 
     def stop_batch(self, batch_id: str) -> None:
-        """The same in the chunks of one batch."""
+        """Lets no more candidates begin in the batch's chunks."""
         for leased in self._chunks.values():
             if leased.job.batch == batch_id:
                 leased.stop()
 
     def cut_off_all(self) -> None:
-        """What is in hand is not waited for any longer."""
+        """Ends what runs for any chunk."""
         for leased in self._chunks.values():
             leased.cut_off()
 
     async def keep(self, finished: FinishedCandidate) -> None:
-        """Returns once the result is committed, or refused because the chunk is another's."""
+        """Returns once the result is committed, or refused because the chunk has another owner."""
         await self._deliver(Delivery(finished, None, asyncio.get_running_loop().create_future()))
 
     async def close(self, leased: LeasedChunk) -> None:
-        """Hands the lease back, after all results that were kept before. What has no result goes back to the queue."""
+        """Releases the lease, after all results that were delivered before. Candidates without a result are queued
+        again."""
         try:
             if not leased.lost and not leased.closed:
                 leased.closed = True
@@ -198,7 +207,7 @@ class CommitBuffer:
             if leased.lost or leased.erased:
                 await self._forget(leased)
         finally:
-            # Once it is closed the chunk may come back, and then another lease has its place.
+            # Once closed, the chunk may be leased again, and then another lease has its place.
             if self._chunks.get(leased.job) is leased:
                 del self._chunks[leased.job]
 
@@ -220,7 +229,7 @@ class CommitBuffer:
             await self._commit(group)
 
     async def _gather(self) -> None:
-        """Waits for company, as long as there may be any."""
+        """Waits for more results, as long as any may come."""
         ends = [asyncio.ensure_future(self._sleep(GATHER_SECONDS)), asyncio.ensure_future(self._complete.wait())]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -233,32 +242,32 @@ class CommitBuffer:
         """Extends all leases; learns which were lost and which batches were stopped."""
         asked = dict(self._chunks)
         if asked:
-            told = await self._store.renew(self._owner, list(asked), self._lease_seconds)
-            # A lease that went back meanwhile was not lost.
-            self._apply(told, [leased for leased in asked.values() if not leased.closed])
+            renewed = await self._store.renew(self._owner, list(asked), self._lease_seconds)
+            # A lease that was released meanwhile was not lost.
+            self._apply(renewed, [leased for leased in asked.values() if not leased.closed])
 
     async def _commit(self, group: Sequence[Delivery]) -> None:
         finished = [one.finished for one in group if one.finished is not None]
         closed = [one.closed for one in group if one.closed is not None]
         closed += self._find_ended(finished)
         begun, permitted = self._plan(finished, closed)
-        told = await self._persist(finished, closed, begun)
+        committed = await self._persist(finished, closed, begun)
         for one in finished:
             if leased := self._chunks.get(one.job):
                 leased.called.discard(one.entry.position)
         for job, count in permitted.items():
             if leased := self._chunks.get(job):
-                leased.permitted, leased.told = count, begun.get(job, leased.told)
-        self._apply(told, list(self._chunks.values()))
+                leased.permitted, leased.reported = count, begun.get(job, leased.reported)
+        self._apply(committed, list(self._chunks.values()))
         for delivery in group:
             if not delivery.committed.done():
                 delivery.committed.set_result(None)
-        await enqueue(self._queue, told.ready)
+        await enqueue(self._queue, committed.ready)
 
     def _plan(
         self, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob]
     ) -> tuple[dict[ChunkJob, int], dict[ChunkJob, int]]:
-        """What the store is to be told of begun candidates, by chunk, and how many may have been begun in all then."""
+        """By chunk, how many begun candidates to report to the store, and how many may then have begun in all."""
         delivered = {(one.job, one.entry.position) for one in finished}
         begun, permitted = dict[ChunkJob, int](), dict[ChunkJob, int]()
         calling = sum(leased.count_uncalled() > 0 for job, leased in self._chunks.items() if job.chunk >= 0)
@@ -268,17 +277,17 @@ class CommitBuffer:
             if job in closed:
                 begun[job] = called
             elif job.chunk >= 0 and not leased.closed and not leased.lost:
-                # What is permitted already may be used while this is written.
+                # What is already permitted may be used while this is written.
                 ahead = min(leased.count_uncalled(), max(share, leased.permitted - leased.begun))
-                # A call of a candidate that came to nothing counts as well: those that wait are let through.
+                # Calls without a result count as well, so at least one waiting candidate is let through.
                 ahead = max(ahead, min(1, leased.waiting))
                 permitted[job], count = leased.begun + ahead, called + ahead
-                if count != leased.told:
+                if count != leased.reported:
                     begun[job] = count
         return begun, permitted
 
     def _find_ended(self, finished: Sequence[FinishedCandidate]) -> list[ChunkJob]:
-        """Chunks whose last results these are: they are closed in the same transaction, which saves them another."""
+        """Chunks whose last results these are. They are closed in the same transaction, which saves a second one."""
         counts = Counter(one.job for one in finished)
         found = [
             leased for job, count in counts.items() if (leased := self._chunks.get(job)) and len(leased.tasks) == count
@@ -297,12 +306,12 @@ class CommitBuffer:
             if not finished:
                 raise
             logger.exception("results cannot be written together, and are written one by one")
-        # One that cannot be written must not hold up all others, and be judged again and again.
-        told = [await self._persist_alone(one) for one in finished]
-        return merge([*told, await self._insist((), closed, begun)])
+        # A result that cannot be written must not block the others, nor be judged again and again.
+        each = [await self._persist_alone(one) for one in finished]
+        return merge([*each, await self._insist((), closed, begun)])
 
     async def _persist_alone(self, one: FinishedCandidate) -> Committed:
-        """The result, or where it cannot be written a failure in its place."""
+        """Stores the result, or a failure in its place if it cannot be written."""
         try:
             return await self._insist([one], (), {})
         except Exception:
@@ -313,7 +322,7 @@ class CommitBuffer:
     async def _insist(
         self, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob], begun: Mapping[ChunkJob, int]
     ) -> Committed:
-        """Until the store is back."""
+        """Commits, retrying until the store is back."""
         wait_seconds = 0.1
         while True:
             try:
@@ -324,8 +333,8 @@ class CommitBuffer:
             wait_seconds = min(LONGEST_WAIT_SECONDS, 2 * wait_seconds)
 
     async def _forget(self, leased: LeasedChunk) -> None:
-        """Removes from the cache what the chunk's work rests on, where its batch or some of its candidates are erased:
-        nothing else knows of what was not kept. What others could still use goes too; they ask again."""
+        """Removes the chunk's calls from the cache if its batch or some of its candidates are erased: calls whose
+        results were not stored are known only here. Replies that other batches could use are removed too."""
         if not leased.touched:
             return
         try:
@@ -334,22 +343,22 @@ class CommitBuffer:
         except StoreError as error:
             logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
 
-    def _apply(self, told: Committed, chunks: Iterable[LeasedChunk]) -> None:
+    def _apply(self, committed: Committed, chunks: Iterable[LeasedChunk]) -> None:
         for leased in chunks:
-            if leased.job in told.stopped:
+            if leased.job in committed.stopped:
                 leased.stop()
-            if leased.job in told.cancelled:
+            if leased.job in committed.cancelled:
                 leased.cut_off()
-            if leased.job in told.erased:
+            if leased.job in committed.erased:
                 leased.erased = True
-            if leased.job in told.lost:
+            if leased.job in committed.lost:
                 logger.warning("a lease was lost", extra={"batch_id": leased.job.batch, "chunk": leased.job.chunk})
                 leased.lose()
 
 
-def merge(told: Iterable[Committed]) -> Committed:
-    """What several commits led to together."""
-    each = list(told)
+def merge(commits: Iterable[Committed]) -> Committed:
+    """The joint outcome of several commits."""
+    each = list(commits)
     return Committed(
         lost=frozenset().union(*(one.lost for one in each)),
         stopped=frozenset().union(*(one.stopped for one in each)),

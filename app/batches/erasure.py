@@ -1,4 +1,4 @@
-"""What an erasure owes: the replies in the call cache on which an erased batch rested."""
+"""Removes from the call cache the replies that an erased batch rested on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ FORGOTTEN_AT_ONCE = 1000
 
 
 async def forget_calls(store: BatchStore, cache: CallCache, keys: Collection[str]) -> None:
-    """Removes what is cached of calls that nothing else knows of; where the cache is away they are owed.
+    """Removes the replies of calls that are recorded nowhere else. If the cache is down, the store notes them.
 
-    Raises StoreError where the store is out of reach as well.
+    Raises StoreError if the store is down as well.
     """
     ordered = sorted(keys)
     try:
@@ -24,9 +24,9 @@ async def forget_calls(store: BatchStore, cache: CallCache, keys: Collection[str
 
 
 async def settle_erasures(store: BatchStore, cache: CallCache) -> None:
-    """Removes them. What is owed lies in the store, so whatever dies, the next sweep of any process goes on.
+    """Removes all replies that the store has noted. If this process dies, the next sweep of any process continues.
 
-    Raises StoreError, also where the cache is out of reach.
+    Raises StoreError, also if the cache is down.
     """
     while keys := await store.list_erased_calls(FORGOTTEN_AT_ONCE):
         await cache.forget(keys)

@@ -24,28 +24,28 @@ async def enqueue(queue: JobQueue, jobs: Sequence[ChunkJob]) -> None:
 
 
 RETRY_SECONDS = 30.0
-"""When to ask again. A batch in front takes its minutes; who asks more often gains nothing."""
+"""When to try again. The batches in front take minutes, so trying more often gains nothing."""
 
 
 @dataclass(frozen=True)
 class QueueLimits:
-    """Candidates without a result, in batches that are queued or running: of all projects together, and of each. None
-    is any number.
+    """The most candidates without a result in batches that are queued or running: of all projects together, and of each
+    project. None is no limit.
 
-    They are counted before a batch is taken or resumed: those that come in at the same moment do not see each other.
+    They are counted before a batch is accepted or resumed; batches that arrive together do not see each other.
     """
 
     all_projects: int | None = None
     project: int | None = None
 
     @property
-    def hold(self) -> bool:
+    def is_limited(self) -> bool:
         """Whether there is any limit."""
         return self.all_projects is not None or self.project is not None
 
     def require_room(self, waiting: tuple[int, int], candidates: int, *, resumed: bool = False) -> None:
-        """Raises QueueLimitReached or Overloaded where the new candidates do not fit in, or where `resumed` those that
-        a paused batch still has. `waiting` are those of all projects, and of the caller's."""
+        """Raises QueueLimitReached or Overloaded if there is no room for the new candidates, or, with `resumed`, for
+        those that a paused batch has left. `waiting` are the candidates of all projects, and of the caller's."""
         all_projects, own = waiting
         if self.project is not None and own + candidates > self.project:
             detail = (
@@ -55,7 +55,7 @@ class QueueLimits:
                 advise(detail, candidates, self.project, resumed=resumed), retry_after_seconds=RETRY_SECONDS
             )
         if self.all_projects is not None and all_projects + candidates > self.all_projects:
-            # How much others have waiting is not this caller's business.
+            # The caller must not learn how many candidates other projects have waiting.
             detail = f"with these {candidates} candidates more than {self.all_projects} would wait for the service"
             raise Overloaded(
                 advise(detail, candidates, self.all_projects, resumed=resumed), retry_after_seconds=RETRY_SECONDS
@@ -63,7 +63,7 @@ class QueueLimits:
 
 
 def advise(detail: str, candidates: int, most: int, *, resumed: bool = False) -> str:
-    """The detail, with what helps: a batch that is too large alone is never taken, and none becomes smaller."""
+    """The detail with advice: a batch larger than the limit is never accepted, however long the caller waits."""
     if resumed:
         what = "have the limit raised" if candidates > most else "resume the batch when some are done"
     else:

@@ -1,4 +1,4 @@
-"""The batch service: batches are handed in, looked at, steered and erased here. HTTP is not its concern."""
+"""The batch service: submits, reads, pauses, resumes, cancels and erases batches, independently of HTTP."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ RESULTS_PAGE = 200
 
 
 class BatchService:
-    """Everything that a caller does with batches, within the caller's project.
+    """Everything that a caller can do with batches within the caller's project.
 
-    Methods raise NotFound for a batch that is not in the project, InvalidRequest for one that cannot be scored as it
-    asks to be, and StoreError. `window` is how many chunks of a batch are queued at once, and `queue_limits` say how
+    Methods raise NotFound for a batch that is not in the project, InvalidRequest for one that cannot be scored as
+    requested, and StoreError. `window` is how many chunks of a batch are queued at once, and `queue_limits` bound how
     many candidates may wait.
     """
 
@@ -73,11 +73,11 @@ class BatchService:
         self._summaries = Summaries(store, instruments.rubrics)
 
     async def take_in(self, body: AsyncIterable[bytes], spool: Spool, *, ndjson: bool) -> Intake:
-        """A whole, valid batch. Raises StrictJSONError, InvalidDocument, and whatever `body` raises."""
+        """Reads a whole, valid batch. Raises StrictJSONError, InvalidDocument, and whatever `body` raises."""
         return await take_in(body, BatchReader(self._limits, ndjson=ndjson), spool)
 
     async def estimate(self, intake: Intake) -> EstimateReport:
-        """What the batch would take. Nothing is stored, and no service is called."""
+        """The expected cost of the batch. Stores nothing, and calls no service."""
         return await estimate(intake, self._instruments)
 
     async def accept(
@@ -88,21 +88,21 @@ class BatchService:
         *,
         api_key: str | None = None,
     ) -> Batch:
-        """The batch, stored: from here on it will run, whatever stops.
+        """Stores the batch; from then on it will run, whichever process stops.
 
-        `answer` says what to keep under the caller's Idempotency-Key; it is kept in the same transaction. `api_key` is
-        the id of the key that pays. Raises QueueLimitReached and Overloaded where too much waits already.
+        `answer` makes the answer to keep under the caller's Idempotency-Key, in the same transaction. `api_key` is the
+        id of the key that pays. Raises QueueLimitReached and Overloaded if too many candidates are waiting.
         """
         if intake.options.mode == "provider-batch" and self._provider is None:
             detail = f"the judge {self._instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
             raise InvalidRequest(detail, pointer="/mode")
-        # Pinned, so that every candidate is judged by one version, whatever is installed by then.
+        # Pins the version, so that every candidate is judged by the same one, whatever is installed later.
         rubric = self._instruments.rubrics.get(intake.options.rubric)
         intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
         unit_cost_usd = await admit(intake, self._instruments)
         await self._require_room(project, intake.candidates)
-        # Made here rather than read back: a worker may be at it before the caller hears of it, and a replay says the
-        # same as the first answer.
+        # Built here rather than read back: a worker may have started on the batch already, and a replay has to return
+        # the same as the first answer.
         batch = describe(self._new_id(), intake, self._instruments.now())
         await store_batch(
             self._store,
@@ -119,7 +119,7 @@ class BatchService:
         return batch
 
     async def _require_room(self, project: str, candidates: int, *, resumed: bool = False) -> None:
-        if not self._queue_limits.hold:
+        if not self._queue_limits.is_limited:
             return
         try:
             self._queue_limits.require_room(await self._store.waiting(project), candidates, resumed=resumed)
@@ -128,7 +128,7 @@ class BatchService:
             raise
 
     async def look(self, project: str, batch_id: str) -> Batch | None:
-        """The batch as it is now; None where there is none, or none any more."""
+        """The batch as it is now; None if there is none, or it is erased."""
         return await self._store.find(project, batch_id)
 
     async def find(self, project: str, batch_id: str) -> Batch:
@@ -142,21 +142,21 @@ class BatchService:
         return await self._store.list(project, wanted, after=after, limit=limit)
 
     async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
-        """Of each name, system and rubric the newest completed batch with the one before it, the newest first."""
+        """For each name, system and rubric, the newest completed batch and the one before it; newest first."""
         return await self._store.newest_pairs(project, wanted, limit=limit)
 
     async def pause(self, project: str, batch_id: str) -> Batch:
-        """The batch, paused. Raises BatchFinished."""
+        """Pauses the batch. Raises BatchFinished."""
         detail = "paused by a caller; resume it to go on"
         found = present(await self._store.pause(batch_id, "requested", detail, project=project))
         return unfinished(found)
 
     async def resume(self, project: str, batch_id: str) -> Batch:
-        """The batch, no longer paused, whatever the reason was. Raises BatchFinished; QueueLimitReached and Overloaded
-        where what is left of it has no room among what waits."""
-        if self._queue_limits.hold:
+        """Resumes the batch, whatever the reason for its pause. Raises BatchFinished; QueueLimitReached and Overloaded
+        if there is no room for its remaining candidates."""
+        if self._queue_limits.is_limited:
             before = unfinished(await self.find(project, batch_id))
-            # One that waits is counted already, and one with nothing left takes no room.
+            # A batch that is not paused is counted already.
             if before.status == "paused" and before.counts.queued:
                 await self._require_room(project, before.counts.queued, resumed=True)
         found = unfinished(present(await self._store.resume(project, batch_id)))
@@ -164,15 +164,15 @@ class BatchService:
         return found
 
     async def cancel(self, project: str, batch_id: str) -> Batch:
-        """The batch, cancelled. Raises BatchFinished where it was completed before."""
+        """Cancels the batch. Raises BatchFinished if it was completed before."""
         found = present(await self._store.cancel(project, batch_id))
         if self._provider is not None and found.mode == "provider-batch":
             await self._provider.cancel(batch_id)
         return found if found.status == "cancelled" else unfinished(found)
 
     async def erase(self, project: str, batch_id: str) -> None:
-        """Removes the batch, its texts and results, and what the call cache holds of them: where the cache is out of
-        reach, as soon as a sweep finds it there."""
+        """Removes the batch, its texts and results, and its replies in the call cache; if the cache is down, as soon as
+        a sweep reaches it."""
         if self._provider is not None and await self._store.options(project, batch_id) is not None:
             await self._provider.forget(batch_id)
         if not await self._store.erase(project, batch_id):
@@ -186,7 +186,7 @@ class BatchService:
     async def results(
         self, project: str, batch_id: str, *, after: int, limit: int | None
     ) -> AsyncIterator[builtins.list[ItemResult]]:
-        """Results in order, page by page, `limit` of them at most. NotFound where the batch is erased meanwhile."""
+        """Results in order, page by page, at most `limit` of them. Raises NotFound if the batch is erased meanwhile."""
         left = limit
         while left is None or left > 0:
             wanted = RESULTS_PAGE if left is None else min(left, RESULTS_PAGE)
@@ -196,7 +196,7 @@ class BatchService:
             yield page
             after = page[-1].entry.position
             left = None if left is None else left - len(page)
-        # Of an erased batch there are no more results either: that must not look like the end.
+        # An erased batch has no more results either, which must not look like the end.
         await self.find(project, batch_id)
 
     async def options(self, project: str, batch_id: str) -> BatchOptions:
@@ -207,7 +207,7 @@ class BatchService:
         return found
 
     async def summarize(self, project: str, batch_id: str) -> Summary:
-        """The results that there are now, in figures."""
+        """The summary of the current results."""
         return await self._summaries.summarize(project, await self.find(project, batch_id))
 
     async def summaries(self, project: str, batches: Sequence[Batch], *, intervals: bool = True) -> dict[str, Summary]:
@@ -216,7 +216,8 @@ class BatchService:
         return await self._summaries.summarize_all(project, batches, intervals=intervals)
 
     async def _enqueue(self, batch_id: str) -> None:
-        """Tells workers. What fails here is only late: a sweep finds every batch that has work and no jobs."""
+        """Queues jobs for workers. A failure only causes a delay: a sweep finds every batch that has work and no
+        jobs."""
         try:
             await enqueue(self._queue, await self._store.next_jobs(batch_id, self._window))
         except StoreError as error:
@@ -224,7 +225,7 @@ class BatchService:
 
 
 def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
-    """A batch of which nothing has been begun."""
+    """A batch that has not started."""
     options, total = intake.options, intake.candidates
     return Batch(
         id=batch_id,
@@ -257,7 +258,7 @@ def present(batch: Batch | None) -> Batch:
 
 
 def missing() -> NotFound:
-    """What is said of another project's batch too."""
+    """The error for a batch that does not exist or belongs to another project."""
     return NotFound("there is no such batch in this project")
 
 

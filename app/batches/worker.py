@@ -1,4 +1,8 @@
-"""A worker: takes chunks off the queue and scores them until it is stopped. Many may run, in as many processes."""
+"""A worker takes chunks from the queue and scores them until it is stopped. Many may run, in as many processes.
+
+A batch resumes after a crash here. `_sweep` puts chunks whose lease has run out on the queue again, `_work_on` claims
+them, and the claim (`app.storage.sql.batches.leases`) finds the candidates that have no result yet.
+"""
 
 from __future__ import annotations
 
@@ -30,44 +34,44 @@ logger = logging.getLogger("saiten.batches")
 
 SWEEP_SECONDS = 2.0
 REQUEUE_SECONDS = 10.0
-"""A job that no worker took for so long was lost with its queue: it is put there again."""
+"""A queued job that no worker has claimed for this long is put on the queue again: the queue has lost it."""
 
 RENEWALS = 4
-"""Within the time of a lease, so that one that comes late or fails costs nothing."""
+"""Renewals of a lease within its duration, so that a late or failed one does no harm."""
 
 WATCH_SECONDS = 0.5
-"""Between two looks at whether a batch was cancelled or erased: its calls are to end within a second."""
+"""Between two checks whether a batch was cancelled or erased. Its calls have to end within a second."""
 
 STOP_SECONDS = 12.0
-"""What is in hand may finish for so long after a stop; a whole stop is to take less than 25 s."""
+"""How long candidates in progress may take to finish after a stop. A whole stop has to take less than 25 s."""
 
 HAND_BACK_SECONDS = 4.0
-"""So long leases that go back are waited for after that. A store that is away must not keep a worker from ending."""
+"""How long the worker then waits until its leases are released. It has to end even if the store is down."""
 
 TIDY_SECONDS = 2.0
-"""Between two looks at what erased and finished batches left elsewhere."""
+"""Between two removals of what erased and finished batches have left in the cache and at the provider."""
 
 SPARE = 1.5
-"""Candidates in hand for each judge call in flight: the others are being prepared or committed."""
+"""Candidates in progress per judge call in flight. The others are being prepared or committed."""
 
 
 def places_of(concurrency: int) -> int:
-    """Candidates in hand at most."""
+    """The most candidates in progress."""
     return math.ceil(SPARE * concurrency)
 
 
 def window_of(concurrency: int) -> int:
-    """Chunks of a batch under way at once: enough to fill all places while chunks begin and end, and no more, for the
-    next batch waits behind them."""
+    """Chunks of a batch under way at once: just enough to fill all places while chunks begin and end, because the next
+    batch waits behind them."""
     return math.ceil(SPARE * places_of(concurrency) / CHUNK_SIZE) + 2
 
 
 class BatchWorker:
     """Works for the queue `queue` on the batches of `store`, as `owner`.
 
-    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane. `own`:
-    the ids of the only batches that it works on; None for all. `chores` run
-    beside the work until it ends; a chore that fails ends the worker.
+    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane. `own` are the ids
+    of the only batches to work on; None for all. `chores` run beside the work until it ends; a chore that fails ends
+    the worker.
     """
 
     def __init__(
@@ -121,9 +125,9 @@ class BatchWorker:
         self._stopping = False
 
     async def run(self) -> None:
-        """Works until cancelled, then hands back what it holds: what is in hand finishes first, for a while.
+        """Works until cancelled. Then lets candidates in progress finish, for a while, and releases its leases.
 
-        Raises what none of its parts could deal with; then, too, it hands back, and may be run anew.
+        Raises an error that a part could not handle; its leases are released then too, and it may be run again.
         """
         self._stopping = False
         work = asyncio.create_task(self._queue.work(self._take, FEEDING))
@@ -137,7 +141,7 @@ class BatchWorker:
         )
         loops = [asyncio.create_task(part) for part in parts]
         async with AsyncExitStack() as ending:
-            # Done from the last to the first, each whatever comes of those before it.
+            # These run from the last to the first, each even if one before it has failed.
             ending.push_async_callback(end_tasks, loops)
             ending.push_async_callback(self._wind_up)
             ending.push_async_callback(end_once, work)
@@ -150,8 +154,8 @@ class BatchWorker:
         self._buffer.stop_all()
 
     async def _wind_up(self) -> None:
-        """What is in hand may finish, then leases go back. What still waits then is given up: leases end by themselves,
-        and another worker finds the replies in the cache."""
+        """Lets candidates in progress finish, then releases leases. What is not done by then is given up: leases run
+        out by themselves, and another worker finds the replies in the cache."""
         try:
             await self._wait_for_runs(self._stop_seconds)
         finally:
@@ -167,7 +171,7 @@ class BatchWorker:
             await asyncio.wait(self._runs, timeout=seconds)
 
     async def _take(self, job: ChunkJob) -> None:
-        """One job of the queue, in a task of its own. Returns when there is room for another, not when it is done."""
+        """Starts a task for the job. Returns when there is room for another job, not when this one is done."""
         if self._stopping or (self._own is not None and job.batch not in self._own):
             return
         fed = asyncio.Event()
@@ -178,7 +182,7 @@ class BatchWorker:
         await fed.wait()
 
     async def _run(self, job: ChunkJob, fed: asyncio.Event) -> None:
-        """One job. Whatever fails, its lease ends and the sweep brings it back: no reason to end the worker."""
+        """Does one job. An error does not end the worker: the job's lease runs out, and the sweep queues it again."""
         with working_on(batch_id=job.batch, chunk=job.chunk):
             try:
                 await self._work_on(job, fed)
@@ -189,7 +193,7 @@ class BatchWorker:
 
     async def _work_on(self, job: ChunkJob, fed: asyncio.Event) -> None:
         if self._buffer.works_on(job):
-            # Its lease ran out and it was put on the queue again. This worker goes on with it, and renews.
+            # Its lease ran out and it was queued again. This worker continues with it, and renews.
             return
         work = await self._store.claim(job, self._context.owner, self._lease_seconds, self._buffer.first)
         if work is None:
@@ -211,14 +215,14 @@ class BatchWorker:
             self._telemetry.holding(self._buffer.held)
 
     async def _finish(self, batch_id: str) -> None:
-        """What is made of all results of a batch together."""
+        """Computes what needs all results of a batch."""
         try:
             await end_batch(self._store, self._context.instruments.rubrics, batch_id)
         except UnknownRubric as error:
             await self._store.pause(batch_id, error.code, error.detail)
 
     async def _collect(self, batch_id: str) -> None:
-        """The next step of a batch in the provider's own batch mode."""
+        """Makes the next step of a batch in the provider's own batch mode."""
         if self._provider is None:
             detail = "this worker's judge has no batch mode; run workers with the service's SAITEN_JUDGE"
             await self._store.pause(batch_id, UNAVAILABLE, detail)
@@ -252,7 +256,7 @@ class BatchWorker:
             await self._sleep(SWEEP_SECONDS)
 
     async def _tidy(self) -> None:
-        """Apart from the sweep, which brings lost jobs back: a cache or a provider that hangs must not hold that up."""
+        """Runs apart from the sweep, so that a cache or provider that hangs does not delay lost jobs."""
         while True:
             try:
                 await settle_erasures(self._store, self._cache)
@@ -261,13 +265,13 @@ class BatchWorker:
             except StoreError as error:
                 logger.warning("what was erased waits for the store: %s", error.loggable, extra={"code": error.code})
             except Exception:
-                # An odd answer of a provider, say: to end the worker would end it in each round.
+                # For example an unexpected answer of a provider, which would end the worker in every round.
                 logger.exception("unexpected error", extra={"code": INTERNAL.code})
             await self._sleep(TIDY_SECONDS)
 
     async def watch(self) -> None:
-        """Tells the telemetry what waits, until cancelled, and does nothing else: for a process that takes batches and
-        leaves the work to others. Were they all dead, no other process would report it."""
+        """Only reports the backlog to the telemetry, until cancelled. For a process that accepts batches and leaves the
+        work to others: if all of those died, no other process would report it."""
         while True:
             try:
                 await self._report()

@@ -1,7 +1,4 @@
-"""`CallCache` for one process: in its memory, or none at all.
-
-`CallCache` with a short memory in this process in front of it.
-"""
+"""Call caches of one process: in its memory, none at all, or a short memory in front of a shared cache."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ class MemoryCallCache:
 
 
 class NoCallCache:
-    """Forgets everything at once."""
+    """Keeps no replies."""
 
     def peek(self, key: str) -> bytes | None:
         return None
@@ -75,18 +72,18 @@ class NoCallCache:
 
 
 NEAR_SECONDS = 12.0
-"""How long a reply that was erased by another process may be told here; with the last sweep it is out of memory after
-15 seconds. With what else an erasure waits for, its 60 seconds hold."""
+"""How long this process may serve a reply that another process has erased. After the last sweep, 15 seconds in all, it
+is out of memory; an erasure has 60."""
 
 SWEEPS = 5
-"""In the time of a reply: it stays in memory for so much longer at most than it is told."""
+"""Sweeps within `seconds`: a reply stays in memory for at most one sweep longer than it is served."""
 
 
 class NearCallCache:
-    """Keeps replies that were lately asked for, so that the cache `behind` is asked once in `seconds` for each.
+    """Keeps recently read replies, so that the cache `behind` is asked for each at most once in `seconds`.
 
-    `entries` and `total_bytes` bound it; those read first go first. What is forgotten here is gone at once, here and
-    behind; what another process forgets, `seconds` after it was last read from behind, whether or not anybody asks.
+    `entries` and `total_bytes` bound it; the replies read first are dropped first. A reply that this process forgets is
+    gone at once, here and behind; one that another process forgets, `seconds` after it was last read from behind.
     """
 
     def __init__(
@@ -110,7 +107,7 @@ class NearCallCache:
 
     @property
     def entry_count(self) -> int:
-        """Those that are over and not yet swept away included."""
+        """Stored replies, including expired ones that are not yet swept."""
         return len(self._held)
 
     def peek(self, key: str) -> bytes | None:
@@ -136,7 +133,7 @@ class NearCallCache:
         return found
 
     async def put(self, key: str, value: bytes) -> None:
-        # What stands here is being replaced; the new value comes in when it is read, if it was not too large to keep.
+        # The stored reply is replaced; the new one is stored here when it is read, if it is not too large.
         self._drop(key)
         await self._behind.put(key, value)
         self._drop(key)
@@ -145,7 +142,7 @@ class NearCallCache:
         await self._behind.leave(key)
 
     async def forget(self, keys: Sequence[str]) -> None:
-        # Before, for this process; and after, for whatever was read behind while it was being removed there.
+        # Before, for this process, and after, for replies that were read while they were being removed behind.
         self._forget(keys)
         try:
             await self._behind.forget(keys)
@@ -161,7 +158,7 @@ class NearCallCache:
         await self._behind.close()
 
     def _find(self, key: str) -> bytes | None:
-        """What is held and still fresh."""
+        """The stored reply, if it has not expired."""
         held = self._held.get(key)
         if held is None:
             return None
@@ -171,7 +168,7 @@ class NearCallCache:
         return held[0]
 
     def _hold(self, key: str, value: bytes | None, asked_at: float, forgotten: int) -> None:
-        """Takes in what was read behind, unless something was forgotten meanwhile: it may be this."""
+        """Stores what was read behind, unless something was forgotten meanwhile, which may be this reply."""
         if value is None or forgotten != self._forgotten:
             return
         self._drop(key)
@@ -183,7 +180,7 @@ class NearCallCache:
             self._sweeping = asyncio.get_running_loop().call_later(self._seconds, self._sweep)
 
     def _sweep(self) -> None:
-        """Lets go of what nobody has asked for since its time was over, for as long as anything is held."""
+        """Drops expired replies; repeats while any reply is stored."""
         oldest = self._clock() - self._seconds
         for key in [key for key, (_, asked_at) in self._held.items() if asked_at <= oldest]:
             self._drop(key)

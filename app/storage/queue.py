@@ -1,7 +1,4 @@
-"""Runs a handler for several jobs at a time, whatever queue they come from.
-
-`JobQueue` within this process: what waits is gone with it, and the sweep puts it back.
-"""
+"""The queue of jobs for workers: its protocol, the pool that runs jobs, and an implementation within one process."""
 
 from __future__ import annotations
 
@@ -16,26 +13,26 @@ Handler = Callable[[ChunkJob], Awaitable[None]]
 
 
 class QueueUnavailable(Exception):
-    """The queue cannot be reached; in one sentence. Callers do not see it: `code` is for the log."""
+    """The queue cannot be reached, as one sentence. Callers of the service do not see it: `code` is for the log."""
 
     code = "queue-unavailable"
 
 
 class JobQueue(Protocol):
-    """Tells workers that there is work. It may lose everything at any time, and may deliver twice: the store decides.
+    """Delivers jobs to workers. It may lose jobs at any time, and may deliver them twice: the store decides.
 
-    Where the queue itself is out of reach `put` raises QueueUnavailable; a sweep will put it again.
+    If the queue cannot be reached, `put` raises QueueUnavailable; a sweep puts the jobs again.
     """
 
     async def put(self, jobs: Sequence[ChunkJob]) -> None: ...
 
     async def work(self, handler: Handler, concurrency: int) -> None:
-        """Runs `handler` for each job, `concurrency` at a time, until cancelled. Jobs of different batches come in the
-        order in which they were put. An error of the handler is logged and ends nothing."""
+        """Runs `handler` for each job, `concurrency` at a time, until cancelled. Jobs of different batches arrive in
+        the order in which they were put. An error of the handler is logged and does not end the loop."""
         ...
 
     async def depth(self) -> int:
-        """Jobs that wait."""
+        """The number of waiting jobs."""
         ...
 
     async def close(self) -> None: ...
@@ -55,11 +52,11 @@ class TaskPool:
         self._free.set()
 
     async def wait_for_place(self) -> None:
-        """Returns when one more job may be taken."""
+        """Returns when there is room for one more job."""
         await self._free.wait()
 
     def take(self, job: ChunkJob) -> None:
-        """Begins a job."""
+        """Starts a job."""
         run = asyncio.create_task(self._run(job))
         self._runs[run] = job
         run.add_done_callback(self._end)
@@ -67,7 +64,7 @@ class TaskPool:
             self._free.clear()
 
     async def stop(self) -> list[ChunkJob]:
-        """Cancels what runs, waits until it has ended, and returns the jobs that were cut off."""
+        """Cancels the running jobs, waits until they have ended, and returns those that were interrupted."""
         runs = dict(self._runs)
         for run in runs:
             run.cancel()
@@ -87,7 +84,8 @@ class TaskPool:
 
 
 class AsyncioJobQueue:
-    """A job that waits already is not put a second time. For use within one event loop."""
+    """A queue in memory, for one event loop. Waiting jobs are lost with the process, and a sweep puts them again. A job
+    that is already waiting is not put a second time."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[ChunkJob] = asyncio.Queue()
@@ -114,6 +112,6 @@ class AsyncioJobQueue:
         return self._queue.qsize()
 
     async def close(self) -> None:
-        """Forgets what waits."""
+        """Drops the waiting jobs."""
         self._queue = asyncio.Queue()
         self._waiting.clear()

@@ -9,7 +9,7 @@ from app.domain.errors import LimitReached, Overloaded, QueueLimitReached
 
 
 def test_without_a_limit_any_number_waits() -> None:
-    assert not QueueLimits().hold
+    assert not QueueLimits().is_limited
     QueueLimits().require_room((10**9, 10**9), 10**5)
 
 
@@ -22,7 +22,7 @@ def test_without_a_limit_any_number_waits() -> None:
     ],
 )
 def test_what_just_fits_is_taken(limits: QueueLimits, waiting: tuple[int, int], candidates: int) -> None:
-    assert limits.hold
+    assert limits.is_limited
     limits.require_room(waiting, candidates)
     with pytest.raises(LimitReached):
         limits.require_room(waiting, candidates + 8)

@@ -1,4 +1,7 @@
-"""The store of batches: every method is one transaction, or a few where others are to commit in between."""
+"""The store of batches. Every method is one transaction, or a few where others have to commit in between.
+
+The methods stand in the order of a batch's life: taken in, read, summarised, steered, erased, worked on, and ended.
+"""
 
 from __future__ import annotations
 
@@ -88,12 +91,12 @@ COUNTED = (
     "expired",
     "estimated_calls",
 )
-"""Columns of a batch that begin at 0."""
+"""Columns of a batch that start at 0."""
 
 GONE = "the batch was discarded before all of it had come in; send it again"
 
 UNPACKED = 100
-"""Scores read at a time, in a millisecond or two, so that a large batch does not block the event loop."""
+"""Scores decoded at a time, in a millisecond or two, so that a large batch does not block the event loop."""
 
 chunk, item = batch_chunks.c, batch_items.c
 
@@ -102,10 +105,10 @@ class BatchStore:
     """Keeps batches on any engine that `app.storage.sql.engine` opens. Raises the `Store…` errors of
     `app.domain.errors`. Times are in UTC.
 
-    A batch is invisible, and no worker gets it, from `begin` to `accept`. `window` is how many chunks of all batches
-    together are queued or leased at a time when a commit makes room for more, `usd_per_day` what a key without a limit
-    of its own may cost per day (UTC), None for any amount, and `clock` gives the time. Processes that share a
-    PostgreSQL share their leases: their clocks have to agree to a fraction of a lease.
+    A batch is invisible to callers and workers from `begin` to `accept`. `window` is how many chunks of all batches
+    together are queued or leased at a time when a commit makes room for more. `usd_per_day` is what a key without its
+    own limit may cost per day (UTC), None for any amount. Processes that share a PostgreSQL share their leases, so
+    their clocks have to agree to a fraction of a lease.
     """
 
     def __init__(
@@ -136,7 +139,7 @@ class BatchStore:
                 await connection.execute(insert(batch_metadata), entries)
 
     async def append(self, batch_id: str, candidates: Sequence[tuple[Entry, Candidate]]) -> None:
-        """Adds candidates in order; positions go on where the last call ended."""
+        """Adds candidates in order; positions continue from the last call."""
         rows = [
             {
                 "batch_id": batch_id,
@@ -170,10 +173,10 @@ class BatchStore:
         answer: KeyedAnswer | None,
         api_key: str | None = None,
     ) -> Batch:
-        """Cuts the batch into chunks, makes it visible and `queued`, and keeps the keyed answer: all or nothing.
+        """Cuts the batch into chunks, makes it visible and `queued`, and stores the keyed answer: all or nothing.
 
-        `unit_cost_usd` is what one candidate is expected to cost at most, for the budget; None where unknown. `api_key`
-        is the id of the key that is charged with what the results cost; None where no key is.
+        `unit_cost_usd` is the highest expected cost of one candidate, for the budget; None if unknown. `api_key` is the
+        id of the key that is charged with the cost of the results; None if no key is charged.
         """
         async with change(self._engine) as connection:
             found = (
@@ -194,19 +197,19 @@ class BatchStore:
             if answer is not None:
                 await keep_answer(connection, project, answer)
         accepted = await self.find(project, batch_id)
-        if accepted is None:  # erased in between, by a caller who saw it in a list
+        if accepted is None:  # a caller who saw it in a list has erased it in between
             raise StoreError(GONE)
         return accepted
 
     async def discard(self, batch_id: str) -> None:
-        """Removes a batch that was begun and is not to be accepted."""
+        """Removes a batch that was begun and will not be accepted."""
         async with write(self._engine) as connection:
             await connection.execute(delete(batches).where(batches.c.id == batch_id, batches.c.status == RECEIVING))
 
-    # Looking
+    # Reading
 
     async def find(self, project: str, batch_id: str) -> Batch | None:
-        """The batch; None where there is none in this project."""
+        """The batch; None if there is none in this project."""
         if not can_store(project, batch_id):
             return None
         return await self._look(batches.c.id == batch_id, batches.c.project == project)
@@ -223,7 +226,7 @@ class BatchStore:
         return [describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
-        """The batch's options; None where there is no such batch in this project."""
+        """The batch's options; None if there is no such batch in this project."""
         if not can_store(project, batch_id):
             return None
         query = select(batches.c.options).where(SEEN, batches.c.id == batch_id, batches.c.project == project)
@@ -232,7 +235,7 @@ class BatchStore:
         return None if found is None else read_options(found)
 
     async def project_of(self, batch_id: str) -> str | None:
-        """The batch's project; None where there is no such batch."""
+        """The batch's project; None if there is no such batch."""
         if not can_store(batch_id):
             return None
         async with read(self._engine) as connection:
@@ -242,16 +245,15 @@ class BatchStore:
         return found
 
     async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
-        """For each name, system (`metadata.system`) and rubric the newest completed batch, where there is one before
-        it, with that; the pair of the newest batch first. Looks at the project's `MOST_PAIRED` newest completed
-        batches."""
+        """For each name, system (`metadata.system`) and rubric, the newest completed batch and the one before it; the
+        pair of the newest batch first. Considers the project's `MOST_PAIRED` newest completed batches."""
         if not can_be_asked(project, wanted):
             return []
         async with read(self._engine) as connection:
             pairs = [(row.id, row.before) for row in await connection.execute(pair_up(project, wanted, limit))]
         ids = [one for pair in pairs for one in pair]
         found = {batch.id: batch for batch in await self._read(select(batches).where(SEEN, batches.c.id.in_(ids)))}
-        # One that was erased in between is left out.
+        # A batch that was erased in between is left out.
         return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
 
     async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
@@ -260,7 +262,7 @@ class BatchStore:
         return [read_result(row) for row in await self._page(columns, project, batch_id, after, limit)]
 
     async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
-        """The same results, as summaries and analyses need them: cheap to read for a whole batch."""
+        """The same results in the form that summaries and analyses need, which is cheap to read for a whole batch."""
         rows = await self._page(("id", *PLACE, "scores"), project, batch_id, after, limit)
         found: list[Scored] = []
         for start in range(0, len(rows), UNPACKED):
@@ -281,7 +283,7 @@ class BatchStore:
             return (await connection.execute(query.order_by(table.position).limit(limit))).all()
 
     async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
-        """Candidates with a position greater than `after`, in order, whether they have a result or not."""
+        """Candidates with a position greater than `after`, in order, with or without a result."""
         if not can_store(batch_id):
             return []
         query = (
@@ -294,7 +296,7 @@ class BatchStore:
             return [read_placed(row) for row in rows]
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
-        """A candidate of the batch that the judge rated and whose texts are still there; None where there is none."""
+        """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
         if not can_store(batch_id):
             return None
         result = evaluations.c
@@ -311,8 +313,8 @@ class BatchStore:
     # Figures of whole batches
 
     async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
-        """The figures of all results that each batch has now, however many; batches of other projects are left out.
-        None where they are not known: then they have to be computed from `scores`."""
+        """The figures of each batch's current results; batches of other projects are left out. None if they are not
+        stored and have to be computed from `scores`."""
         if not ids or not can_store(project, *ids):
             return {}
         table = batches.c
@@ -322,8 +324,8 @@ class BatchStore:
         return {row.id: None if row.tally is None else unpack_tally(row.tally) for row in rows}
 
     async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
-        """Keeps the computed figures of a completed or cancelled batch whose figures are not known. Does nothing where
-        results have come in meanwhile, or may still."""
+        """Stores the computed figures of a completed or cancelled batch that has none. Does nothing if results have
+        arrived meanwhile, or may still arrive."""
         if not can_store(project, batch_id):
             return
         settled = has_settled(project, batch_id, tally.results)
@@ -346,7 +348,7 @@ class BatchStore:
             return ValuesPage(names, [tuple(row) for row in await connection.execute(page)])
 
     async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
-        """The intervals of the batches' means, for those batches where they are kept."""
+        """The intervals of the batches' means, for those batches that have them stored."""
         if not ids or not can_store(project, *ids):
             return {}
         table = batches.c
@@ -358,8 +360,8 @@ class BatchStore:
         return {row.id: Intervals.model_validate_json(row.intervals) for row in rows}
 
     async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
-        """Keeps the intervals of a completed or cancelled batch, under the conditions of `keep_tally`. They are removed
-        when a result changes."""
+        """Stores the intervals of a completed or cancelled batch, under the conditions of `keep_tally`. They are
+        removed when a result changes."""
         if not can_store(project, batch_id):
             return
         settled = update(batches).where(*has_settled(project, batch_id, intervals.results))
@@ -379,7 +381,7 @@ class BatchStore:
 
     async def waiting(self, project: str) -> tuple[int, int]:
         """Candidates without a result in batches that are queued or running: of all projects, and of this one."""
-        # A project that no column can hold has nothing waiting, and PostgreSQL would not even compare it.
+        # A project that no column can store has nothing waiting, and PostgreSQL would refuse to compare it.
         mine = case((batches.c.project == project, LEFT), else_=0) if can_store(project) else literal(0)
         query = select(func.sum(LEFT), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
         async with read(self._engine) as connection:
@@ -394,8 +396,8 @@ class BatchStore:
             rows = (await connection.execute(query)).all()
         return {named or "": count for named, count in rows}
 
-    # Steering. Each method returns the batch as it is then, or None where there is none in this project. Leases stay
-    # with their owners, who learn of the change when they renew or commit.
+    # Steering. Each method returns the changed batch, or None if there is none in this project. Leases stay with their
+    # owners, which learn of the change when they renew or commit.
 
     async def pause(self, batch_id: str, reason: str, detail: str, *, project: str | None = None) -> Batch | None:
         """queued or running → paused; any other status stays. `project` None: on behalf of a worker."""
@@ -425,9 +427,9 @@ class BatchStore:
                 update(batches).where(this, batches.c.status == "paused").values(waiting)
             )
             if resumed.rowcount == 1:
-                # Jobs of it that the queue held were turned away meanwhile.
-                turned_away = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.state == "queued")
-                await connection.execute(turned_away.values(state="waiting", queued_at=None))
+                # Workers have refused its queued jobs meanwhile.
+                refused = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.state == "queued")
+                await connection.execute(refused.values(state="waiting", queued_at=None))
         if resumed.rowcount:
             logger.info("batch resumed", extra={"batch_id": batch_id})
         return await self._look(this)
@@ -472,18 +474,19 @@ class BatchStore:
                 removed = erased_calls.c.key.in_(keys[start : start + ROWS])
                 await connection.execute(delete(erased_calls).where(removed))
 
-    # Working. `owner` is one worker process; a lease is good until its end, unless it is renewed.
+    # Working. `owner` is one worker process; its lease ends unless it is renewed. A batch resumes after a crash when
+    # `sweep` queues chunks whose lease has run out, and `claim` leases them to another owner.
 
     async def claim(self, job: ChunkJob, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
-        """Leases the chunk; None where it is done, leased by another owner, its batch is not to be worked on, or the
-        batch's deadline has come.
+        """Leases the chunk; None if it is done, leased by another owner, or its batch is not active or past its
+        deadline.
 
-        A lease that had run out while another owner held it marks the chunk as suspect, and what its owner may have
-        begun is counted as spent. `begun` is how many candidates the new owner may begin before it reports more
-        (`commit`). The first claim starts the batch, and its running time.
-        Where a budget forbids even one candidate and no other chunk of the batch is leased, the batch pauses with the
-        reason `budget-exhausted`. Where the batch's key has spent its limit of today (UTC), no more work of the batch
-        that may cost something is given out, and it pauses with the reason `cost-limit-reached`.
+        If another owner's lease has run out, the chunk is suspect, and what that owner may have begun is counted as
+        spent. `begun` is how many candidates the new owner may begin before it reports more (`commit`). The first claim
+        starts the batch and its running time.
+
+        The batch pauses with `budget-exhausted` if its budget does not allow even one candidate and no other chunk is
+        leased, and with `cost-limit-reached` if its key has reached today's limit (UTC) and the job may cost something.
         """
         if not can_store(job.batch):
             return None
@@ -493,7 +496,7 @@ class BatchStore:
             return await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
 
     async def renew(self, owner: str, jobs: Sequence[ChunkJob], lease_seconds: float) -> Committed:
-        """Extends those of the leases that are the owner's."""
+        """Extends the leases that still belong to the owner."""
         if not jobs:
             return Committed()
         until = self._clock() + timedelta(seconds=lease_seconds)
@@ -512,15 +515,15 @@ class BatchStore:
         closed: Sequence[ChunkJob],
         begun: Mapping[ChunkJob, int] = NOTHING_BEGUN,
     ) -> Committed:
-        """Keeps results and closes chunks, in one transaction with the batches' counts, usage, signatures and charges.
+        """Stores results and closes chunks, in one transaction with the batches' counts, usage, signatures and charges.
 
-        `begun` is for how many candidates of a chunk the owner has made calls, or may make them from here on, and whose
-        results are not kept: where the owner dies so many are counted as spent, at what a candidate is expected to
-        take. Those of a chunk that is closed were begun in vain, and are counted at once.
+        `begun` is, by chunk, the number of candidates without a stored result for which the owner has made calls, or
+        may make them before its next commit. If the owner dies, that many are counted as spent, at the expected cost of
+        a candidate. For a closed chunk they are counted at once.
 
-        A closed chunk whose candidates all have a result is done; one with candidates left goes back. When the last
-        chunk of a batch is done the batch is completed, or, where an end is still to be made (`relevance.baseline:
-        batch`), the job `FINISH` is ready.
+        A closed chunk whose candidates all have a result is done; one with candidates left is queued again. When the
+        last chunk of a batch is done, the batch is completed, or, with `relevance.baseline: batch`, the job `FINISH` is
+        ready.
         """
         if not {*(each.job for each in finished), *closed, *begun}:
             return Committed()
@@ -533,15 +536,16 @@ class BatchStore:
         return committed
 
     async def set_aside(self, job: ChunkJob, owner: str) -> None:
-        """All that is left of the owner's chunk waits: the batch may have another chunk under way in its place."""
+        """Notes that all candidates left of the owner's chunk wait, so that the batch may have another chunk under way
+        in its place."""
         aside = select(func.count()).where(chunk.batch_id == job.batch, chunk.set_aside).scalar_subquery()
         mine = leases.this_chunk(job).where(chunk.owner == owner, chunk.state == "leased", aside < MOST_SET_ASIDE)
         async with write(self._engine) as connection:
             await connection.execute(mine.values(set_aside=True))
 
     async def find_halted(self, jobs: Sequence[ChunkJob]) -> Committed:
-        """Those of the jobs that are not to be worked on any more: `lost` where the batch is erased, `stopped` where it
-        is paused or cancelled, `cancelled` too. Cheap enough to be asked twice a second."""
+        """The jobs that are not to be worked on any more: `lost` if the batch is erased, `stopped` if it is paused or
+        cancelled, and also `cancelled` if it is cancelled. Cheap enough to be called twice a second."""
         if not jobs:
             return Committed()
         query = select(batches.c.id, batches.c.status).where(batches.c.id.in_({job.batch for job in jobs}))
@@ -554,13 +558,13 @@ class BatchStore:
         )
 
     async def mark(self, job: ChunkJob, owner: str, position: int) -> int:
-        """Counts a try of a candidate of a suspect chunk, durably, before it is begun: how many there were before."""
+        """Counts a try of a candidate of a suspect chunk before it begins; returns how many there were before."""
         this = (item.batch_id == job.batch) & (item.position == position)
         mine = exists().where(chunk.batch_id == job.batch, chunk.number == job.chunk, chunk.owner == owner)
         async with change(self._engine) as connection:
             query = select(item.tries).where(this).with_for_update()
             tries: int | None = (await connection.execute(query)).scalar_one_or_none()
-            # A try by an owner who lost the chunk is not a try of its new owner's.
+            # A try by an owner that has lost the chunk does not count.
             await connection.execute(update(batch_items).where(this, mine).values(tries=item.tries + 1))
         return tries or 0
 
@@ -572,8 +576,8 @@ class BatchStore:
             return await queueing.queue_next(connection, batch_id, window, self._clock())
 
     async def release_held_chunks(self, batch_id: str) -> list[ChunkJob]:
-        """A batch of the mode `provider-batch` is accepted as held: none of its chunks is given out, and `sweep` gives
-        the job `COLLECT` in their place. This ends that, and returns the first chunks to be queued."""
+        """Releases the chunks of a batch of the mode `provider-batch`, and returns the first ones to be queued. Until
+        then `sweep` returns the job `COLLECT` in their place."""
         mine = update(batch_chunks).where(chunk.batch_id == batch_id)
         async with change(self._engine) as connection:
             if batch_id not in await lock_batches(connection, [batch_id]):
@@ -584,12 +588,12 @@ class BatchStore:
             await connection.execute(mine.where(chunk.number >= 0, chunk.state == "blocked").values(state="waiting"))
             return await queueing.queue_next(connection, batch_id, self._window, self._clock())
 
-    async def sweep(self, window: int, patience_seconds: float) -> list[ChunkJob]:
-        """Jobs to put on the queue, once for each: of batches with fewer than `window` chunks under way, of leases
-        that have run out, of chunks queued longer than `patience_seconds` ago and never claimed (a queue that lost
-        them), and of batches whose end is to be made. Also discards what was begun an hour ago and never accepted."""
+    async def sweep(self, window: int, requeue_seconds: float) -> list[ChunkJob]:
+        """Jobs to put on the queue, each returned once: chunks whose lease has run out, chunks that were queued more
+        than `requeue_seconds` ago and never claimed (the queue has lost them), new chunks of batches with fewer than
+        `window` under way, and ends of batches. Also discards batches begun an hour ago and never accepted."""
         now = self._clock()
-        overdue = queueing.overdue_at(now, now - timedelta(seconds=patience_seconds))
+        overdue = queueing.overdue_at(now, now - timedelta(seconds=requeue_seconds))
         await self._erasure.tidy()
         async with read(self._engine) as connection:
             due = await queueing.find_due(connection, window, overdue, now)
@@ -604,8 +608,8 @@ class BatchStore:
     # Ending
 
     async def expire(self) -> list[ChunkJob]:
-        """Ends batches whose running time is over: what has no result fails with `EXPIRED`. Returns the jobs that
-        follow, to be put on the queue. Many processes may do so at once."""
+        """Ends batches whose running time is over: candidates without a result fail with `EXPIRED`. Returns the jobs
+        that follow, to be put on the queue. Any number of processes may do so at once."""
         now = self._clock()
         over = or_(batches.c.expires_at.is_(None), batches.c.expires_at <= now)
         query = select(batches.c.id).where(batches.c.status == "running", over)
@@ -628,7 +632,7 @@ class BatchStore:
         """Replaces the evaluations at these positions, with their signatures and scores."""
         async with change(self._engine) as connection:
             locked = await lock_batches(connection, [batch_id])
-            # A worker that lost the batch's end and still works on it must not put texts back that are gone.
+            # A worker that lost the job `FINISH` and still works on it must not restore texts that were redacted.
             if batch_id not in locked or locked[batch_id].row._mapping["texts"] is not None:
                 return
             for start in range(0, len(changed), ROWS):
@@ -642,7 +646,7 @@ class BatchStore:
             if batch_id not in locked or locked[batch_id].account.chunks_left:
                 return
             locked[batch_id].account.complete(self._clock())
-            # The owner stays: it is still to close what it holds.
+            # The owner stays, because it still has to close the chunk.
             end = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.number == FINISH)
             await connection.execute(end.values(state="done", queued_at=None))
             await store_accounts(connection, locked.values())
@@ -652,14 +656,14 @@ class BatchStore:
         self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
     ) -> list[Batch]:
         """Batches, newest first; `after` is (created_at, id) of the last one of the page before."""
-        # Last in the class, since its name hides the type's from what follows.
+        # Last in the class, because its name shadows the built-in type.
         if not can_be_asked(project, wanted):
             return []
         return [*await self._read(list_newest(project, wanted, after, limit))]
 
 
 def identify(batch_id: str, project: str | None) -> ColumnElement[bool] | None:
-    """The condition that finds the batch; None where there can be none of that name."""
+    """The condition that finds the batch; None if no batch can have that name."""
     if not can_store(batch_id, project or ""):
         return None
     this = batches.c.id == batch_id
@@ -699,7 +703,8 @@ def describe_chunk(batch_id: str, number: int, state: str, first: int = 0, last:
 
 
 async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, options: str) -> int:
-    """Inserts the batch's chunks, and those that stand for work on it as a whole; returns the number of the former."""
+    """Inserts the batch's chunks, and those that stand for work on the whole batch; returns the number of the
+    former."""
     asked = read_options(options)
     held = asked.mode == "provider-batch"
     rows = [
@@ -716,12 +721,12 @@ async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, 
 
 
 async def keep_answer(connection: AsyncConnection, project: str, answer: KeyedAnswer) -> None:
-    """Keeps the answer under its key. Raises IdempotencyKeyInUse where another request has answered under it."""
+    """Stores the answer under its key. Raises IdempotencyKeyInUse if another request has answered under it."""
     table = idempotency_keys
     this = (table.c.project == project) & (table.c.key == answer.key)
     kept = await connection.execute(
         update(table).where(this, table.c.status.is_(None)).values(status=answer.status, body=answer.body)
     )
-    # A claim that grew old while a long body came in may be gone: then there is nothing to answer under.
+    # The claim may have expired while a long body came in: then no answer is stored.
     if kept.rowcount == 0 and (await connection.execute(select(table.c.key).where(this))).first() is not None:
         raise IdempotencyKeyInUse("another request with this Idempotency-Key was accepted meanwhile")
