@@ -431,10 +431,19 @@ async def test_a_stop_while_a_failed_worker_hands_back_is_a_stop(make_bench: Mak
     await bench.post(4)
     await enqueue(bench)
     worker = make_worker(bench, stop_seconds=600, hand_back_seconds=600)
+    winding_up, wait_for_runs = asyncio.Event(), worker._wait_for_runs
+
+    async def announce(seconds: float) -> None:
+        winding_up.set()
+        await wait_for_runs(seconds)
+
+    worker._wait_for_runs = announce  # type: ignore[method-assign]
     work = asyncio.create_task(keep_working(worker, sleep=bench.time.sleep))
     await until(lambda: bool(bench.judge.held))
     bench.store.sweep = break_for_good  # type: ignore[method-assign, assignment]
     await bench.time.move(SWEEP_SECONDS)
+    # A stop that came sooner would wait for what is in hand.
+    await asyncio.wait_for(winding_up.wait(), LIMIT_SECONDS)
     work.cancel()
     await asyncio.wait([work], timeout=LIMIT_SECONDS)
     assert work.cancelled()
