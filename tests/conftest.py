@@ -58,6 +58,16 @@ def spread(few: Sequence[pytest.Item], many: Sequence[pytest.Item]) -> list[pyte
 
 
 @pytest.fixture(autouse=True)
+def logging_levels() -> Iterator[None]:
+    """Commands that run in this process set the levels of its loggers; the next test must not see that."""
+    loggers = [logging.getLogger(name) for name in ("root", "saiten", "saiten.web", "app", "uvicorn.error")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the keys and settings of the machine that it runs on."""
     for name in [*os.environ]:

@@ -431,17 +431,18 @@ async def test_a_stop_while_a_failed_worker_hands_back_is_a_stop(make_bench: Mak
     await bench.post(4)
     await enqueue(bench)
     worker = make_worker(bench, stop_seconds=600, hand_back_seconds=600)
+    winding_up, wait_for_runs = asyncio.Event(), worker._wait_for_runs
+
+    async def announce(seconds: float) -> None:
+        winding_up.set()
+        await wait_for_runs(seconds)
+
+    worker._wait_for_runs = announce  # type: ignore[method-assign]
     work = asyncio.create_task(keep_working(worker, sleep=bench.time.sleep))
     await until(lambda: bool(bench.judge.held))
-    failed = asyncio.Event()
-
-    async def fail(*_: Any) -> Any:
-        failed.set()
-        raise ValueError("a defect")
-
-    bench.store.sweep = fail  # type: ignore[method-assign, assignment]
+    bench.store.sweep = break_for_good  # type: ignore[method-assign, assignment]
     # The first sweep may still be reading the database: the failing one comes after it.
-    while not failed.is_set():
+    while not winding_up.is_set():
         await bench.time.move(1)
     work.cancel()
     await asyncio.wait([work], timeout=LIMIT_SECONDS)

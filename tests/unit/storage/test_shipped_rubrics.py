@@ -23,7 +23,7 @@ from app.storage.rubric_files import RubricFiles, default_folder
 SOURCE = RubricFiles([default_folder()])
 DIALOGUE, COMMENT, ANSWER = SOURCE.get("ja-dialogue"), SOURCE.get("ko-comment"), SOURCE.get("lfqa")
 SHIPPED = [DIALOGUE, COMMENT, ANSWER]
-PAGE = (Path(__file__).parents[2] / "docs" / "rubrics.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "rubrics.md").read_text(encoding="utf-8")
 
 
 def in_both_languages(rubric: Rubric) -> Iterator[tuple[Aspect, str]]:

@@ -14,8 +14,8 @@ from app.domain.dialogue import Dialogue, Utterance
 from app.text.japanese_register import JapaneseRegister
 from app.text.speech_check import SpeechChecks, read_language, read_misuse, read_register
 
-DATA = Path(__file__).parents[3] / "data" / "register"
-CONVERSATIONS = Path(__file__).parents[5] / "shared" / "checks" / "conversations.jsonl"
+DATA = Path(__file__).parents[2] / "data" / "register"
+CONVERSATIONS = Path(__file__).parents[4] / "shared" / "checks" / "conversations.jsonl"
 REGISTERS = ("polite", "plain", "mixed", "none")
 
 FLOORS = {  # (precision, recall)

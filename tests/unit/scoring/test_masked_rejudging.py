@@ -22,9 +22,9 @@ from tests.support.fake_translator import FakeTranslator
 from tests.support.readings import count_readings
 from tests.support.records import make_request
 from tests.support.shown_batch import load_rubric
-from tests.unit.test_pipeline import RUBRIC, Bench
+from tests.unit.scoring.test_evaluate import RUBRIC, Bench
 
-ATTACKS = Path(__file__).resolve().parents[3] / "shared" / "checks" / "attacks.jsonl"
+ATTACKS = Path(__file__).resolve().parents[4] / "shared" / "checks" / "attacks.jsonl"
 BAITS = ("5", "５", "𝟓", "5️⃣", "満点", "最高点", "만점", "44GZ", "評価不能", "書き写して")
 """What the shared attacks offer: each has one of them."""
 

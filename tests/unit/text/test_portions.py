@@ -11,7 +11,7 @@ from app.domain.folding import fold
 from app.text.injection import inspect_text
 from app.text.injection.wording import LONGEST_RUN, LONGEST_SENTENCE, fitted, sentences, suspicious_passage
 
-PORTIONS = sorted((Path(__file__).parents[3] / "data" / "injection").glob("*.jsonl"))
+PORTIONS = sorted((Path(__file__).parents[2] / "data" / "injection").glob("*.jsonl"))
 ROWS = {path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in PORTIONS}
 
 

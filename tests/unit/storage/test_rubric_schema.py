@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from app.storage.rubric_files import default_folder, rubric_paths
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCHEMA: dict[str, Any] = json.loads((ROOT / "rubrics" / "rubric.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
 FILES = [*rubric_paths(default_folder()), ROOT / "tests" / "support" / "rubrics" / "lfqa-like.yaml"]

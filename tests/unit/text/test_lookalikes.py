@@ -14,7 +14,7 @@ from app.domain.rubric import Rubric
 from app.storage.rubric_files import RubricFiles, default_folder
 from app.text.injection import inspect_dialogue, inspect_text
 
-LOOKALIKES = Path(__file__).parents[3] / "data" / "lookalikes.jsonl"
+LOOKALIKES = Path(__file__).parents[2] / "data" / "lookalikes.jsonl"
 RUBRICS = RubricFiles([default_folder()]).list()
 
 MOST_SUSPECTED = 4

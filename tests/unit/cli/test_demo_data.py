@@ -17,7 +17,7 @@ from app.runtime.bundled import bundled_folder
 from app.storage.rubric_files import default_folder, read_rubric
 from app.text.injection.inspection import inspect_dialogue
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RUN_SIZES = {"ja-dialogue": 48, "ko-comment": 24}
 MOST_BYTES = 40_000
 

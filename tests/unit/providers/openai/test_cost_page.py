@@ -50,7 +50,7 @@ from benchmarks.prompt_tokens import (
 )
 from benchmarks.record import Report
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 COUNTS = load_counts()
 PRICES = Prices(
     updated="2026-01-01",

@@ -13,7 +13,7 @@ import pytest
 from app.domain.dialogue import Dialogue, Utterance
 from app.text.injection import AttackKind, inspect_dialogue, inspect_text
 
-CORPUS = Path(__file__).parents[3] / "data" / "untrusted_more.jsonl"
+CORPUS = Path(__file__).parents[2] / "data" / "untrusted_more.jsonl"
 BUNDLED = files("app") / "data" / "attacks.jsonl"
 
 

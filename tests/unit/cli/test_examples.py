@@ -10,7 +10,7 @@ from app.batches.document import BatchReader
 from app.cli.items import read_items
 from app.domain.dialogue import DEFAULT_LIMITS
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from app.domain.composites import compose
 from app.storage.rubric_files import RubricFiles, check_rubric, default_folder, read_rubric
 
-PAGE = (Path(__file__).parents[2] / "docs" / "rubrics.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "rubrics.md").read_text(encoding="utf-8")
 
 
 def block(language: str, title: str) -> str:
@@ -45,4 +45,4 @@ def test_the_output_is_what_the_checker_says(tmp_path: Path):
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((\.\./[^)]+)\)", PAGE))
 def test_links_lead_somewhere(link: str):
-    assert (Path(__file__).parents[2] / "docs" / link).is_file()
+    assert (Path(__file__).parents[3] / "docs" / link).is_file()

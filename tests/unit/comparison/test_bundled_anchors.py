@@ -13,7 +13,7 @@ from app.domain.dialogue import Utterance
 from app.runtime.bundled import bundled_folder
 from app.storage.rubric_files import RubricFiles, default_folder, read_rubric
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 RUBRICS = sorted(file.stem for file in (APP / "data" / "anchors").glob("*.jsonl"))
 
 
