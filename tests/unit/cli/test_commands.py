@@ -111,7 +111,12 @@ LINES = {
     "no URL": (("score", "-", "--url", "nonsense"), {}, 3, "--url 'nonsense' is not the URL"),
     "URL of another kind": (("score", "-", "--url", "ftp://h"), {}, 3, "write it like http://"),
     "URL with no such port": (("score", "-", "--url", "http://127.0.0.1:99999"), {}, 3, "is not the URL"),
-    "URL with a password": (("score", "-", "--url", "http://u:pw@127.0.0.1:1"), {}, 3, "no service answers at http://127"),
+    "URL with a password": (
+        ("score", "-", "--url", "http://u:pw@127.0.0.1:1"),
+        {},
+        3,
+        "no service answers at http://127",
+    ),
     "key that no header holds": (("score", "-", "--url", "http://h"), {"SAITEN_API_KEY": "鍵"}, 3, "SAITEN_API_KEY: "),
     "key of two lines": (("score", "-", "--url", "http://h"), {"SAITEN_API_KEY": "a\nb"}, 3, "SAITEN_API_KEY: "),
     "judge with half a URL": (("serve",), {"OPENAI_BASE_URL": "http://[::1"}, 3, "OPENAI_BASE_URL: must be http"),
