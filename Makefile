@@ -25,7 +25,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 # The bertscore extra is large and has no build for every machine: without it everything else works, and says so. One call of
-# pip for all: each builds the project and resolves everything anew.
+# pip for all: each builds the project and resolves everything again.
 EXTRAS := metrics,postgres,tracing,bench,dev
 $(VENV)/.all: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing Saiten with developer tools, PostgreSQL and BERTScore into $(VENV) (PyTorch is large) …"
@@ -58,6 +58,7 @@ format: install  ## put all code into form
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python scripts/check_words.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/ci/github-actions.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci examples/ci/gitlab-ci.yml

@@ -115,7 +115,7 @@ def height_of(page: Page) -> int:
 
 
 def main() -> None:
-    """Takes all pictures anew."""
+    """Takes all pictures again."""
     chromium = os.environ.get("SAITEN_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)

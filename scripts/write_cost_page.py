@@ -1,7 +1,7 @@
 """Writes docs/cost.md from counted tokens and the shipped prices; `--check` says whether it is up to date.
 
-Tokens are counted anew, and kept in benchmarks/token_counts.json, where the tokenizer is installed (the extra `bench`).
-Without it the kept counts are used as long as they are of the prompts of now.
+Where the tokenizer is installed (the extra `bench`) tokens are counted again and kept in benchmarks/token_counts.json.
+Without it the kept counts are used as long as they are those of the current prompts.
 """
 
 from __future__ import annotations

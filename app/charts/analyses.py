@@ -53,7 +53,7 @@ INTERVAL = "95 % interval"
 
 
 def plot(report: Value, observations: Observations | None, path: Path | str) -> list[str]:
-    """Draws the report into a PNG, SVG or PDF file and returns what the reader should be told.
+    """Draws the report into a PNG, SVG or PDF file and returns notes for the reader.
 
     `observations` are those that the report was made of; without them the panels of single items are left out. Raises
     InvalidRequest where the file type is another, the file cannot be written, or the report is of another kind.
@@ -87,7 +87,7 @@ def names_of(report: Value, observations: Observations | None) -> list[str]:
 
 
 def build_sheet(report: Value, observations: Observations | None, labels: Labels) -> tuple[ChartSheet, list[str]]:
-    """The drawing and what is to be said of it. `labels` are those of all names."""
+    """The drawing, and notes on it. `labels` are those of all names."""
     match report:
         case AgreementReport():
             return draw_agreement(report, observations, labels), []
@@ -135,12 +135,12 @@ def draw_matrix(names: Sequence[str], found: Correlations, labels: Labels) -> Sp
     counts = {n for one, row in found.n.items() for other, n in row.items() if one != other}
     size = f", n {min(counts):,}" + (f" to {max(counts):,}" if len(counts) > 1 else "") if counts else ""
     nothing = "no correlations: there is one aspect" if names else "no aspect has a rating"
-    told = PanelLabels(
+    labelled = PanelLabels(
         title=f"Correlation of aspects{size}",
         description="below the diagonal Spearman's ρ, above it Pearson's r" if len(names) > 1 else "",
         nothing=nothing,
     )
-    return build_matrix(names, found.spearman, found.pearson, labels, told)
+    return build_matrix(names, found.spearman, found.pearson, labels, labelled)
 
 
 def draw_correlation(
@@ -187,8 +187,8 @@ def draw_scatter(observations: Observations, name: str, label: str) -> Spec:
         x = y = np.empty(0)
     both = ~(np.isnan(x) | np.isnan(y))
     reach = reach_of(observations, name, scores=True), reach_of(observations, name)
-    told = PanelLabels(label, describe_dots(x[both], y[both]), "no item has both")
-    return build_scatter(x[both], y[both], reach, ("score", "mean of the raters"), told)
+    labelled = PanelLabels(label, describe_dots(x[both], y[both]), "no item has both")
+    return build_scatter(x[both], y[both], reach, ("score", "mean of the raters"), labelled)
 
 
 def draw_hierarchy(
@@ -221,7 +221,7 @@ def draw_hierarchy(
 
 
 def describe_graph(report: HierarchyReport, follow: Sequence[Dependency], labels: Labels) -> list[str]:
-    """What the figures are, the dependencies that the graph leaves out, and what decorrelation changes."""
+    """What the figures are, the dependencies that the graph leaves out, and the changes by decorrelation."""
     lines = ["in a box: pairs of systems that the aspect tells apart / those tested"]
     if not report.dependencies:
         return lines
@@ -263,8 +263,8 @@ def draw_systems(columns: Mapping[str, Floats], observations: Observations, labe
         ]
         level = observations.folded.get(name)
         axis = "rating" if level is None else f"−|rating {'−' if level >= 0 else '+'} {abs(level):g}|"
-        told = PanelLabels(labels[name], "", "no item has a rating")
-        charts.append(build_spreads(rows, reach_of(observations, name), axis, told, width=SPREADS_WIDTH))
+        labelled = PanelLabels(labels[name], "", "no item has a rating")
+        charts.append(build_spreads(rows, reach_of(observations, name), axis, labelled, width=SPREADS_WIDTH))
     return charts
 
 
@@ -291,11 +291,11 @@ def draw_wins(report: WinReport, labels: Labels) -> tuple[ChartSheet, list[str]]
         return ChartSheet(title, [ChartSection("", [], why)]), []
     colours = rank_colours(report)
     listed = report.systems if len(report.aspects) * systems <= MOST_ROWS else tuple(colours)
-    told = PanelLabels("Share of contexts won", "", "there is nothing to compare")
+    labelled = PanelLabels("Share of contexts won", "", "there is nothing to compare")
     bars = [(labels[name], find_parts(found, colours, labels)) for name, found in report.aspects.items()]
     shares = [draw_shares(name, found, listed, labels) for name, found in report.aspects.items()]
     sections = [
-        ChartSection("", [build_shares(bars, told, width=SHARES_WIDTH)]),
+        ChartSection("", [build_shares(bars, labelled, width=SHARES_WIDTH)]),
         ChartSection(f"Shares with {INTERVAL} (Wilson)", shares),
     ]
     fewer = f"intervals are drawn for the {len(listed)} systems that win most, of {systems}"
@@ -333,7 +333,7 @@ def draw_shares(name: str, found: AspectWins, listed: Sequence[str], labels: Lab
         for label, one in won
         if one.share is not None and found.contexts
     ]
-    told = IntervalLabels(
+    labelled = IntervalLabels(
         title=f"{labels[name]} (n {found.contexts:,})",
         description="",
         value="",
@@ -341,7 +341,7 @@ def draw_shares(name: str, found: AspectWins, listed: Sequence[str], labels: Lab
         axis="",
         nothing=explain_wins(found),
     )
-    return build_intervals(rows, told, Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"))
+    return build_intervals(rows, labelled, Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"))
 
 
 def draw_composite_fit(report: CompositeFit, labels: Labels) -> ChartSheet:
@@ -356,7 +356,7 @@ def draw_composite_fit(report: CompositeFit, labels: Labels) -> ChartSheet:
         )
         for name, weight in report.weights.items()
     ]
-    told = IntervalLabels(
+    labelled = IntervalLabels(
         title=f"Weights with {INTERVAL}, n {report.train:,}",
         description="",
         value="fitted",
@@ -366,7 +366,7 @@ def draw_composite_fit(report: CompositeFit, labels: Labels) -> ChartSheet:
     )
     reached = {"fitted": report.pearson, "in the rubric": report.declared_pearson}
     charts = [
-        build_intervals(rows, told, rule_values(rows, "weight"), width=ROWS_WIDTH),
+        build_intervals(rows, labelled, rule_values(rows, "weight"), width=ROWS_WIDTH),
         draw_reached(f"Held-out Pearson's r, n {report.test:,}", reached),
     ]
     title = f"{labels[report.composite]} fitted to {labels[report.target]}: {count(report.n, 'item')}"
@@ -375,7 +375,7 @@ def draw_composite_fit(report: CompositeFit, labels: Labels) -> ChartSheet:
 
 def draw_blend_fit(report: BlendFit, labels: Labels) -> ChartSheet:
     """The chosen weight of a blend with its interval, and the correlations with and without it."""
-    told = IntervalLabels(
+    labelled = IntervalLabels(
         title=f"w = {number(report.weight, 1)}, with {INTERVAL}",
         description="",
         value="chosen",
@@ -386,7 +386,7 @@ def draw_blend_fit(report: BlendFit, labels: Labels) -> ChartSheet:
     figure = f"{number(report.weight, 1)}{interval(report.interval, 1)}"
     chosen = [IntervalRow("w", figure, report.weight, report.interval, DEFAULT_WEIGHT)]
     ticks = choose_ticks(*report.tried)
-    ruler = Ruler(*widen(report.tried), ticks, choose_form(ticks), told.axis)
+    ruler = Ruler(*widen(report.tried), ticks, choose_form(ticks), labelled.axis)
     reached = {
         "none, w = 0": report.unblended,
         f"default, w = {DEFAULT_WEIGHT:g}": report.default,
@@ -394,7 +394,7 @@ def draw_blend_fit(report: BlendFit, labels: Labels) -> ChartSheet:
     }
     name = "Spearman's ρ" if report.statistic == "spearman" else "Pearson's r"
     charts = [
-        build_intervals(chosen if report.weight is not None else [], told, ruler, width=ROWS_WIDTH),
+        build_intervals(chosen if report.weight is not None else [], labelled, ruler, width=ROWS_WIDTH),
         draw_reached(f"{name}, mean of {report.folds} folds", reached),
     ]
     title = f"Weight of the blend for {labels[report.aspect]}: {count(report.n, 'item')}"
@@ -406,8 +406,8 @@ def draw_reached(title: str, values: Mapping[str, float | None]) -> Spec:
     rows = [IntervalRow(name, number(value, 3), value) for name, value in values.items()]
     if all(value is None for value in values.values()):
         rows = []
-    told = IntervalLabels(title, "", "", "", "", "no correlation")
-    return build_intervals(rows, told, rule_correlations(rows, ""))
+    labelled = IntervalLabels(title, "", "", "", "", "no correlation")
+    return build_intervals(rows, labelled, rule_correlations(rows, ""))
 
 
 def rule_values(rows: Iterable[IntervalRow], title: str) -> Ruler:

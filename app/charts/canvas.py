@@ -31,20 +31,20 @@ LIGHT = {
     "--chart-5": "#6b3fa0",
     "--chart-6": "#006d77",
 }
-"""What these properties are on a light page, for files, which have no page around them."""
+"""The values of these properties on a light page, for files, which have no page around them."""
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 2), (1, 3))
-"""Beside its colour each series has a shape and a dash, so that it is told apart without the colour too."""
+"""Each series also has a shape and a dash, so that it can be distinguished without its colour."""
 
 TEXT, SMALL = 12, 11
-"""Sizes in pixels. Charts are never scaled down, so that these hold on a phone too."""
+"""Sizes in pixels. Charts are never scaled down, so these are the sizes on a phone too."""
 
 PHONE_WIDTH = 328
-"""Pixels: a page of 360 with margins of 16. Charts are no wider unless their content needs it."""
+"""Pixels: a page of 360 with margins of 16. Charts are wider only where their content needs it."""
 
 CONFIG: dict[str, Any] = {
-    "aria": False,  # the renderer says in one label what is drawn; a screen reader has the page's table
+    "aria": False,  # the renderer adds one label; screen readers use the page's table
     "background": None,
     "font": "inherit",
     "view": {"stroke": None},
@@ -71,17 +71,17 @@ CONFIG: dict[str, Any] = {
 }
 
 MOST_CHARACTERS = 1_000
-"""Of a text that are looked at: no chart has room for more."""
+"""The most characters of a text that are used: no chart has room for more."""
 
 JOINERS = frozenset("\u200c\u200d")
-"""They steer nothing, and hold emoji and some scripts' words together."""
+"""Joiners control nothing, and hold emoji and the words of some scripts together."""
 
 DASH = "\N{EN DASH}"
 ELLIPSIS = "…"
 
 
 def sanitize(text: str) -> str:
-    """The text on one line, with whatever could steer what stands around it made visible."""
+    """The text on one line, with characters that could affect the text around it made visible."""
     return "".join(character if character in JOINERS else printable(character) for character in text)
 
 

@@ -44,7 +44,7 @@ Edge = tuple[str, str]
 """The lower aspect and the higher."""
 
 Stop = tuple[str, str, int]
-"""Where an edge passes a layer between its ends."""
+"""The point where an edge passes a layer between its ends."""
 
 Place = str | Stop
 SWEEPS = 4
@@ -106,7 +106,7 @@ def build_dependencies(
 
 
 def choose_box(names: Iterable[str], layers: Layers, width: int) -> float:
-    """How wide boxes are: as the longest name, but narrower where many stand side by side."""
+    """The width of boxes: that of the longest name, but narrower where many are side by side."""
     most = max(map(len, layers.rows), default=1)
     room = min(WIDEST_BOX, max(CROWDED_BOX, width / most - BETWEEN))
     return max(LEAST_BOX, *(min(room, BOLD * measure(fit(name, WIDEST_BOX)) + 18) for name in names))
@@ -231,7 +231,7 @@ def trace(edge: Edge, edges: Sequence[Edge], layout: Layout) -> list[Point]:
 
 
 def find_port(edge: Edge, name: str, edges: Sequence[Edge], layout: Layout) -> float:
-    """Where along the box the edge begins or ends: edges of one side stand apart, in the order of where they lead."""
+    """Where along the box the edge begins or ends: edges on one side are spread, ordered by their other ends."""
     side = 0 if edge[0] == name else 1
     mine = [one for one in edges if one[side] == name]
     stops = [place for place in layout.places if isinstance(place, tuple)]
@@ -246,7 +246,7 @@ def find_port(edge: Edge, name: str, edges: Sequence[Edge], layout: Layout) -> f
 
 
 def place_texts(ways: Mapping[Edge, Sequence[Point]], found: Mapping[Edge, Dependency]) -> list[Row]:
-    """The counts half-way up the edge's last stretch, higher or lower where another stands there."""
+    """The counts halfway up the last stretch of the edge, moved where they would overlap others."""
     rows: list[Row] = []
     for edge, way in sorted(ways.items(), key=lambda one: one[1][-1]):
         text = f"{found[edge].common:,} / +{found[edge].higher_only:,}"
@@ -262,7 +262,7 @@ def place_texts(ways: Mapping[Edge, Sequence[Point]], found: Mapping[Edge, Depen
 
 
 def overlap(one: Row, other: Row) -> bool:
-    """Whether two texts lie on each other."""
+    """Whether two texts overlap."""
     beside = one["right"] <= other["left"] or other["right"] <= one["left"]
     return not (beside or one["bottom"] <= other["top"] or other["bottom"] <= one["top"])
 
@@ -278,7 +278,7 @@ class Layers:
 
 
 def arrange(names: Sequence[str], edges: Sequence[Edge]) -> Layers:
-    """Layers by the longest way to each aspect. Raises graphlib's CycleError, a ValueError, for edges in a circle."""
+    """Layers by the longest way to each aspect. Raises graphlib's CycleError, a ValueError, for a cycle of edges."""
     kept = reduce(edges)
     joined = [name for name in names if any(name in edge for edge in kept)]
     depths = find_depths(joined, kept)
@@ -304,7 +304,7 @@ def reduce(edges: Sequence[Edge]) -> tuple[Edge, ...]:
 
 
 def find_depths(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """The layer of each aspect. One with nothing below it stands right under the lowest of those above."""
+    """The layer of each aspect. An aspect without lower ones is right under the lowest of those above it."""
     lower = {name: [one for one, other in edges if other == name] for name in names}
     depths: dict[str, int] = {}
     for name in TopologicalSorter(lower).static_order():
@@ -338,5 +338,5 @@ def order(rows: list[list[Place]], edges: Sequence[Edge], depths: Mapping[str, i
 
 
 def average(positions: Sequence[float]) -> float:
-    """The mean; the middle where there is nothing."""
+    """The mean; the middle without values."""
     return sum(positions) / len(positions) if positions else 0.0

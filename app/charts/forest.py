@@ -73,7 +73,7 @@ class ForestLabels:
 
 def build_forest(rows: Sequence[ForestRow], labels: ForestLabels, *, width: int = PHONE_WIDTH) -> Spec:
     """All measures on one axis: in points where their scales are equally long, else as shares of their scales, since
-    half a point of five is another thing than half of a hundred. Figures are in points either way."""
+    half a point of five differs from half a point of a hundred. Figures are in points either way."""
     if not rows:
         return say(labels.nothing, width=width, title=labels.title, description=labels.description)
     shares = len({row.reach for row in rows}) > 1
@@ -100,7 +100,7 @@ def build_forest(rows: Sequence[ForestRow], labels: ForestLabels, *, width: int 
 
 
 def place(row: ForestRow, number: int, width: int, *, shares: bool) -> Row:
-    """A measure with where it stands on the axis, and what it says."""
+    """A measure with its position on the axis and its text."""
     unit = row.reach if shares and row.reach > 0 else 1.0
     difference = row.difference
     low, high = row.interval or (difference or 0.0, difference or 0.0)
@@ -153,7 +153,7 @@ def draw_rows(marks: Sequence[Row], x: Ruler, y: Ruler, width: int) -> list[Spec
 
 
 def draw_key(key: Sequence[Row], y: Ruler, margins: Margins) -> list[Spec]:
-    """What the shapes mean, above the plot."""
+    """The legend of the shapes, above the plot."""
     layers = []
     for row in key:
         shape, stroke, fill = LOOKS[row["verdict"]]

@@ -39,7 +39,7 @@ class HistogramLevel:
 
 @dataclass(frozen=True)
 class HistogramLabels:
-    """`nothing` stands where there is neither a level nor an unrated one."""
+    """`nothing` is shown where there is neither a level nor an unrated one."""
 
     title: str
     description: str
@@ -93,7 +93,7 @@ def build_histogram(
 
 
 def make_rows(levels: Sequence[HistogramLevel], unrated: int, unrated_label: str, width: int) -> list[Row]:
-    """A row per bar, with where it stands and what it says."""
+    """A row per bar, with its position and text."""
     rated = sum(level.count for level in levels)
     figures = [f"{level.count:,}" + (f" ({level.count / rated:.0%})" if rated else "") for level in levels]
     named = [(level.label, level.count, figure, True) for level, figure in zip(levels, figures, strict=True)]

@@ -36,7 +36,7 @@ EDGE = 14
 
 @dataclass(frozen=True)
 class IntervalRow:
-    """A figure is drawn as a point with a bar, its `reference` as a tick; `figure` says it in words."""
+    """A figure is drawn as a point with a bar, its `reference` as a tick; `figure` is its text."""
 
     name: str
     figure: str
@@ -47,7 +47,7 @@ class IntervalRow:
 
 @dataclass(frozen=True)
 class IntervalLabels:
-    """`value` and `reference` are what the point and the tick mean, or empty; `axis` names the figure."""
+    """`value` and `reference` are the legend of the point and the tick, or empty; `axis` names the figure."""
 
     title: str
     description: str
@@ -87,7 +87,7 @@ def build_correlation(
     width: int = PHONE_WIDTH,
 ) -> Spec:
     """Spearman's ρ by aspect, the human ceiling as its reference. `names` are the aspects' in the reader's language,
-    where they have one; `describe` says what stands behind ρ, which is a dash where the data cannot give it."""
+    where they have one; `describe` writes the text after ρ, which is a dash where it is undefined."""
     rows = [
         IntervalRow(
             name=(names or {}).get(aspect, aspect),
@@ -111,7 +111,7 @@ def rule_correlations(rows: Sequence[IntervalRow], title: str) -> Ruler:
 
 
 def place(row: IntervalRow, number: int, width: int) -> Row:
-    """Where the row's marks stand, and what it says."""
+    """The position of the row's marks, and its text."""
     low, high = row.interval or (None, None)
     middle = number * STEP + BAR_LINE
     return {
@@ -161,7 +161,7 @@ def draw_rows(marks: Sequence[Row], x: Ruler, y: Ruler, width: int) -> list[Spec
 
 
 def draw_key(key: Mapping[str, Row], margins: Margins) -> list[Spec]:
-    """What point and tick mean, above the plot."""
+    """The legend of point and tick, above the plot."""
     layers: list[Spec] = []
     for name, row in key.items():
         middle, x = row["y"] - margins.top, {"value": row["x"] + 6 - EDGE}

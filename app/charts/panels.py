@@ -74,7 +74,7 @@ class SharePart:
 def build_matrix(
     names: Sequence[str], lower: Matrix, upper: Matrix, shown: Mapping[str, str], labels: PanelLabels
 ) -> Spec:
-    """Correlations of aspects: `lower` below the diagonal, `upper` above it; blue are positive ones. What is undefined
+    """Correlations of aspects: `lower` below the diagonal, `upper` above it; blue are positive ones. An undefined one
     is a dash. `shown` are the labels of the names."""
     if len(names) < 2:
         return say(labels.nothing, width=320, title=labels.title, description=labels.description)
@@ -170,7 +170,7 @@ def write_short(value: float) -> str:
 
 
 def build_scatter(x: Floats, y: Floats, reach: tuple[Range, Range], axes: tuple[str, str], labels: PanelLabels) -> Spec:
-    """A dot per item, moved a little where few values would hide dots behind each other; a density where many are.
+    """A dot per item, moved a little where few values would hide dots behind each other; a density of many items.
 
     `x` and `y` have shape (n,), without NaN. `reach` holds the least and the greatest value of each: no dot is moved
     beyond them. `axes` are the titles.
@@ -198,7 +198,7 @@ def build_scatter(x: Floats, y: Floats, reach: tuple[Range, Range], axes: tuple[
 
 
 def draw_density(x: Floats, y: Floats, across: Ruler, up: Ruler) -> Spec:
-    """Fields that are the darker, on a scale of logarithms, the more items they hold."""
+    """Fields whose darkness is the logarithm of the number of their items."""
     counts, lefts, lows = np.histogram2d(x, y, FIELDS, [(across.low, across.high), (up.low, up.high)])
     most = np.log1p(counts.max())
     rows = [
@@ -224,7 +224,7 @@ def draw_density(x: Floats, y: Floats, across: Ruler, up: Ruler) -> Spec:
 
 
 def describe_dots(x: Floats, y: Floats) -> str:
-    """What a reader must know of the dots of a scatter plot; empty where they stand exactly where they are."""
+    """A note on the dots of a scatter plot; empty where they are at their exact values."""
     if len(x) > MOST_DOTS:
         return "the darker, the more items (log scale)"
     what = {(True, True): "points", (True, False): "scores", (False, True): "ratings"}.get((is_coarse(x), is_coarse(y)))
@@ -238,7 +238,7 @@ def widen(ends: Range) -> Range:
 
 
 def is_coarse(values: Floats) -> bool:
-    """Whether the values are so few that points would lie on each other."""
+    """Whether the values are so few that points would hide each other."""
     return 1 < len(np.unique(values)) <= FEW_VALUES
 
 
@@ -294,7 +294,7 @@ def build_spreads(
 
 
 def build_shares(bars: Sequence[tuple[str, Sequence[SharePart] | str]], labels: PanelLabels, *, width: int) -> Spec:
-    """A bar per pair of label and parts that add up to the whole; a text instead of parts stands in the bar's place."""
+    """A bar per pair of label and parts that add up to the whole; a text instead of parts replaces the bar."""
     if not bars:
         return say(labels.nothing, width=width, title=labels.title, description=labels.description)
     left = max(measure(fit(name, LONGEST_NAME)) for name, _ in bars) + 8

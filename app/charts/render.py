@@ -1,5 +1,4 @@
-"""Draws specifications: the JavaScript engine in a process of its own, its SVG made fit for a page, and the last
-drawings kept."""
+"""Renders specifications as SVG for pages, in a separate process for the JavaScript engine, with a cache."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ logger = logging.getLogger("saiten.charts")
 
 MOST_KEPT = 256
 MOST_BEGUN = 64
-"""Drawings behind pages that wait at a time; of more none is begun until there is room."""
+"""The most drawings that wait for pages at a time; further ones start when there is room."""
 
 SMALLEST: dict[str, Any] = {"data": {"values": [{}]}, "mark": "point"}
 LINKS = frozenset({"url", "href"})
-"""Keys by which a specification would have something fetched, or take a reader elsewhere."""
+"""Keys by which a specification could load data or link elsewhere."""
 
 SVG = "http://www.w3.org/2000/svg"
 ELEMENTS = frozenset({"svg", "g", "path", "line", "rect", "text", "tspan"})
@@ -38,7 +37,7 @@ ATTRIBUTES = frozenset(
         *("stroke-linejoin", "stroke-miterlimit", "opacity", "text-anchor", "font-size", "font-weight", "font-style"),
     }
 )
-"""All that a chart needs. Ids, links, styles and handlers are not among it, whatever the renderer writes one day."""
+"""The only attributes that are kept, so that no id, link, style or handler reaches a page."""
 
 DEFAULTS = {("opacity", "1"), ("transform", "translate(0,0)")}
 UNSEEN = frozenset({"", "M0,0h0v0h0Z"})
@@ -48,7 +47,7 @@ ENDS = (".", "。", "!", "！", "?", "？", ":", "：")
 
 
 class ChartRenderer:
-    """Makes SVG of Vega-Lite specifications, to be put into HTML as it is. For one event loop.
+    """Renders Vega-Lite specifications as SVG that can be inserted into HTML. For one event loop.
 
     The first drawing takes half a second and more, as it starts the JavaScript engine; later ones some hundredths. The
     engine holds Python's lock while it draws, so in a thread, which is what it has without `open_executor`, everything
@@ -65,7 +64,7 @@ class ChartRenderer:
         self._begun: dict[str, asyncio.Task[str]] = {}
 
     async def draw(self, spec: Mapping[str, Any]) -> str:
-        """The chart as `<svg>`. Raises ValueError for a specification with a link, or one that is none."""
+        """The chart as `<svg>`. Raises ValueError for an invalid specification, or one with a link."""
         sanitized = sanitize_spec(spec)
         key = digest(sanitized)
         if (found := self._recall(key)) is not None:
@@ -81,8 +80,10 @@ class ChartRenderer:
             return drawn
 
     async def draw_soon(self, spec: Mapping[str, Any], seconds: float) -> str | None:
-        """The chart where that takes no longer; else None, and it goes on being drawn for a later request. None too
-        where its process has ended twice, or where too many others wait."""
+        """The chart, or None where it takes longer; it is then finished for a later request.
+
+        None too where its process has ended twice, or where too many others wait.
+        """
         sanitized = sanitize_spec(spec)
         key = digest(sanitized)
         if (found := self._recall(key)) is not None:
@@ -99,7 +100,7 @@ class ChartRenderer:
         return task.result()
 
     def warm(self) -> None:
-        """Starts the engine's process in the background, where it is one: the next drawing need not wait for that."""
+        """Starts the engine's process, if there is one, in the background, before the next drawing needs it."""
         if self._executor is None and self._open_executor is not None:
             self._executor = self._open_executor()
             self._executor.submit(draw_svg, SMALLEST)
@@ -117,7 +118,7 @@ class ChartRenderer:
             self._executor = None
 
     def _end(self, key: str) -> None:
-        """Lets go of a drawing that has ended. A failure is logged, since its page may never be asked for again."""
+        """Forgets a finished drawing. A failure is logged, since its page may never be requested again."""
         task = self._begun.pop(key)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a chart could not be drawn", exc_info=error)
@@ -142,7 +143,7 @@ class ChartRenderer:
 
 
 def sanitize_spec(value: Any) -> Any:
-    """A copy without characters that XML or a page's layout cannot bear."""
+    """A copy without characters that are invalid in XML or break a page's layout."""
     if isinstance(value, str):
         return sanitize(value)
     if isinstance(value, Mapping):
@@ -153,7 +154,7 @@ def sanitize_spec(value: Any) -> Any:
 
 
 def draw_svg(spec: dict[str, Any]) -> str:
-    """Draws now, in this thread, with nothing fetched: neither addresses nor files."""
+    """Draws in this thread, without loading URLs or files."""
     import vl_convert
 
     drawn = vl_convert.vegalite_to_svg(spec, config=CONFIG, allowed_base_urls=[])
@@ -169,7 +170,7 @@ def open_process() -> Executor:
 
 
 def settle() -> None:
-    """Has the process end when its parent does, however that ends, and leave Ctrl-C to it."""
+    """Makes the process end with its parent, however that ends, and leave Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=leave_with_parent, daemon=True).start()
 
@@ -203,14 +204,14 @@ def clean_svg(drawn: str, *, title: str, description: str) -> str:
 
 
 def join_label(title: str, description: str) -> str:
-    """Both in one text, with something between them that a voice pauses at."""
+    """Both in one text, with punctuation between them at which a voice pauses."""
     title, description = title.strip(), description.strip()
     between = " " if title.endswith(ENDS) else ". "
     return between.join(part for part in (title, description) if part)
 
 
 def keep(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    """What is seen of an element: itself, its parts where it is a group that adds nothing, or none."""
+    """The visible part of an element: itself, its children where it is a plain group, or nothing."""
     tag = element.tag.removeprefix(f"{{{SVG}}}")
     if tag not in ELEMENTS or element.get("display") == "none" or is_unseen(tag, element):
         return
@@ -226,7 +227,7 @@ def keep(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
 
 
 def is_unseen(tag: str, element: ElementTree.Element) -> bool:
-    """True of paths without a line, and of frames around groups that have neither fill nor stroke."""
+    """True for paths without a line, and for frames of groups that have neither fill nor stroke."""
     if tag != "path":
         return False
     bare = "fill" not in element.keys() and "stroke" not in element.keys()  # noqa: SIM118 - not a mapping

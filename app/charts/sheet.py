@@ -17,7 +17,7 @@ FAMILIES = (
     *("Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans JP", "Noto Sans KR", "Source Han Sans", "Hiragino Sans"),
     *("Apple SD Gothic Neo", "Yu Gothic", "Meiryo", "Malgun Gothic", "IPAexGothic", "NanumGothic", "sans-serif"),
 )
-"""Those that have Japanese and Korean first: where a family lacks a text's characters, another is taken for it."""
+"""Families with Japanese and Korean first: where one lacks a character, another is used."""
 
 SCALE = 2.0
 """Pixels of a PNG per pixel of the sheet."""
@@ -65,7 +65,7 @@ class PlacedChart:
 
 
 def require_drawing(path: Path | str) -> None:
-    """Raises InvalidRequest where a file of that name cannot be drawn."""
+    """Raises InvalidRequest where the type of the file is not supported."""
     if Path(path).suffix.lower() not in SUFFIXES:
         raise InvalidRequest(f"{path} is to be a drawing: its name must end in {', '.join(SUFFIXES)}")
 
@@ -93,7 +93,7 @@ def write_sheet(sheet: ChartSheet, path: Path | str) -> None:
 
 
 def compose(sheet: ChartSheet) -> str:
-    """The sheet as one SVG document that needs nothing beside it."""
+    """The sheet as one self-contained SVG document."""
     blocks = [write_lines(break_lines(sheet.title, WIDEST, TITLE), TITLE, INK, bold=True)]
     for section in sheet.sections:
         heading = [write_lines(break_lines(section.heading, WIDEST, TEXT + 2), TEXT + 2, INK, bold=True)]
@@ -124,12 +124,12 @@ def draw_chart(spec: Spec) -> PlacedChart:
     room = max(width, LEAST)
     title = break_lines(spec["usermeta"]["title"], room, TEXT) if spec["usermeta"]["title"] else []
     above = [write_lines(title, TEXT, INK, bold=True)] if title else []
-    told = [line for text in spec["description"].splitlines() for line in break_lines(text, room, SMALL)]
-    return stack([*above, *([write_lines(told, SMALL, INK_SOFT)] if told else ()), chart], gap=4)
+    lines = [line for text in spec["description"].splitlines() for line in break_lines(text, room, SMALL)]
+    return stack([*above, *([write_lines(lines, SMALL, INK_SOFT)] if lines else ()), chart], gap=4)
 
 
 def flow_boxes(boxes: Sequence[PlacedChart]) -> PlacedChart:
-    """Boxes in rows no wider than WIDEST, unless one alone is."""
+    """Boxes in rows no wider than WIDEST, unless a single box is wider."""
     rows: list[list[PlacedChart]] = []
     room = 0.0
     for box in boxes:
@@ -187,10 +187,11 @@ def break_lines(text: str, room: float, size: float) -> list[str]:
 
 
 def label_names(names: Iterable[str], path: Path | str) -> tuple[dict[str, str], list[str]]:
-    """How a sheet in that file shows each name, and what the reader should be told.
+    """How a sheet in that file shows each name, and notes for the reader.
 
     A name is one line, cut in the middle where it is long. In a PNG or PDF file, characters that no font of this
-    machine has are boxes, and the names that have any are numbered and told; an SVG file leaves fonts to its reader.
+    machine has are boxes, and names with such characters are numbered and listed in a note; an SVG file leaves fonts
+    to its reader.
     """
     found = list(dict.fromkeys(names))
     missing = frozenset[str]()
@@ -207,19 +208,19 @@ def label_names(names: Iterable[str], path: Path | str) -> tuple[dict[str, str],
     if not lost:
         return labels, []
     some = " ".join(sorted(missing)[:MOST_NAMED]) + (" …" if len(missing) > MOST_NAMED else "")
-    told = ", ".join(f"#{number} {printable(name)}" for name, number in lost.items())
-    return labels, [f"no font here has {some}: install one such as Noto Sans CJK. Drawn as {BOX} are {told}"]
+    listed = ", ".join(f"#{number} {printable(name)}" for name, number in lost.items())
+    return labels, [f"no font here has {some}: install one such as Noto Sans CJK. Drawn as {BOX} are {listed}"]
 
 
 def find_missing(characters: Iterable[str]) -> frozenset[str]:
-    """Those for which no font of this machine has a glyph: they are drawn as a noncharacter is."""
+    """The characters without a glyph in any font of this machine, which are drawn like a noncharacter."""
     tested = [one for one in characters if not one.isascii() and one != BOX][:MOST_TESTED]
     unknown = draw_character(UNKNOWN) if tested else b""
     return frozenset(one for one in tested if draw_character(one) == unknown)
 
 
 def draw_character(character: str) -> bytes:
-    """A PNG of it alone."""
+    """A PNG of the character alone."""
     import vl_convert
 
     families = ", ".join(FAMILIES)

@@ -42,7 +42,7 @@ LARGE, TINY = 44, 22
 """Areas of points, the second where builds stand close."""
 
 LEAST_REACH = 0.2
-"""Of the scale: on a shorter axis, chance would look like a landslide."""
+"""Of the scale: on a shorter axis, chance differences would look large."""
 
 LEVEL_HEIGHT, LEAST_LABEL_STEP = 22, 15.0
 """Pixels: of a line of level names, and from one slanted name to the next."""
@@ -68,7 +68,7 @@ class TrendLine:
 
 @dataclass(frozen=True)
 class TrendLabels:
-    """`axis` says what is drawn and on which scale; `current` is what the current build is called."""
+    """`axis` names what is drawn and its scale; `current` is the name of the current build."""
 
     title: str
     description: str
@@ -221,7 +221,7 @@ def letter(number: int) -> str:
 
 
 def draw_current(rows: Sequence[Row], labels: TrendLabels, current: int | None, plot: Plot) -> list[Spec]:
-    """A dotted line at the current build with its name above, and its mean where there is one alone."""
+    """A dotted line at the current build with its name above, and its mean where there is only one."""
     if current is None:
         return []
     means = [row["mean"] for row in rows if row["build"] == current]
@@ -258,7 +258,7 @@ def draw_key(row: Row, left: float, top: float) -> list[Spec]:
 
 
 def label_builds(builds: Sequence[str], current: int | None, step: float) -> tuple[list[Row], int, float]:
-    """The labels that find room, their slant in degrees, and the height that they need."""
+    """The labels that fit, their slant in degrees, and the height that they need."""
     names = [fit_ends(name, LONGEST_LABEL, SMALL) for name in builds]
     widest = max(measure(name, SMALL) for name in names)
     level = widest + 8 <= step

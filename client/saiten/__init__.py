@@ -1,4 +1,4 @@
-"""Saiten's client: asks a running service over HTTP, or a private one that it starts.
+"""Saiten's client: calls a running service over HTTP, or a private one that it starts.
 
 async with saiten.AsyncClient("https://…", api_key="…") as client:
     result = await client.evaluate({"context": […], "response": "…"})

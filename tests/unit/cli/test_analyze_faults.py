@@ -48,8 +48,8 @@ def test_every_broken_row_is_named_with_what_is_wrong(tmp_path: Path) -> None:
 MISTAKES = {
     "nothing": (b"", "line 1: there is no record"),
     "only a header": (b"item,a\n", "there is no record"),
-    "a record over several lines": (b'{\n "item": 1\n}', "a record stands on one line of its own"),
-    "the body of a request": (b'{"data": []}', "a file holds the records alone"),
+    "a record over several lines": (b'{\n "item": 1\n}', "each record is one line"),
+    "the body of a request": (b'{"data": []}', "a file holds only the records"),
     "a row for each aspect": (b"item,aspect,rating\n1,fluency,3\n", "a table has a column for each aspect"),
     "semicolons": (table(separator=";").encode(), "separated by commas"),
     "a workbook": (b"PK\x03\x04\x14", "is a workbook or an archive; save the table as “CSV UTF-8”"),
