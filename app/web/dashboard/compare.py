@@ -1,4 +1,4 @@
-"""`/compare`: whether a run is better or worse than another, and the dialogues that say why."""
+"""`/compare`: whether a run is better or worse than another, and the dialogues that changed most."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def show_comparison(request: Request, container: Serving, project: Project
 
 
 def read_asked(request: Request) -> CompareQuery:
-    """The parameters, whatever was sent."""
+    """The parameters, truncated."""
     given = {
         name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("baseline", "candidate", "measure")
     }
@@ -100,7 +100,7 @@ def read_asked(request: Request) -> CompareQuery:
 
 
 def describe(container: Container) -> dict[str, Any]:
-    """What the templates ask about any run."""
+    """Functions on runs for the templates."""
     return {"system_of": system_of, "build_of": build_of, "judges_of": lambda batch: judges_of(container, batch)}
 
 

@@ -45,7 +45,7 @@ async def test_with_no_room_left_large_bodies_are_refused_and_small_ones_served(
     fake: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr("app.web.body.FREE_BYTES", 2000)
-    monkeypatch.setattr("app.web.application.Bodies", lambda: BodyMemory(maximum=100))
+    monkeypatch.setattr("app.web.application.BodyMemory", lambda: BodyMemory(maximum=100))
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n"
     async with serving(tmp_path, **judged_by(fake)) as client:
         reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)

@@ -29,14 +29,14 @@ function show({ id, html }) {
   }
 }
 
-function finish(told) {
-  if (!document.querySelector(`[data-live="${CSS.escape(told.id)}"]`)) {
+function finish(ended) {
+  if (!document.querySelector(`[data-live="${CSS.escape(ended.id)}"]`)) {
     return;
   }
-  show(told);
-  const status = document.getElementById("told");
+  show(ended);
+  const status = document.getElementById("announcement");
   if (status) {
-    status.textContent = told.said;
+    status.textContent = ended.said;
   }
   refresh();
 }

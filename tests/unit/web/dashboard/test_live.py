@@ -49,7 +49,7 @@ async def test_runs_are_followed_to_the_end_of_all(tmp_path: Path) -> None:
     assert events[-1] == ("over", {})
     ended = {data["id"]: data for name, data in events if name == "ended"}
     assert set(ended) == set(ids)
-    assert ended[ids[0]]["said"] == "The run nightly is completed."
+    assert ended[ids[0]]["said"] == "The run nightly is complete."
     assert "completed" in ended[ids[0]]["html"]
     assert again.status_code == 204
 
