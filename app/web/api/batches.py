@@ -104,7 +104,7 @@ RESULTS = {
         NDJSON: lines(
             ItemResult,
             "a line per candidate: `position`, `item`, `candidate` and `cluster`, then the fields "
-            "of an `Evaluation`; where there is none, `status` is `failed` and `error` holds `code` and `detail`",
+            "of an `Evaluation`; if there is none, `status` is `failed` and `error` holds `code` and `detail`",
             {
                 "position": 0,
                 "item": "sea-1",
@@ -390,7 +390,7 @@ async def follow_batch(
     first = await find()
     if first is None:
         raise NotFound("there is no such batch in this project")
-    stream = tell(first, find, make_rest(request))
+    stream = stream_events(first, find, make_rest(request))
     # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
@@ -410,7 +410,9 @@ async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event,
     return await admitted()
 
 
-async def tell(batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn) -> AsyncIterator[bytes]:
+async def stream_events(
+    batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn
+) -> AsyncIterator[bytes]:
     """The events from `batch` to its end, or as long as the stream goes on."""
     clock = asyncio.get_running_loop().time
     yield write_event("progress", batch)

@@ -171,7 +171,7 @@ class RunSelection:
 
 
 def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
-    """What to look at; None where there is no run. A single requested run is shown with the default
+    """What to look at; None if there is no run. A single requested run is shown with the default
     choice, unless `is_final`: alone there is nothing to compare it with."""
     by_rubric: dict[str, list[Batch]] = {}
     for run in runs:
@@ -280,7 +280,7 @@ class MatrixView:
 
 
 def explain(code: Absence | None) -> tuple[str, str] | None:
-    """Why there is no report, and what to do; None where there is one."""
+    """Why there is no report, and what to do; None if there is one."""
     return WHY_NOT[code] if code is not None else None
 
 

@@ -144,7 +144,7 @@ async def gather(
 async def ask(
     container: Container, project: str, asked: CompareQuery, rubric: Rubric, both: tuple[Batch, Batch]
 ) -> Examination | PendingComputation:
-    """The comparison, once it is reckoned; a measure that the runs have not is as none."""
+    """The comparison, once it is computed; an unknown measure is ignored."""
     known = {aspect.id for aspect in rubric.aspects} | {composite.id for composite in rubric.composites}
     measure = asked.measure if asked.measure.removesuffix(".blended") in known else None
     try:

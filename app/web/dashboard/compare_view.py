@@ -115,7 +115,7 @@ def effect_of(measure: Measure) -> str | None:
 
 
 def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> str:
-    """The measures with that verdict in one phrase; empty where there is none."""
+    """The measures with that verdict in one phrase; empty if there are none."""
     _ = speech.say
     names = [row.name for row in rows if row.measure.verdict == verdict]
     if len(names) <= MOST_NAMED:
@@ -189,7 +189,7 @@ def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> 
         ReasonView(
             reason.verdict,
             names.get(reason.aspect, reason.aspect) if reason.aspect else None,
-            tell(reason, gate, speech),
+            explain_reason(reason, gate, speech),
             reason.detail,
             gate.reliability.get(reason.aspect) if reason.aspect else None,
         )
@@ -197,7 +197,7 @@ def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> 
     ]
 
 
-def tell(reason: GateReason, gate: GateReport, speech: Speech) -> str:
+def explain_reason(reason: GateReason, gate: GateReport, speech: Speech) -> str:
     """The reason in a clause; the measure's name stands before it."""
     _ = speech.say
     if reason.about == "coverage":

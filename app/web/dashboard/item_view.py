@@ -183,7 +183,7 @@ def list_steps(aspect: Aspect | None, readings: Sequence[PathValue]) -> list[Sca
 
 
 def blend_of(result: AspectResult, relevance: RelevanceResult | None) -> Blend | None:
-    """The arithmetic of a blended value; None where there is none."""
+    """The arithmetic of a blended value; None if there is none."""
     if result.blended is None or result.mean is None:
         return None
     if relevance is None or relevance.score is None or relevance.baseline is None:

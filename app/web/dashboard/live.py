@@ -46,12 +46,12 @@ async def follow_runs(
         raise NotFound("there is none of these runs in this project")
     show = partial(show_progress, request)
     say = partial(say_end, request)
-    stream = tell(runs, finds, show, say, batches.make_rest(request))
+    stream = stream_events(runs, finds, show, say, batches.make_rest(request))
     # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-async def tell(
+async def stream_events(
     runs: Mapping[str, Batch],
     finds: Mapping[str, Find],
     show: Show,

@@ -21,7 +21,7 @@ from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dashboard.session import Project, WritableProject, is_secure
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -185,11 +185,6 @@ async def show_one(
 def read_rater_name(request: Request) -> str:
     """The name under which this browser has rated in this round, or an empty string."""
     return unquote(request.cookies.get(RATER_COOKIE, ""), errors="replace")
-
-
-def may_write(request: Request) -> bool:
-    """Whether the visitor may start and close rounds, and rate."""
-    return bool(request.state.scope != "read")
 
 
 WHOLE = mark("Enter a whole number from %(low)s to %(high)s.")

@@ -255,13 +255,6 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
     large = max(batch.counts.total, before.counts.total) > LARGEST
     if rubric is None or large or find_obstacle(container, (before, batch)) is not None:
         return Glance(batch, before, "unknown")
-    return await tell(container, project, speech, rubric=rubric, batch=batch, before=before)
-
-
-async def tell(
-    container: Container, project: str, speech: Speech, *, rubric: Rubric, batch: Batch, before: Batch
-) -> Glance:
-    """The verdicts on the aspects."""
     try:
         found = await examine(container, project, (before, batch), rubric, patience_seconds=WAIT_SECONDS)
     except SignatureMismatch:

@@ -19,7 +19,7 @@ function follow() {
 
 const shown = new WeakMap();
 
-// A run may stand in several places; a part that was renewed meanwhile is found anew.
+// A run may appear in several places, and its parts may have been replaced meanwhile.
 function show({ id, html }) {
   for (const part of document.querySelectorAll(`[data-live="${CSS.escape(id)}"]`)) {
     if (shown.get(part) !== html) {

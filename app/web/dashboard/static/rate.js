@@ -78,7 +78,7 @@ function digitOf(event) {
   return found && !/^[a-z]$/i.test(event.key) ? found[1] : "";
 }
 
-// Keys belong to whoever types text, and to controls that have a use of their own for them.
+// Shortcuts must not interfere with typing, or with controls that use the keys themselves.
 function isTyping(target) {
   return Boolean(target.closest?.("textarea, select, input:not([type=radio], [type=checkbox]), [contenteditable]"));
 }

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.domain.batch import Batch
-from app.web.dashboard.live import tell
+from app.web.dashboard.live import stream_events
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -111,7 +111,7 @@ async def test_the_stream_ends_with_the_service_and_beats_while_it_is_still(
     async def goes_on(_: float) -> bool:
         return not over
 
-    stream = tell({batch.id: batch}, {batch.id: find}, lambda _: "<b>", lambda _: "", goes_on)
+    stream = stream_events({batch.id: batch}, {batch.id: find}, lambda _: "<b>", lambda _: "", goes_on)
     assert b"event: progress" in await anext(stream)
     assert (await anext(stream)).startswith(b":")
     over = True
