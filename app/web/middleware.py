@@ -195,16 +195,10 @@ def method_of(scope: Scope) -> str:
     return scope["method"] if scope["method"] in METHODS else "OTHER"
 
 
-def scope_path(request: Request) -> str:
-    """The path as the router sees it."""
-    path: str = request.scope["path"]
-    return path
-
-
 async def require_right(request: Request, key: APIKey) -> None:
     """Like `require_scope`, and records refused administrative requests in the audit log."""
     try:
-        require_scope(key, request.method, scope_path(request))
+        require_scope(key, request.method, request.scope["path"])
     except RequestRefused:
         await note_refusal(request)
         raise

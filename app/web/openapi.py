@@ -107,7 +107,7 @@ DESCRIPTIONS = {
     429: "A limit of the key or project is reached; see `code`, `Retry-After` and `RateLimit`",
     500: "A defect of Saiten; the log has a record with the `X-Request-Id`",
     502: "The judge's reply was no rating, or it refused the request",
-    503: "Overloaded, or judge, translator or store out of reach, out of quota or unauthorized; see `code`",
+    503: "Overloaded, or judge, translator or store unavailable, out of quota or unauthorized; see `code`",
     507: "The store is full",
 }
 

@@ -94,10 +94,10 @@ def test_a_key_that_may_only_read_changes_nothing(private: Private, browser: Bro
         assert len(waiting.value.path().read_text(encoding="utf-8").splitlines()) == 3
 
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Try it").click()
-        expect(page.get_by_text("Your key may only read")).to_be_visible()
+        expect(page.get_by_text("Your key is read-only")).to_be_visible()
         expect(page.get_by_label("Response", exact=True)).to_be_disabled()
         expect(page.get_by_role("button", name="Score")).to_be_disabled()
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Rate").click()
-        expect(page.get_by_text("Your key may only read")).to_be_visible()
+        expect(page.get_by_text("Your key is read-only")).to_be_visible()
         expect(page.get_by_role("button", name="Start the round")).to_have_count(0)
         assert seen.complaints == []

@@ -82,7 +82,7 @@ def test_what_is_missing_is_gone_to_before_anything_is_sent(site: Pages, visitor
     page.keyboard.press("1")
     page.keyboard.press("Enter")
     expect(page.locator("fieldset[aria-invalid=true]")).to_have_count(ASPECTS - 1)
-    expect(page.locator("#told")).to_contain_text("Coherence")
+    expect(page.locator("#announcement")).to_contain_text("Coherence")
     assert current(page) == 1
     page.keyboard.press("1")
     expect(page.locator("fieldset[aria-invalid=true]")).to_have_count(ASPECTS - 2)

@@ -1,4 +1,4 @@
-"""`/v1/analyses/{name}`, `/v1/comparisons`, `/v1/gates` and `/v1/judge-checks`: what stored scores and ratings say."""
+"""`/v1/analyses/{name}`, `/v1/comparisons`, `/v1/gates` and `/v1/judge-checks`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ ANALYSIS_BODY = {
         "example": {"data": RECORDS},
     },
     NDJSON: {
-        "schema": {"type": "string", "description": "one record a line; options stand in the query"},
+        "schema": {"type": "string", "description": "one record per line; options go in the query"},
         "example": write_lines(*RECORDS),
     },
     CSV: {
         "schema": {
             "type": "string",
-            "description": "columns `system`, `item`, `rater`, one an aspect, `score:NAME` and `similarity`",
+            "description": "columns `system`, `item`, `rater`, one per aspect, `score:NAME` and `similarity`",
         },
         "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
     },
@@ -72,17 +72,17 @@ GATE_BODY = reads(
 async def run_analysis(
     request: Request, container: Serving, name: Annotated[str, Path(json_schema_extra={"enum": [*REQUESTS]})]
 ) -> Response:
-    """Analyses `data`, or a batch's results with the human ratings kept for them; nothing but those is read.
+    """Analyses `data`, or a batch's results with their human ratings.
 
-    JSON holds the options beside `data` or `batch`. NDJSON and CSV hold records alone: options then stand in the query.
-    A `correlation` of a batch becomes the reliability badge of its judge, unless the key may only read.
+    A JSON body holds the options beside `data` or `batch`. NDJSON and CSV hold records only, and options go in the
+    query. A `correlation` of a batch becomes the reliability badge of its judge, unless the key may only read.
     """
     model = REQUESTS.get(name)
     if model is None:
         raise NotFound(f"the analyses are {', '.join(REQUESTS)}")
     limits: Limits = request.app.state.limits
     media_type = require_media_type(request.headers, JSON, NDJSON, CSV)
-    # A JSON document is read in one go, while nobody else gets a turn: whoever has much sends lines.
+    # A JSON document is parsed in one piece, so its limit is lower than that of lines.
     most = limits.body_bytes if media_type == JSON else limits.analysis_bytes
     body = await receive(request, most, request.app.state.body_timeout_seconds)
     if media_type == JSON:
@@ -96,13 +96,13 @@ async def run_analysis(
 
 
 def refuse_query(request: Request) -> None:
-    """Raises InvalidRequest for options in the query of a request whose body holds them."""
+    """Raises InvalidRequest for options in the query of a request with a JSON body."""
     for name in request.query_params:
-        raise InvalidRequest("with a JSON body, options stand in it", pointer=f"/query/{name[:64]}")
+        raise InvalidRequest("with a JSON body, send options in the body", pointer=f"/query/{name[:64]}")
 
 
 def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]:
-    """The options in the query as JSON has them; raises InvalidRequest for what is no option or given twice."""
+    """The options in the query as JSON values. Raises InvalidRequest for an unknown or repeated option."""
     found: dict[str, Any] = {}
     for name, text in request.query_params.multi_items():
         where = f"/query/{name[:64]}"
@@ -115,7 +115,8 @@ def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]
 
 
 def read_number(name: str, text: str, where: str) -> Any:
-    """The text, as a number where the option is one; spelled as JSON has it."""
+    """The option's value, converted if the option is a number. Raises InvalidRequest unless it is written as in
+    JSON."""
     kind = NUMBERS.get(name, str)
     if kind is str:
         return text
@@ -141,9 +142,9 @@ comparisons = APIRouter(prefix="/v1", tags=["comparisons"])
 async def compare_batches(
     request: Request, container: Serving, body: Annotated[ComparisonRequest, Depends(body_of(ComparisonRequest))]
 ) -> Response:
-    """Every measure of both, with test, effect size, interval and the smallest difference that so many items show.
+    """Every measure of both batches, with test, effect size, interval and smallest detectable difference.
 
-    409 `signature-mismatch`, with the differing `pieces`, where the two were not scored the same way.
+    409 `signature-mismatch`, with the differing `pieces`, if the two were not scored in the same way.
     """
     comparison = await container.comparison.compare(request.state.project, body)
     return Response(comparison.model_dump_json(), media_type=JSON)
@@ -158,14 +159,14 @@ async def compare_batches(
 async def gate_batch(
     request: Request, container: Serving, body: Annotated[GateRequest, Depends(body_of(GateRequest))]
 ) -> Response:
-    """The verdict, with every reason. `check_judge` asks the judge for the anchors first; that needs a key that
-    writes."""
+    """The verdict, with every reason. With `check_judge` the judge rates the anchors first, which needs a key that can
+    write."""
     if not body.check_judge:
         report = await container.comparison.gate(request.state.project, body)
     else:
         refuse_reader(request)
         async with evaluating(request) as scope:
-            if body.judge_check is None:  # else the judge is not asked
+            if body.judge_check is None:  # otherwise the judge is not called
                 rated = await container.batches.find(request.state.project, body.candidate)
                 require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
             report = await container.comparison.gate(request.state.project, body, scope)
@@ -182,7 +183,7 @@ async def gate_batch(
 async def check_judge(
     request: Request, container: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
 ) -> Response:
-    """Scores the rubric's frozen anchors, past every cache, and compares with the ratings that were stored."""
+    """Scores the rubric's frozen anchors without any cache, and compares them with the stored ratings."""
     async with evaluating(request) as scope:
         require_price(request, body.rubric, body.judge)
         check = await container.comparison.check_judge(request.state.project, body, scope)

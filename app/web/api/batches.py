@@ -1,4 +1,4 @@
-"""`/v1/batches`: many candidates in one request, what becomes of them, and what came of them."""
+"""`/v1/batches`: scoring many candidates, their progress and their results."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ RESULTS = {
         NDJSON: lines(
             ItemResult,
             "a line per candidate: `position`, `item`, `candidate` and `cluster`, then the fields "
-            "of an `Evaluation`; where there is none, `status` is `failed` and `error` holds `code` and `detail`",
+            "of an `Evaluation`; if there is none, `status` is `failed` and `error` holds `code` and `detail`",
             {
                 "position": 0,
                 "item": "sea-1",
@@ -128,11 +128,11 @@ RESULTS = {
 }
 
 EVENTS = {
-    "description": "`progress`, and at the end `completed`, `cancelled` or `erased`; the data are the batch as JSON",
+    "description": "`progress`, and at the end `completed`, `cancelled` or `erased`; the data is the batch as JSON",
     "content": {
         "text/event-stream": {
-            # No type: a text by its media type, though some readers take each event for a value of its own.
-            "schema": {"description": "server-sent events: `event`, `data` and now and then `retry` and `id`"},
+            # No type: it is text by its media type, though some readers treat each event as a value.
+            "schema": {"description": "server-sent events: `event`, `data` and sometimes `retry` and `id`"},
             "example": 'event: progress\ndata: {"id":"ba_…","status":"running","progress":0.25}\n\n',
         }
     },
@@ -140,7 +140,7 @@ EVENTS = {
 
 
 class BatchPage(BaseModel):
-    """Some batches, newest first; `next` is the cursor of the page after it, null on the last."""
+    """A page of batches, newest first; `next` is the cursor of the next page, null on the last."""
 
     items: list[Batch]
     next: str | None
@@ -154,10 +154,10 @@ class BatchPage(BaseModel):
     openapi_extra=reads(BATCH_BODY, repeatable=True),
 )
 async def create_batch(request: Request, container: Serving) -> Response:
-    """Takes a batch whole or not at all: one bad item refuses it, with a pointer to the fault.
+    """Accepts the whole batch or nothing: one invalid item refuses it, with a pointer to the fault.
 
-    Once it is answered with 202 the batch is stored and will run, whatever stops in between. The body is read as a
-    stream: 100,000 items are no trouble. In a pointer into NDJSON, `/items/0` is the first line after the options.
+    Once 202 is returned, the batch is stored and will run, even if the service restarts. The body is read as a stream
+    and may hold 100,000 items. In a pointer into NDJSON, `/items/0` is the first line after the options.
     """
     key = key_of(request)
     async with Spool() as spool:
@@ -176,7 +176,7 @@ async def create_batch(request: Request, container: Serving) -> Response:
                 )
                 api_key = None if payer is None else payer.id
                 response = accepted(await container.batches.accept(project, intake, keep, api_key=api_key))
-    # A replay leads to the same batch: its address is made from the answer that was kept.
+    # A replay names the same batch: its address comes from the stored answer.
     response.headers["Location"] = f"/v1/batches/{json.loads(bytes(response.body))['id']}"
     return response
 
@@ -199,13 +199,13 @@ async def list_batches(
 ) -> Response:
     """The project's batches, newest first. `metadata.KEY=VALUE` lists those whose metadata hold that entry.
 
-    `next`, and the `Link` header, lead to the page after this one; batches that come in meanwhile shift nothing.
+    `next` and the `Link` header lead to the next page; new batches do not shift the pages.
     """
     known = ("name", "rubric", "status", "limit", "cursor")
     refuse_other_queries(request, *known, beginning=METADATA)
     wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata(request))
     after = read_cursor(cursor)
-    # One more than asked for tells whether there is a next page.
+    # One more than requested shows whether there is a next page.
     found = await container.batches.list(request.state.project, wanted, after=after, limit=limit + 1)
     following = write_cursor(found[limit - 1]) if len(found) > limit else None
     page = BatchPage(items=found[:limit], next=following)
@@ -220,41 +220,41 @@ async def read_batch(request: Request, container: Serving, batch_id: str) -> Res
 
 @router.post("/{batch_id}/pause", summary="Pause a batch", responses={200: {"model": Batch}, **PROBLEMS})
 async def pause_batch(request: Request, container: Serving, batch_id: str) -> Response:
-    """Begins nothing new; what the judge is rating at this moment is still kept. A paused batch stays as it is.
+    """Starts no new calls; results of calls under way are kept. A paused batch is unchanged.
 
-    409 `batch-finished` where it is completed or cancelled.
+    409 `batch-finished` if it is completed or cancelled.
     """
     return answer(await container.batches.pause(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/resume", summary="Resume a batch", responses={200: {"model": Batch}, **PROBLEMS})
 async def resume_batch(request: Request, container: Serving, batch_id: str) -> Response:
-    """Goes on with a paused batch where it stopped. One that is queued or running stays as it is.
+    """Continues a paused batch where it stopped. A queued or running batch is unchanged.
 
-    409 `batch-finished` where it is completed or cancelled; 429 `queue-limit-reached` or 503 `overloaded` where too
-    much waits already.
+    409 `batch-finished` if it is completed or cancelled; 429 `queue-limit-reached` or 503 `overloaded` if too much is
+    waiting already.
     """
     return answer(await container.batches.resume(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/cancel", summary="Cancel a batch", responses={200: {"model": Batch}, **PROBLEMS})
 async def cancel_batch(request: Request, container: Serving, batch_id: str) -> Response:
-    """Ends the batch for good; its results until now are kept. A cancelled batch stays as it is.
+    """Ends the batch permanently and keeps its results so far. A cancelled batch is unchanged.
 
-    Workers stop within a second: no call is begun later than that, and calls under way are cut off. The provider may
-    bill those; `usage` counts them among `estimated_calls`.
+    Workers stop within a second: they start no further calls and abort those under way. The provider may bill aborted
+    calls; `usage` counts them among `estimated_calls`.
 
-    409 `batch-finished` where it is completed.
+    409 `batch-finished` if it is completed.
     """
     return answer(await container.batches.cancel(request.state.project, batch_id))
 
 
 @router.delete("/{batch_id}", status_code=204, summary="Erase a batch", responses=PROBLEMS)
 async def erase_batch(request: Request, container: Serving, batch_id: str) -> None:
-    """Removes the batch, its texts, its results and what the call cache holds of them, also while it runs.
+    """Removes the batch, its texts, its results and their entries in the call cache, even while it runs.
 
-    After the 204 nothing of it is stored. Workers that have it in hand stop within a second: until then they may still
-    send texts to the judge, and what comes back is refused. There is no way back.
+    After the 204 none of it is stored. Workers stop within a second: until then they may still send texts to the judge,
+    but replies are discarded. This cannot be undone.
     """
     await container.batches.erase(request.state.project, batch_id)
     await note(request, container, "batch.erased", batch_id)
@@ -276,7 +276,7 @@ def answer(batch: Batch) -> Response:
 
 
 def read_metadata(request: Request) -> dict[str, str]:
-    """The entries that `metadata.KEY=VALUE` ask for; raises InvalidRequest for a key that is asked for twice."""
+    """The entries of `metadata.KEY=VALUE`. Raises InvalidRequest for a key with two values."""
     wanted: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if not name.startswith(METADATA):
@@ -305,13 +305,12 @@ async def read_results(
     *,
     written_as: Annotated[Format, Query(alias="format")] = "ndjson",
     after: Annotated[int, Query(ge=-1, le=MOST_POSITION, description="results with a greater `position`")] = -1,
-    limit: Annotated[int | None, Query(ge=1, le=MOST_POSITION, description="so many results at most")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=MOST_POSITION, description="most results to return")] = None,
 ) -> Response:
-    """The results that there are, in item order, as a stream. While the batch runs, candidates without one are left
-    out.
+    """The results so far, in item order, as a stream. While the batch runs, candidates without a result are left out.
 
-    For pages ask with `limit`, then with `after` set to the last `position`. A store that fails in mid-stream breaks
-    the connection off, and so does an erasure: what ends properly is whole.
+    To page, set `limit`, then `after` to the last `position`. If the store fails midway, or the batch is erased, the
+    connection breaks off: a stream that ends properly is complete.
     """
     refuse_other_queries(request, "format", "after", "limit")
     project: str = request.state.project
@@ -323,16 +322,16 @@ async def read_results(
         return StreamingResponse(stream_ndjson(pages), headers=headers, media_type=NDJSON)
     options = await container.batches.options(project, batch_id)
     table = stream_csv(pages, container.scoring.instruments.rubrics.nearest(batch.rubric_name), options)
-    # The id is the service's own: nothing in a file name is the caller's.
+    # The id is the service's own: a file name contains no text of the caller.
     headers["Content-Disposition"] = f'attachment; filename="{batch.id}.csv"'
     return StreamingResponse(table, headers=headers, media_type=f"{CSV}; charset=utf-8; header=present")
 
 
 @router.get("/{batch_id}/summary", summary="Sum a batch up", responses={200: {"model": Summary}, **PROBLEMS})
 async def sum_batch(request: Request, container: Serving, batch_id: str) -> Response:
-    """Per aspect: how many are rated and unrated, mean, standard deviation, 95 % interval, histogram, blended mean.
+    """Per aspect: rated and unrated counts, mean, standard deviation, 95 % interval, histogram and blended mean.
 
-    Beside it composites, coverage, usage and cost; all over the results that there are now.
+    Also composites, coverage, usage and cost, over the results so far.
     """
     project: str = request.state.project
     summary = await container.ratings.reliabilities.mark_summary(
@@ -347,11 +346,11 @@ logger = logging.getLogger("saiten.web")
 SHORTEST_POLL_SECONDS = 0.5
 LONGEST_POLL_SECONDS = 2.0
 HEARTBEAT_SECONDS = 15.0
-"""Proxies close what is silent for longer."""
+"""Proxies close connections that are silent for longer."""
 
 RECONNECT_MILLISECONDS = 2000
 GoesOn = Callable[[float], Awaitable[bool]]
-"""Waits so many seconds, and says whether a stream goes on."""
+"""Waits so many seconds, and returns whether the stream goes on."""
 
 ENDS = frozenset({"completed", "cancelled", "erased"})
 
@@ -360,7 +359,7 @@ ENDS = frozenset({"completed", "cancelled", "erased"})
     "/{batch_id}/events",
     summary="Follow a batch",
     response_class=Response,
-    responses={200: EVENTS, 204: {"description": "Told to the end before: do not reconnect"}, **PROBLEMS},
+    responses={200: EVENTS, 204: {"description": "The end was sent before: do not reconnect"}, **PROBLEMS},
 )
 async def follow_batch(
     request: Request,
@@ -371,16 +370,15 @@ async def follow_batch(
         str | None,
         Header(
             alias="Last-Event-ID",
-            description="what an `EventSource` heard last; one that heard the end is answered with 204",
+            description="the last event that an `EventSource` received; after an end the answer is 204",
         ),
     ] = None,
 ) -> Response:
     """`progress` with the batch at once and at every change; at the end `completed`, `cancelled` or `erased`.
 
-    A paused batch is told as it is, and the stream goes on: it may be resumed. When the service stops the stream ends
-    without a last event; an `EventSource` connects again by itself. The same where the key is revoked: then it hears
-    401. To one that had been told the end, and connects
-    again all the same, the answer is 204, which stops it.
+    A paused batch is reported as paused, and the stream goes on, since it may be resumed. When the service stops, the
+    stream ends without a last event, and an `EventSource` reconnects by itself. The same happens when the key is
+    revoked: it then gets 401. An `EventSource` that reconnects after the end gets 204, which stops it.
     """
     project: str = request.state.project
 
@@ -392,31 +390,33 @@ async def follow_batch(
     first = await find()
     if first is None:
         raise NotFound("there is no such batch in this project")
-    stream = tell(first, find, patience_of(request))
-    # Nginx would keep the events back until its buffer is full.
+    stream = stream_events(first, find, make_rest(request))
+    # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-def patience_of(request: Request) -> GoesOn:
-    """`rest` for this request."""
+def make_rest(request: Request) -> GoesOn:
+    """The `rest` function for this request."""
     admission: Authenticator = request.app.state.admission
     return partial(rest, partial(admission.holds, credential_of(request)), request.app.state.stopping)
 
 
 async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event, seconds: float) -> bool:
-    """Waits, and says whether the stream goes on: not where the service stops, nor where its reader would not be let
-    in any more, as a stream may outlive its key by weeks."""
+    """Waits, and returns whether the stream goes on: not if the service is stopping or the caller's key is no longer
+    valid, since a stream may outlive its key by weeks."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stopping.wait(), seconds)
         return False
     return await admitted()
 
 
-async def tell(batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn) -> AsyncIterator[bytes]:
-    """The events from `batch` on, to the batch's end, or as long as the stream goes on."""
+async def stream_events(
+    batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn
+) -> AsyncIterator[bytes]:
+    """The events from `batch` to its end, or as long as the stream goes on."""
     clock = asyncio.get_running_loop().time
     yield write_event("progress", batch)
-    told, wait = clock(), SHORTEST_POLL_SECONDS
+    sent_at, wait = clock(), SHORTEST_POLL_SECONDS
     while batch.status not in ENDS:
         if not await goes_on(wait):
             return
@@ -426,18 +426,18 @@ async def tell(batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_o
             return
         if steady(found) != steady(batch):
             yield write_event("progress", found)
-            told, wait = clock(), SHORTEST_POLL_SECONDS
+            sent_at, wait = clock(), SHORTEST_POLL_SECONDS
         else:
             wait = min(LONGEST_POLL_SECONDS, wait * 1.5)
-        if clock() - told >= HEARTBEAT_SECONDS:
+        if clock() - sent_at >= HEARTBEAT_SECONDS:
             yield KEEPALIVE_COMMENT
-            told = clock()
+            sent_at = clock()
         batch = found
     yield write_event(batch.status, batch)
 
 
 async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Batch | None:
-    """The batch as it is now; as it was while the store is out of reach, which must not end a stream of hours."""
+    """The batch as it is now, or as it was if the store is unavailable, so that an outage does not end long streams."""
     try:
         return await find()
     except StoreError as error:
@@ -446,12 +446,12 @@ async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Bat
 
 
 def steady(batch: Batch) -> Batch:
-    """The batch without what changes as time passes: a change of these alone is no news."""
+    """The batch without the fields that change with time alone."""
     return batch.model_copy(update={"rate_per_second": None, "estimated_end": None})
 
 
 def write_event(name: str, batch: Batch) -> bytes:
-    """One event with the batch as its data. An end's id is its name, so that who connects again says it was heard."""
+    """One event with the batch as its data. The id of an end is its name, so that a reconnecting caller reports it."""
     return format_sse_event(
         event=name,
         data_str=batch.model_dump_json(),

@@ -1,4 +1,4 @@
-"""`/v1/estimates`: what a batch would take, before it is handed in."""
+"""`/v1/estimates`: what a batch would cost."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ router = APIRouter(prefix="/v1/estimates", tags=["batches"])
     openapi_extra=reads(BATCH_BODY),
 )
 async def create_estimate(request: Request, container: Serving) -> Response:
-    """Calls, tokens, translated characters and cost of the batch in the body, which is checked as a batch would be.
+    """Calls, tokens, translated characters and cost of the batch in the body, which is validated as a batch would be.
 
-    Nothing is stored, and nobody is called.
+    Nothing is stored, and no judge or translator is called.
     """
     async with Spool() as spool:
         intake = await receive_batch(request, container.batches, spool)

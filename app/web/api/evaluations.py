@@ -34,7 +34,7 @@ EXAMPLE = {
 
 
 class ReadEvaluation(Evaluation):
-    """An evaluation, with what `include` asks for beside it."""
+    """An evaluation with the extra fields that `include` selects."""
 
     trace: list[CallTrace] | None = None
     request: EvaluationRequest | None = None
@@ -50,7 +50,7 @@ class ReadEvaluation(Evaluation):
 async def create_evaluation(
     request: Request, container: Serving, body: Annotated[EvaluationRequest, Depends(body_of(EvaluationRequest))]
 ) -> Response:
-    """Rates every aspect of the rubric, blends the relevance in, signs and stores the result."""
+    """Rates every aspect of the rubric, blends in the relevance, signs the result and stores it."""
     require_rubric(body)
 
     async def make() -> Response:
@@ -71,7 +71,7 @@ async def create_evaluation(
 async def read_evaluation(
     request: Request, container: Serving, evaluation_id: str, include: Annotated[list[Include] | None, Query()] = None
 ) -> Response:
-    """The stored result; `include=trace` adds the judge's raw replies, `include=request` what was asked."""
+    """The stored result; `include=trace` adds the judge's raw replies, `include=request` the request."""
     refuse_other_queries(request, "include", repeated="include")
     project: str = request.state.project
     record = await container.scoring.evaluations.find(project, evaluation_id)

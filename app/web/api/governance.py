@@ -1,4 +1,4 @@
-"""`/v1/audit`, `/v1/policy` and `/v1/erasures`: what administrators did, set and erase."""
+"""`/v1/audit`, `/v1/policy` and `/v1/erasures`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_NUMBER = 2**53
 
 
 class AuditPage(BaseModel):
-    """Events, newest first. `next` is what `before` is to be for the page after this one; null on the last."""
+    """Events, newest first. `next` is the value of `before` for the next page; null on the last."""
 
     items: list[AuditEvent]
     next: int | None
@@ -40,10 +40,10 @@ async def list_events(
 ) -> Response:
     """What administrators did in the key's project, newest first: keys, policies, erasures, refused attempts.
 
-    `next`, and the `Link` header, lead to the page after this one; events that come in meanwhile shift nothing.
+    `next` and the `Link` header lead to the next page; new events do not shift the pages.
     """
     refuse_other_queries(request, "limit", "before")
-    # One more than asked for tells whether there is a next page.
+    # One more than requested shows whether there is a next page.
     found = await container.governance.audit.events(request.state.project, before=before, limit=limit + 1)
     following = found[limit - 1].number if len(found) > limit else None
     page = AuditPage(items=found[:limit], next=following)
@@ -58,7 +58,7 @@ POLICY_BODY = reads({JSON: form(ProjectPolicy, {"integrity": "flag", "texts": "h
 
 @policy.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
 async def read_policy(request: Request, container: Serving) -> Response:
-    """How suspected attacks are dealt with, and how long texts are kept. Any key of the project may read it."""
+    """How suspected attacks are handled, and how long texts are kept. Any key of the project may read it."""
     found = await container.governance.policies.find_policy(request.state.project)
     return Response(found.model_dump_json(), media_type=JSON)
 
@@ -73,9 +73,9 @@ async def read_policy(request: Request, container: Serving) -> Response:
 async def set_policy(
     request: Request, container: Serving, body: Annotated[ProjectPolicy, Depends(body_of(ProjectPolicy))]
 ) -> Response:
-    """Sets the whole policy: what is left out is as by default. Needs the scope `admin`.
+    """Sets the whole policy: fields that are left out get their defaults. Needs the scope `admin`.
 
-    Texts that are to go sooner now, go within a minute or so; what is hashed or dropped does not come back.
+    A shorter retention takes effect within about a minute; hashed or dropped texts cannot be restored.
     """
     service = PolicyService(
         policies=container.governance.policies, audit=container.governance.audit, now=container.scoring.instruments.now
@@ -88,7 +88,7 @@ erasures = APIRouter(prefix="/v1/erasures", tags=["governance"])
 
 
 class ErasureRequest(Value):
-    """Which metadata entries mark what is to be erased: all of them together."""
+    """The metadata entries, all of which must match."""
 
     metadata: Annotated[Metadata, Field(min_length=1)]
 
@@ -117,8 +117,8 @@ async def erase(
     """Erases batches, candidates of other batches and single evaluations whose own metadata hold all these entries,
     with their texts, results and human ratings, in the store and in the call cache. Needs the scope `admin`.
 
-    In the place of a candidate stands a failure with the code `erased`. What is still being scored on its own when this
-    is asked for is stored afterwards: stop sending first. Asked for twice, the second finds nothing.
+    A candidate is replaced by a failure with the code `erased`. Single evaluations in progress are stored afterwards,
+    so stop sending first. A second identical request erases nothing.
     """
     return asdict(
         await container.governance.erasures.erase(request.state.project, body.metadata, actor=request.state.actor)

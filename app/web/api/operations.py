@@ -1,4 +1,4 @@
-"""What the operator's tools ask, which service this is, and its documentation."""
+"""Health checks, metrics, `/v1/info` and the API documentation."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from app.web.problems import RequestRefused
 
 router = APIRouter(tags=["operate"])
 probes = APIRouter(tags=["operate"])
-"""What a worker answers too."""
+"""The routes that a worker serves too."""
 
 METRICS = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
 READY_SECONDS = 3.0
-"""A store that takes longer to say anything hangs, and whoever asks does not wait for ever."""
+"""A store that takes longer to answer counts as unavailable."""
 
 
 @probes.get("/livez", summary="Alive")
 async def live() -> dict[str, str]:
-    """Depends on nothing: a database that is down is no reason to restart."""
+    """Checks nothing else: a database outage is not a reason to restart the service."""
     return {"status": "alive"}
 
 
 @probes.get("/readyz", summary="Ready", responses={503: PROBLEMS[503]})
 async def ready(request: Request, container: Serving) -> dict[str, str]:
-    """Whether the store answers. The judge is no readiness dependency: restarting Saiten would not mend it."""
+    """Whether the store answers. The judge is not checked: restarting Saiten would not repair it."""
     if request.app.state.draining:
         raise RequestRefused(503, "stopping", "The service is stopping", "send new requests elsewhere")
     try:
@@ -53,7 +53,7 @@ async def ready(request: Request, container: Serving) -> dict[str, str]:
 
 @probes.get("/metrics", summary="Prometheus metrics", response_class=Response, responses={200: METRICS})
 async def metrics(container: Serving) -> Response:
-    """Names start with `saiten_`; no label carries caller text."""
+    """Names start with `saiten_`; no label contains text of the caller."""
     return Response(generate_latest(container.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -84,7 +84,7 @@ documentation = APIRouter(include_in_schema=False)
 
 @documentation.get("/docs")
 async def docs() -> Response:
-    """The page; its assets lie below it."""
+    """Swagger UI; its assets are below this path."""
     return get_swagger_ui_html(
         openapi_url="openapi.json",
         title="Saiten API",
@@ -97,7 +97,7 @@ async def docs() -> Response:
 
 def mount_assets(application: FastAPI) -> None:
     """Swagger UI's script, style and icon."""
-    # The package is not loaded: nothing of it is wanted but its files.
+    # The package is not imported: only its files are used.
     found = find_spec("fastapi_swagger")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("no module named 'fastapi_swagger'", name="fastapi_swagger")

@@ -1,4 +1,4 @@
-"""`/v1/ratings`: what people said of responses."""
+"""`/v1/ratings`: human ratings of responses."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ MOST_NUMBER = 2**53
 HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
 RATINGS_BODY = reads(
     {
-        NDJSON: lines(HumanRating, "one `HumanRating` a line", *HUMAN),
+        NDJSON: lines(HumanRating, "one `HumanRating` per line", *HUMAN),
         JSON: form(HumanRating, HUMAN[0]),
     },
     repeatable=True,
 )
 EXCLUSION_BODY = reads({JSON: form(Exclusion, {"rater": "R3"})}, repeatable=True)
 RATINGS = {
-    "description": "one `StoredRating` a line",
+    "description": "one `StoredRating` per line",
     "headers": {
         "X-Next-Cursor": {
             "description": "`cursor` of the next page; none on the last",
             "schema": {"type": "string", "pattern": "^[0-9]+$"},
         }
     },
-    "content": {NDJSON: lines(StoredRating, "one `StoredRating` a line")},
+    "content": {NDJSON: lines(StoredRating, "one `StoredRating` per line")},
 }
 
 
 class RatingsAdded(BaseModel):
-    """How many of the ratings that were sent are new, and how many took the place of an earlier one."""
+    """How many ratings are new, and how many replaced an earlier one."""
 
     added: int
     replaced: int
 
 
 class ExclusionAdded(BaseModel):
-    """1, or 0 where it was excluded already."""
+    """1, or 0 if it was excluded already."""
 
     added: int
 
@@ -70,30 +70,30 @@ class ExclusionAdded(BaseModel):
 def filter_of(
     item: str | None = None, evaluation: str | None = None, batch: str | None = None, rater: str | None = None
 ) -> RatingFilter:
-    """A FastAPI dependency that reads which ratings are meant from the query."""
+    """A FastAPI dependency that reads the filter from the query."""
     return RatingFilter(item=item, evaluation=evaluation, batch=batch, rater=rater)
 
 
-Wanted = Annotated[RatingFilter, Depends(filter_of)]
+RatingQuery = Annotated[RatingFilter, Depends(filter_of)]
 
 
 @router.post(
     "",
-    summary="Keep human ratings",
+    summary="Store human ratings",
     responses={200: {"model": RatingsAdded}, **PROBLEMS},
     openapi_extra=RATINGS_BODY,
 )
 async def keep_ratings(request: Request, container: Serving) -> Response:
-    """Keeps all ratings of the body, or none where one is not valid.
+    """Stores all ratings in the body, or none if one is not valid.
 
-    One rater has one rating of a response: a later one takes the place of the earlier. Where a rating names a batch,
-    aspects and values are held against the rubric that the batch was scored by.
+    A rater has one rating per response: a later one replaces the earlier. If a rating names a batch, its aspects and
+    values are validated against the rubric that the batch was scored with.
     """
     limits: Limits = request.app.state.limits
     read = read_one if require_media_type(request.headers, NDJSON, JSON) == JSON else read_ratings
     body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
     request.state.body = body
-    # In a thread, and not in a line with the analyses: those take a minute at worst.
+    # In a thread of its own, not in the queue of analyses, which may take a minute.
     ratings, lines = await asyncio.to_thread(read, body, limits)
 
     async def make() -> Response:
@@ -110,12 +110,12 @@ async def keep_ratings(request: Request, container: Serving) -> Response:
 async def list_ratings(
     request: Request,
     container: Serving,
-    wanted: Wanted,
+    wanted: RatingQuery,
     *,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     cursor: Annotated[int, Query(ge=0, le=MOST_NUMBER, description="from `X-Next-Cursor` of the page before")] = 0,
 ) -> Response:
-    """NDJSON, in the order in which they came in. With more than `limit`, `X-Next-Cursor` says how to go on."""
+    """NDJSON, in the order of arrival. If there are more than `limit`, `X-Next-Cursor` leads to the next page."""
     refuse_other_queries(request, *RatingFilter.model_fields, "limit", "cursor")
     found = await container.ratings.service.list_ratings(request.state.project, wanted, after=cursor, limit=limit + 1)
     headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
@@ -124,14 +124,14 @@ async def list_ratings(
 
 
 @router.delete("", summary="Remove human ratings", responses=PROBLEMS)
-async def remove_ratings(request: Request, container: Serving, wanted: Wanted) -> dict[str, int]:
-    """Removes the ratings that the filter names, of which there must be one; says how many there were."""
+async def remove_ratings(request: Request, container: Serving, wanted: RatingQuery) -> dict[str, int]:
+    """Removes the ratings that match the filter, which must not be empty, and returns their number."""
     refuse_other_queries(request, *RatingFilter.model_fields)
     if wanted == RatingFilter():
         raise InvalidRequest("name an item, an evaluation, a batch or a rater", pointer="/query")
     removed = await container.ratings.service.remove_ratings(request.state.project, wanted)
     if removed:
-        # Only what Saiten named itself: names of raters and items are the caller's texts.
+        # Only ids that Saiten made: names of raters and items are the caller's texts.
         target = wanted.batch or wanted.evaluation or "ratings"
         await note(
             request, container, "ratings.removed", target, removed=removed, by=[*wanted.model_dump(exclude_none=True)]
@@ -148,13 +148,13 @@ async def remove_ratings(request: Request, container: Serving, wanted: Wanted) -
 async def exclude(
     request: Request, container: Serving, exclusion: Annotated[Exclusion, Depends(body_of(Exclusion))]
 ) -> Response:
-    """From now on the ratings of this rater, or of this rating round, count neither in analyses of batches nor as a
-    validation of a judge. They stay where they are; reliability follows in the background."""
+    """Excludes the ratings of this rater or rating round from analyses of batches and from the validation of judges.
+    The ratings stay stored; reliability is updated in the background."""
 
     async def make() -> Response:
         added = await container.ratings.service.exclude(request.state.project, exclusion)
         if added:
-            # As above: a rater's name is the caller's text. GET tells which raters are excluded.
+            # As above: a rater's name is the caller's text. GET lists the excluded raters.
             await note(request, container, "ratings.excluded", exclusion.round or "a rater")
         return JSONResponse({"added": int(added)})
 
@@ -163,19 +163,19 @@ async def exclude(
 
 @router.get("/exclusions", summary="Read exclusions", responses=PROBLEMS)
 async def list_exclusions(request: Request, container: Serving) -> dict[str, list[StoredExclusion]]:
-    """Raters and rounds whose ratings do not count, the oldest first."""
+    """Raters and rounds whose ratings do not count, oldest first."""
     refuse_other_queries(request)
     return {"items": [*await container.ratings.service.exclusions(request.state.project)]}
 
 
-@router.delete("/exclusions", summary="Take an exclusion back", responses=PROBLEMS)
+@router.delete("/exclusions", summary="Remove an exclusion", responses=PROBLEMS)
 async def include(
     request: Request,
     container: Serving,
     rater: str | None = None,
     round_id: Annotated[str | None, Query(alias="round")] = None,
 ) -> dict[str, int]:
-    """The ratings of the rater, or of the round, count again; says whether there was such an exclusion."""
+    """Makes the ratings of the rater or round count again, and returns the number of removed exclusions."""
     refuse_other_queries(request, "rater", "round")
     given = {"rater": rater, "round": round_id}
     exclusion = validate(Exclusion, {name: one for name, one in given.items() if one is not None}, UNBOUNDED)
@@ -186,7 +186,7 @@ async def include(
 
 
 def read_one(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
-    """The rating of a JSON document. Raises Refused (400) and InvalidDocument."""
+    """The rating of a JSON document. Raises RequestRefused (400) and InvalidDocument."""
     return [validate(HumanRating, decode(body), limits)], [1]
 
 
@@ -194,10 +194,10 @@ def read_ratings(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[i
     """The ratings of NDJSON, each with its line. Raises InvalidLines."""
     ratings, lines = read_rating_lines(body, limits)
     if not ratings:
-        raise InvalidRequest("the body holds no rating; send one JSON object a line")
+        raise InvalidRequest("the body holds no rating; send one JSON object per line")
     return ratings, lines
 
 
 def write_rating(rating: StoredRating) -> str:
-    """One line, without what is not there."""
+    """One line of NDJSON, without absent fields."""
     return json.dumps(tell_rating(rating), ensure_ascii=False) + "\n"

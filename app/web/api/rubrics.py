@@ -1,4 +1,4 @@
-"""`/v1/rubrics`: what can be asked of the judge."""
+"""`/v1/rubrics`: the rubrics that the judge can rate with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def read_rubric(container: Serving, rubric_id: str) -> dict[str, Any]:
 
 
 def outline(rubric: Rubric, versions: Sequence[int]) -> dict[str, Any]:
-    """The rubric without its texts; `versions` are all that can be asked for."""
+    """The rubric without its texts; `versions` are all available versions."""
     return {
         "id": rubric.id,
         "version": rubric.version,

@@ -1,4 +1,4 @@
-"""`/aspects`: how aspects hang together, which systems differ, and how far people and the judge agree."""
+"""`/aspects`: how aspects are related, which systems differ, and how well people and the judge agree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 MOST_LISTED = 100
 MOST_ASKED = 40
-"""Runs that an address may name; more than are looked at together."""
+"""Most runs that an address may name; more than can be analysed together."""
 
 LEVELS = {"0.01": 0.01, "0.05": 0.05}
 VALUES = ("judge", "ratings")
@@ -96,10 +96,10 @@ async def gather(
     alpha: float,
     values: str,
 ) -> dict[str, Any]:
-    """Everything that rests on the runs' results."""
+    """The parts of the page that depend on the runs' results."""
     ids = [run.id for run in choice.chosen]
     aspects = [aspect.id for aspect in rubric.aspects]
-    # A rating more or less, and it is another overview.
+    # Another overview whenever ratings change.
     ratings = await container.ratings.service.mark_ratings(project)
     key = ("overview", *map(state_of, choice.chosen), rubric.digest, alpha, ratings)
     found = await container.dashboard.computations.get(
@@ -171,8 +171,8 @@ class RunSelection:
 
 
 def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
-    """What to look at; None where there is no run. A single run asked for, unless that `is_final`, is looked at among
-    those chosen at first: alone it has nothing to be told from."""
+    """What to look at; None if there is no run. A single requested run is shown with the default
+    choice, unless `is_final`: alone there is nothing to compare it with."""
     by_rubric: dict[str, list[Batch]] = {}
     for run in runs:
         by_rubric.setdefault(run.rubric_name, []).append(run)
@@ -280,7 +280,7 @@ class MatrixView:
 
 
 def explain(code: Absence | None) -> tuple[str, str] | None:
-    """Why there is no report, and what to do; None where there is one."""
+    """Why there is no report, and what to do; None if there is one."""
     return WHY_NOT[code] if code is not None else None
 
 

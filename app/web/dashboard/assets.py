@@ -29,18 +29,18 @@ def read_assets() -> dict[str, bytes]:
 
 @cache
 def address(name: str) -> str:
-    """Where the file is: a browser may keep it for ever, since another content has another address."""
+    """The file's address, which changes with its content, so browsers may cache it forever."""
     return f"/assets/{digest(name)}/{name}"
 
 
 def digest(name: str) -> str:
-    """What tells the file's content."""
+    """The digest of the file's content."""
     return hashlib.sha256(read_assets()[name]).hexdigest()[:12]
 
 
 @router.get("/{version}/{name}")
 async def read_asset(request: Request, version: str, name: str) -> Response:
-    """The file as it is now; kept for ever only under the address of its content."""
+    """The file, cacheable forever only under its current address."""
     found = read_assets().get(name)
     if found is None:
         raise NotFound("there is no such file")

@@ -1,4 +1,4 @@
-"""`/try`: one response typed in by hand, scored at once."""
+"""`/try`: a form to score one response."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def show_form(
 
 @router.post("/try")
 async def try_response(request: Request, container: Serving, project: WritableProject) -> Response:
-    """Scores what the form holds and leads to the result; shows the form again where that cannot be done."""
+    """Scores the response and redirects to the result; on an error the form is shown again."""
     form = await read_form(request)
     draft = read_draft(form, container.settings.limits.context_utterances)
     if form.get("action") == "add":
@@ -63,7 +63,7 @@ async def try_response(request: Request, container: Serving, project: WritablePr
             record = await evaluate(asked, container.scoring.instruments, scope)
         await container.scoring.evaluations.save(project, record, tuple(scope.keys))
     except (InvalidRequest, LimitReached, UpstreamError, StoreError) as error:
-        # Where a limit is reached, too, what was typed in must not be lost.
+        # What was typed must not be lost, also if a limit is reached.
         return show_error(request, container, draft, error)
     return redirect(f"/evaluations/{record.evaluation.id}")
 
@@ -102,7 +102,7 @@ def show(
 
 
 def show_error(request: Request, container: Container, draft: AttemptDraft, error: SaitenError) -> Response:
-    """The form with what is wrong at its fields; what others did wrong stands above it."""
+    """The form with faults at its fields; other errors are shown above it."""
     status = status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
@@ -202,7 +202,7 @@ class AttemptDraft:
         return replace(self, context=(*self.context, (self.next_speaker(), "")))
 
     def next_speaker(self) -> str:
-        """Who would speak next: whoever spoke before the last one."""
+        """The likely next speaker: the one before the last."""
         names = [speaker for speaker, _ in self.context]
         return names[-2] if len(names) > 1 else SPEAKERS[len(names) % 2]
 

@@ -1,4 +1,4 @@
-"""`/compare`: whether a run is better or worse than another, and the dialogues that say why."""
+"""`/compare`: whether a run is better or worse than another, and the dialogues that changed most."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def show_comparison(request: Request, container: Serving, project: Project
 
 
 def read_asked(request: Request) -> CompareQuery:
-    """The parameters, whatever was sent."""
+    """The parameters, truncated."""
     given = {
         name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("baseline", "candidate", "measure")
     }
@@ -100,7 +100,7 @@ def read_asked(request: Request) -> CompareQuery:
 
 
 def describe(container: Container) -> dict[str, Any]:
-    """What the templates ask about any run."""
+    """Functions on runs for the templates."""
     return {"system_of": system_of, "build_of": build_of, "judges_of": lambda batch: judges_of(container, batch)}
 
 
@@ -144,7 +144,7 @@ async def gather(
 async def ask(
     container: Container, project: str, asked: CompareQuery, rubric: Rubric, both: tuple[Batch, Batch]
 ) -> Examination | PendingComputation:
-    """The comparison, once it is reckoned; a measure that the runs have not is as none."""
+    """The comparison, once it is computed; an unknown measure is ignored."""
     known = {aspect.id for aspect in rubric.aspects} | {composite.id for composite in rubric.composites}
     measure = asked.measure if asked.measure.removesuffix(".blended") in known else None
     try:

@@ -115,7 +115,7 @@ def effect_of(measure: Measure) -> str | None:
 
 
 def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> str:
-    """The measures with that verdict in one phrase; empty where there is none."""
+    """The measures with that verdict in one phrase; empty if there are none."""
     _ = speech.say
     names = [row.name for row in rows if row.measure.verdict == verdict]
     if len(names) <= MOST_NAMED:
@@ -174,7 +174,7 @@ def build_chart(rows: Sequence[MeasureRow], names: ShortNames, speech: Speech) -
 @dataclass(frozen=True)
 class ReasonView:
     """One reason. `text` is empty where there are no words for it yet but the interface's own English `detail`;
-    `state` is whether the judge follows people on the measure, None where no measure is meant."""
+    `state` is whether the judge agrees with people on the measure, None without a measure."""
 
     verdict: GateVerdict
     measure: str | None
@@ -189,7 +189,7 @@ def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> 
         ReasonView(
             reason.verdict,
             names.get(reason.aspect, reason.aspect) if reason.aspect else None,
-            tell(reason, gate, speech),
+            explain_reason(reason, gate, speech),
             reason.detail,
             gate.reliability.get(reason.aspect) if reason.aspect else None,
         )
@@ -197,7 +197,7 @@ def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> 
     ]
 
 
-def tell(reason: GateReason, gate: GateReport, speech: Speech) -> str:
+def explain_reason(reason: GateReason, gate: GateReport, speech: Speech) -> str:
     """The reason in a clause; the measure's name stands before it."""
     _ = speech.say
     if reason.about == "coverage":
@@ -208,19 +208,19 @@ def tell(reason: GateReason, gate: GateReport, speech: Speech) -> str:
     measure = find_measure(reason, gate)
     if reason.about != "rule" or measure is None:
         return ""
-    return tell_rule(reason, measure, speech)
+    return explain_rule(reason, measure, speech)
 
 
-def tell_rule(reason: GateReason, measure: Measure, speech: Speech) -> str:
-    """What became of a rule."""
+def explain_rule(reason: GateReason, measure: Measure, speech: Speech) -> str:
+    """The outcome of a rule."""
     _ = speech.say
     if reason.code == "no-values":
         return _("has no values in either run")
     if reason.code == "drop":
         return _("is worse by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
     if reason.code == "not-enough-data":
-        return tell_lack(measure, speech)
-    return tell_held(measure, speech) if reason.code == "held" else ""
+        return explain_lack(measure, speech)
+    return explain_held_measure(measure, speech) if reason.code == "held" else ""
 
 
 def find_measure(reason: GateReason, gate: GateReport) -> Measure | None:
@@ -237,8 +237,8 @@ def size_of(measure: Measure, speech: Speech) -> dict[str, str]:
     }
 
 
-def tell_held(measure: Measure, speech: Speech) -> str:
-    """Why the measure stands."""
+def explain_held_measure(measure: Measure, speech: Speech) -> str:
+    """Why a rule is met."""
     _ = speech.say
     if measure.verdict == "better":
         return _("is better by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
@@ -250,8 +250,8 @@ def tell_held(measure: Measure, speech: Speech) -> str:
     )
 
 
-def tell_lack(measure: Measure, speech: Speech) -> str:
-    """That the data cannot tell, and what they could."""
+def explain_lack(measure: Measure, speech: Speech) -> str:
+    """Why there is not enough data, and what it could show."""
     _ = speech.say
     if measure.p is None:
         return _(

@@ -1,4 +1,4 @@
-"""What a form sends: bounded, in UTF-8, and from a page of this service."""
+"""Forms: limited in size, UTF-8, and only from pages of this service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_FIELDS = 2000
 
 
 class Form:
-    """Fields by name; what was not sent is empty."""
+    """The fields of a form; missing fields are empty."""
 
     def __init__(self, fields: list[tuple[str, str]]) -> None:
         self._fields = fields
@@ -40,7 +40,7 @@ class Form:
 
 
 async def read_form(request: Request) -> Form:
-    """The form in the body. Raises Refused: 403 from another site's page, 408, 413, 415; InvalidRequest."""
+    """The form in the body. Raises RequestRefused: 403 from another site's page, 408, 413, 415; InvalidRequest."""
     require_same_origin(request)
     require_media_type(request.headers, FORM)
     body = await receive(request, FORM_BYTES, request.app.state.body_timeout_seconds)
@@ -58,7 +58,7 @@ async def read_form(request: Request) -> Form:
 
 
 def require_same_origin(request: Request) -> None:
-    """Raises Refused (403) where another site's page sent the form: the browser says so, and no page can hide it."""
+    """Raises RequestRefused (403) if a page of another site sent the form, which the browser's headers show."""
     site = request.headers.get("sec-fetch-site", "")
     origin = request.headers.get("origin", "")
     foreign = site not in {"", "same-origin", "none"}

@@ -97,7 +97,7 @@ async def show_evaluation(request: Request, container: Serving, project: Project
 async def locate(
     request: Request, container: Container, project: str, batch: Batch, position: int
 ) -> ItemPosition | None:
-    """The result in the list that the address names; None where there is none yet."""
+    """The result in the list that the address names; None if there is none yet."""
     rubric = find_rubric(container, batch.rubric_name)
     measures = await container.dashboard.browser.measures(project, batch.id)
     return await find_place(
@@ -120,7 +120,7 @@ async def read_result(container: Container, project: str, batch_id: str, positio
 
 
 def show_pending(request: Request, batch: Batch, position: int) -> Response:
-    """The page of a candidate without a result; raises NotFound where there is none and will be none."""
+    """The page of a candidate without a result; raises NotFound if it will never have one."""
     if position >= batch.counts.total or batch.status in {"completed", "cancelled"}:
         raise NotFound("this run has no result at this position")
     return render(request, "item_pending.html", batch=batch, position=position)

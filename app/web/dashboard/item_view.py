@@ -1,4 +1,4 @@
-"""One evaluation as its page shows it: the dialogue's sides, the scales with what was chosen, and the arithmetic."""
+"""One evaluation as its page shows it: the dialogue, the scales with the chosen levels, and the arithmetic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Blend:
-    """c + w · (b − b̄) with its numbers, and how many digits of b and b̄ it takes to reckon the value as it is shown."""
+    """c + w · (b − b̄) with its numbers; with `digits` digits of b and b̄ it gives the value as shown."""
 
     rating: float
     weight: float
@@ -43,7 +43,7 @@ class Blend:
 
 @dataclass(frozen=True)
 class PathValue:
-    """What one language path gave an aspect."""
+    """An aspect's result on one language path."""
 
     path: Path
     result: AspectResult
@@ -68,7 +68,7 @@ class ScaleStep:
 
 @dataclass(frozen=True)
 class AspectView:
-    """An aspect with its readings; `aspect` is None where the rubric has changed since, or is gone."""
+    """An aspect with its readings; `aspect` is None if the rubric has changed or is gone."""
 
     id: str
     aspect: Aspect | None
@@ -91,7 +91,7 @@ class TermView:
 
 @dataclass(frozen=True)
 class CompositeView:
-    """A composite with what it is made of; no `terms` where the rubric has changed since."""
+    """A composite and its terms; no `terms` if the rubric has changed."""
 
     id: str
     value: float | None
@@ -119,7 +119,7 @@ def list_said(
 
 
 def responder_of(context: Sequence[Utterance]) -> str | None:
-    """Who is to answer: whoever spoke last but the last speaker; None where there is nobody else."""
+    """The speaker of the response: the last one other than the last speaker, or None if there is no other."""
     last = context[-1].speaker if context else None
     return next((said.speaker for said in reversed(context) if said.speaker != last), None)
 
@@ -136,12 +136,12 @@ def place_in(where: str) -> str:
 
 
 def current(evaluation: Evaluation, rubric: Rubric | None) -> Rubric | None:
-    """The rubric, where it still is the one by which the evaluation was made."""
+    """The rubric if it is still the one that the evaluation was made with, otherwise None."""
     return rubric if rubric is not None and rubric.digest == evaluation.rubric.digest else None
 
 
 def results_of(evaluation: Evaluation) -> dict[Path, PathResult]:
-    """What each path gave, the source path first."""
+    """The results by path, the source path first."""
     if evaluation.paths is not None:
         return {"source": evaluation.paths.source, "english": evaluation.paths.english}
     path: Path = "english" if evaluation.path == "english" else "source"
@@ -183,7 +183,7 @@ def list_steps(aspect: Aspect | None, readings: Sequence[PathValue]) -> list[Sca
 
 
 def blend_of(result: AspectResult, relevance: RelevanceResult | None) -> Blend | None:
-    """The arithmetic of a blended value; None where there is none."""
+    """The arithmetic of a blended value; None if there is none."""
     if result.blended is None or result.mean is None:
         return None
     if relevance is None or relevance.score is None or relevance.baseline is None:
@@ -197,7 +197,7 @@ def blend_of(result: AspectResult, relevance: RelevanceResult | None) -> Blend |
 
 
 def list_composites(evaluation: Evaluation, rubric: Rubric | None) -> list[CompositeView]:
-    """All composites with their terms, reckoned from the means at the top."""
+    """All composites with their terms, computed from the means at the top."""
     known = {composite.id: composite for composite in rubric.composites} if rubric else {}
     means = {name: result.mean for name, result in evaluation.aspects.items()}
     views = []
@@ -300,7 +300,7 @@ def aspects_on(evaluation: Evaluation, path: Path) -> Mapping[str, AspectResult]
 
 
 def describe_span(span: MaskedSpan) -> LeftOut:
-    """A span, counted as people count."""
+    """A span with numbers from 1."""
     parts = span.where.removeprefix(TRANSLATION).split("/")
     number = int(parts[1]) + 1 if len(parts) > 1 else 1
     kinds: Mapping[str, Part] = {"speaker": "speaker", "text": "text", "response": "response"}

@@ -1,4 +1,4 @@
-"""The table's columns: what results of a run can be sorted by, and how a value is shown."""
+"""`/runs/{id}/items`: the results of a run as a sorted and filtered table."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ class ItemCell:
 
     @property
     def digits(self) -> int:
-        """Behind the point: none of a rating, two of what is reckoned."""
-        reckoned = self.column.aspect is None or self.column.is_blended
-        return 2 if reckoned or (self.value or 0.0) % 1 else 0
+        """Decimals: none for a rating, two for a computed value."""
+        computed = self.column.aspect is None or self.column.is_blended
+        return 2 if computed or (self.value or 0.0) % 1 else 0
 
 
 def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[ItemColumn]:
@@ -129,7 +129,7 @@ MOST_NUMBER = 10_000_000
 
 
 MOST_VALUES = 8
-"""Values that an address may ask for together: each that leaves nothing is counted without."""
+"""Most value filters in an address."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def write_value(value: float) -> str:
 
 
 def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | None) -> Listing:
-    """The list that an address asks for. What it asks and the run has not is left out."""
+    """The list that an address names. Measures that the run does not have are ignored."""
     sort = asked.get("sort")
     if sort not in measures and sort != POSITION:
         sort = worst_measure(measures, rubric)
@@ -221,7 +221,7 @@ def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | N
 
 
 def worst_measure(measures: Sequence[str], rubric: Rubric | None) -> str | None:
-    """By what the worst results are found: the overall impression, else the first composite, else the first aspect."""
+    """The default sort: the overall impression, else the first composite, else the first aspect."""
     composites = [composite.id for composite in rubric.composites] if rubric else []
     aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
     preferred = ("overall", *composites, *aspects, *measures)
@@ -241,13 +241,13 @@ def read_values(given: Sequence[str], measures: Sequence[str]) -> Iterator[tuple
 
 
 def clean(text: str | None) -> str | None:
-    """What somebody typed, on one line and not too long; None where nothing is left."""
+    """The text on one line, truncated; None if it is empty."""
     shown = "".join(character for character in (text or "")[:MOST_CHARACTERS] if character.isprintable())
     return shown.strip() or None
 
 
 def read_number(text: str | None, *, least: int = 0) -> int | None:
-    """A count in an address; None where it is none."""
+    """A number in an address, or None."""
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 8:
         return None
     number = int(text)
@@ -290,7 +290,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Opened:
-    """A run whose results are looked at; `rubric` is None where the service has it no more."""
+    """A run whose results are shown; `rubric` is None if it is no longer installed."""
 
     browser: ResultBrowser
     project: str

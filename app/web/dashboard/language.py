@@ -1,4 +1,4 @@
-"""In which language a page speaks: its translations, its numbers and times, and the names of the domain's terms."""
+"""The languages of the dashboard: translations, numbers, times, and names of the domain's terms."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def catalogs_of(language: str) -> dict[str, Catalog]:
 
 
 LEAST_DOLLARS = 0.0001
-"""Less than this is not told apart."""
+"""Smaller amounts are shown as less than this."""
 
 
 def says_something(text: str) -> bool:
@@ -176,7 +176,7 @@ class LocaleFormats:
 
 @cache
 def formats_of(language: str) -> LocaleFormats:
-    """One a language."""
+    """The formats of a language."""
     return LocaleFormats(language)
 
 
@@ -260,7 +260,7 @@ class Gettext(Protocol):
 
 
 class Terms:
-    """The domain's names in one language. A name that is not known stands for itself: a newer worker may write it."""
+    """The domain's names in one language. An unknown name, which a newer worker may write, is shown unchanged."""
 
     def __init__(self, translations: Gettext) -> None:
         self._translations = translations

@@ -1,4 +1,4 @@
-"""`/live`: how runs go on, as server-sent events whose HTML a page puts in place."""
+"""`/live`: the progress of runs, as server-sent events with HTML for the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 MOST_RUNS = 50
 OVER = "over"
-"""The last event: everything that was followed has ended. Who connects again with this id is told not to."""
+"""The last event: every run has ended. A reconnection with this id is answered with 204."""
 
 Find = Callable[[], Awaitable[Batch | None]]
 Show = Callable[[Batch], str]
@@ -46,26 +46,26 @@ async def follow_runs(
         raise NotFound("there is none of these runs in this project")
     show = partial(show_progress, request)
     say = partial(say_end, request)
-    stream = tell(runs, finds, show, say, batches.patience_of(request))
-    # Nginx would keep the events back until its buffer is full.
+    stream = stream_events(runs, finds, show, say, batches.make_rest(request))
+    # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-async def tell(
+async def stream_events(
     runs: Mapping[str, Batch],
     finds: Mapping[str, Find],
     show: Show,
     say: Show,
     goes_on: GoesOn,
 ) -> AsyncIterator[bytes]:
-    """The events from `runs` on, to the end of all of them, or as long as the stream goes on."""
+    """The events from `runs` to the end of all of them, or as long as the stream goes on."""
     clock = asyncio.get_running_loop().time
     open_runs: dict[str, Batch] = {}
     for run_id, batch in runs.items():
         if batch.status not in ENDS:
             open_runs[run_id] = batch
         yield write_event(batch, show, say)
-    told, wait = clock(), batches.SHORTEST_POLL_SECONDS
+    sent_at, wait = clock(), batches.SHORTEST_POLL_SECONDS
     while open_runs:
         if not await goes_on(wait):
             return
@@ -82,15 +82,15 @@ async def tell(
                 open_runs[run_id] = found
         wait = batches.SHORTEST_POLL_SECONDS if changed else min(batches.LONGEST_POLL_SECONDS, wait * 1.5)
         if changed:
-            told = clock()
-        elif clock() - told >= batches.HEARTBEAT_SECONDS:
+            sent_at = clock()
+        elif clock() - sent_at >= batches.HEARTBEAT_SECONDS:
             yield KEEPALIVE_COMMENT
-            told = clock()
+            sent_at = clock()
     yield write(OVER, {}, event_id=OVER)
 
 
 def write_event(batch: Batch, show: Show, say: Show) -> bytes:
-    """A run's progress; of one that has ended also what to say of it aloud."""
+    """A run's progress, with a text for screen readers if it has ended."""
     if batch.status in ENDS:
         return write("ended", {"id": batch.id, "html": show(batch), "said": say(batch)})
     return write("progress", {"id": batch.id, "html": show(batch)})
@@ -110,5 +110,5 @@ def show_progress(request: Request, batch: Batch) -> str:
 def say_end(request: Request, batch: Batch) -> str:
     """That the run has ended, for a screen reader."""
     _ = translations_of(language_of(request)).gettext
-    told = _("The run %(run)s is complete.") if batch.status == "completed" else _("The run %(run)s was cancelled.")
-    return told % {"run": batch.name or batch.id}
+    message = _("The run %(run)s is complete.") if batch.status == "completed" else _("The run %(run)s was cancelled.")
+    return message % {"run": batch.name or batch.id}

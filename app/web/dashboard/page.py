@@ -1,5 +1,4 @@
-"""A page: a template, the visitor's language and theme, and headers under which no foreign script runs. Errors are
-pages too."""
+"""Renders pages: template, language, theme and security headers. Errors are pages too."""
 
 from __future__ import annotations
 
@@ -49,10 +48,10 @@ POLICY = "; ".join(
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
-    # Pages hold dialogues: they are for this visitor alone, and gone with the run.
+    # Pages hold dialogues: they are private, and must vanish with the run.
     "Cache-Control": "no-store",
     "Vary": "Accept-Encoding, Accept-Language, Cookie",
-    # Elsewhere nothing is told. Were it the same here, a browser would send `Origin: null` with this service's forms.
+    # Other sites get no referrer. With `no-referrer`, browsers would send `Origin: null` with this service's forms.
     "Referrer-Policy": "same-origin",
 }
 THEME_COOKIE = "saiten_theme"
@@ -81,8 +80,8 @@ COMPILED = Compiled()
 
 
 def compile_templates() -> None:
-    """Compiles them all, so that only the first page of a process waits for its own. It takes half a second: not for an
-    event loop."""
+    """Compiles all templates, so that only the first page of a process waits. It takes half a second, so it runs in a
+    thread."""
     environment = environment_of(next(iter(LANGUAGES)))
     for name in environment.list_templates(extensions=["html"]):
         environment.get_template(name)
@@ -90,7 +89,7 @@ def compile_templates() -> None:
 
 @cache
 def environment_of(language: str) -> Environment:
-    """The templates, speaking one language. Everything is escaped, and a name that is not there is an error."""
+    """The templates in one language. Everything is escaped, and an undefined name is an error."""
     made = Environment(
         loader=PackageLoader("app.web.dashboard"),
         autoescape=True,
@@ -99,7 +98,7 @@ def environment_of(language: str) -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
         bytecode_cache=COMPILED,
-        # A service goes on with the templates that its code was started with.
+        # Templates belong to the code that was started.
         auto_reload=False,
     )
     made.install_gettext_translations(translations_of(language), newstyle=True)  # type: ignore[attr-defined]
@@ -124,7 +123,7 @@ def render(request: Request, template: str, status: int = 200, /, **context: Any
 
 
 def render_text(request: Request, template: str, /, **context: Any) -> str:
-    """The template's text, for what is no whole page."""
+    """The rendered template, for fragments too."""
     environment = environment_of(language_of(request))
     state = request.state
     common = {
@@ -139,7 +138,7 @@ def render_text(request: Request, template: str, /, **context: Any) -> str:
 
 
 def answer(request: Request, page: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The page with its headers, compressed where the browser takes that."""
+    """The page with its headers, compressed if the browser accepts it."""
     body = page.encode()
     given = {**HEADERS, **(headers or {})}
     if len(body) > LEAST_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
@@ -156,7 +155,7 @@ def here(request: Request) -> str:
 
 
 def theme_of(request: Request) -> str:
-    """`light` or `dark` where the visitor chose one, else empty: as the system has it."""
+    """`light` or `dark` if the visitor chose one, otherwise empty: the system's theme."""
     chosen = request.cookies.get(THEME_COOKIE, "")
     return chosen if chosen in THEMES else ""
 
@@ -210,7 +209,7 @@ OTHERWISE = (mark("This did not work"), mark("Go back and try again."))
 
 
 class LoginNeeded(RequestRefused):
-    """A visitor without a valid key, and where to go on after the login."""
+    """A visitor without a valid key; `address` is the page to show after the login."""
 
     def __init__(self, address: str) -> None:
         detail = "sign in with a key that `saiten keys create` made"
@@ -219,13 +218,13 @@ class LoginNeeded(RequestRefused):
 
 
 def own_address(address: str) -> str:
-    """The path and query, where it is a place of this service; else the first page."""
+    """The address if it is a path of this service, otherwise `/`."""
     is_own = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
     return address if is_own and "\\" not in address and len(address) <= 2000 else "/"
 
 
 def show_error(request: Request, error: SaitenError) -> Response:
-    """The page of any error in the tree; whoever has no key is asked for one."""
+    """The page of an error; a visitor without a key is redirected to the login."""
     if isinstance(error, LoginNeeded):
         address = own_address(error.address)
         return redirect(query("/login", next=None if address == "/" else address))
@@ -237,7 +236,7 @@ def show_error(request: Request, error: SaitenError) -> Response:
 
 
 def show_unreadable(request: Request) -> Response:
-    """The page for an address whose parameters do not fit."""
+    """The page for invalid parameters."""
     return show_status(request, HTTPStatus.UNPROCESSABLE_ENTITY, "", [], {})
 
 
@@ -254,18 +253,18 @@ def show_status(
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a person's browser asks, and not for the API."""
+    """Whether a browser requests a page outside the API."""
     path: str = request.scope["path"]
     return not path.startswith(("/v1", "/docs/")) and "text/html" in request.headers.get("accept", "")
 
 
 def answer_http_error(request: Request, error: Exception) -> Response:
-    """What Starlette itself refuses, as a page for a person's browser and else as a problem document."""
+    """The answer to what Starlette refuses: a page for a browser, otherwise a problem document."""
     if isinstance(error, HTTPException) and wants_page(request):
         return show_status(request, error.status_code, "", [], dict(error.headers or {}))
     return problems.answer_http_error(request, error)
 
 
 def answer_defect(request: Request) -> Response:
-    """What nobody expected, likewise."""
+    """The answer to an unexpected error, likewise."""
     return show_status(request, 500, "", [], {}) if wants_page(request) else problems.answer_defect(request)

@@ -1,4 +1,4 @@
-"""`/rate` and `/rate/{round}`: rounds of human ratings, from their opening to their close, and the way into one."""
+"""`/rate` and `/rate/{round}`: starting, viewing, joining and closing rating rounds."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import PageRoute, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dashboard.session import Project, WritableProject, is_secure
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 RATER_COOKIE = "saiten_rater"
 COOKIE_SECONDS = 90 * 86_400
 RECENT = 50
-"""Completed runs that the form offers; another comes by its address."""
+"""Completed runs that the form offers; others can be given in the address."""
 
 SHOWN = 100
 """Rounds in the list."""
 
 MOST_RATINGS = 10_000
-"""Of a rater in one download: as many as the API gives at once."""
+"""Ratings of a rater in one download: the API's limit."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RunChoice:
 
 @dataclass(frozen=True)
 class RoundRow:
-    """A round as the list shows it; `batch` is None for a run that was erased a moment ago."""
+    """A round as the list shows it; `batch` is None if the run was erased a moment ago."""
 
     round: RatingRound
     batch: Batch | None
@@ -67,7 +67,7 @@ async def show_rounds(request: Request, container: Serving, project: Project) ->
 
 @router.post("/rate")
 async def start_round(request: Request, container: Serving, project: WritableProject) -> Response:
-    """Opens a round and leads to it."""
+    """Starts a round and redirects to it."""
     given, faults = read_start(await read_form(request)), dict[str, RatingFault]()
     options = read_options(given, request.app.state.limits, faults)
     if not given["run"]:
@@ -113,7 +113,7 @@ async def show_list(
 
 
 async def look(container: Container, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
-    """The run, asked for once."""
+    """The run, looked up once."""
     if batch_id not in known and (found := await container.batches.look(project, batch_id)) is not None:
         known[batch_id] = found
     return known.get(batch_id)
@@ -124,13 +124,13 @@ async def look(container: Container, project: str, batch_id: str, known: dict[st
 
 @router.get("/rate/{round_id}")
 async def show_round(request: Request, container: Serving, project: Project, round_id: str) -> Response:
-    """How far the round and its raters are, and the way in."""
-    return await show_one(request, container, project, round_id, remembered(request), failed=False)
+    """The progress of the round and its raters, and the form to join it."""
+    return await show_one(request, container, project, round_id, read_rater_name(request), failed=False)
 
 
 @router.post("/rate/{round_id}/join")
 async def join(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
-    """Keeps the rater's name for this round, and leads to the rater's next response."""
+    """Stores the rater's name in a cookie, and redirects to the rater's next response."""
     found, name = await container.ratings.rounds.find(project, round_id), (await read_form(request)).get("rater")
     try:
         rater = read_rater(name, request.app.state.limits)
@@ -151,7 +151,7 @@ async def join(request: Request, container: Serving, project: WritableProject, r
 
 @router.post("/rate/{round_id}/close")
 async def close_round(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
-    """Gives nothing more out."""
+    """Closes the round."""
     await read_form(request)
     closed = await container.ratings.rounds.close(project, round_id)
     return redirect(f"/rate/{closed.id}")
@@ -160,10 +160,10 @@ async def close_round(request: Request, container: Serving, project: WritablePro
 async def show_one(
     request: Request, container: Container, project: str, round_id: str, rater: str, *, failed: bool
 ) -> Response:
-    """The round's page; `rater` stands in the form."""
+    """The round's page; `rater` fills the form."""
     found = await container.ratings.rounds.find(project, round_id)
-    told = (await container.ratings.rounds.progress(project, [round_id])).get(round_id)
-    if told is None:
+    progress = (await container.ratings.rounds.progress(project, [round_id])).get(round_id)
+    if progress is None:
         raise NotFound("there is no such rating round in this project")  # erased with its run a moment ago
     batch = await container.batches.look(project, found.batch)
     return render(
@@ -171,7 +171,7 @@ async def show_one(
         "round.html",
         422 if failed else 200,
         round=found,
-        progress=told,
+        progress=progress,
         batch=batch,
         rubric=find_rubric(container, batch.rubric_name) if batch else None,
         rater=rater,
@@ -182,14 +182,9 @@ async def show_one(
     )
 
 
-def remembered(request: Request) -> str:
-    """The name under which somebody rated in this round from this browser; empty where nobody did."""
+def read_rater_name(request: Request) -> str:
+    """The name under which this browser has rated in this round, or an empty string."""
     return unquote(request.cookies.get(RATER_COOKIE, ""), errors="replace")
-
-
-def may_write(request: Request) -> bool:
-    """Whether the visitor may start and close rounds, and rate."""
-    return bool(request.state.scope != "read")
 
 
 WHOLE = mark("Enter a whole number from %(low)s to %(high)s.")
@@ -199,26 +194,26 @@ BOUNDS = {
     "items_per_rater": (1, MOST_ITEMS),
     "seed": (0, 2**32 - 1),
 }
-"""What the domain takes, to be said beside the field."""
+"""The domain's bounds, shown beside the fields."""
 
 REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
     (NotFound, mark("There is no such run in this project.")),
     (UnknownRubric, mark("This run's rubric is no longer installed, so its responses cannot be rated.")),
     (InvalidRequest, mark("No response in this run has been scored, so there is nothing to rate.")),
 )
-"""Why a run can have no round; the first that fits."""
+"""Why a run cannot have a round; the first match counts."""
 
 
 @dataclass(frozen=True)
 class RatingFault:
-    """What is wrong at a field: a message, and what stands in its places."""
+    """The fault of a field: a message and its values."""
 
     message: str
     values: Mapping[str, Any]
 
 
 def defaults() -> dict[str, str]:
-    """The form's fields before anybody has filled them in; empty without a default."""
+    """The form's initial values; empty without a default."""
     of_options = {
         name: str(info.default) if isinstance(info.default, int) else ""
         for name, info in RoundOptions.model_fields.items()
@@ -232,7 +227,7 @@ def read_start(form: Form) -> dict[str, str]:
 
 
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
-    """The round's options; None where a field does not fit, which `faults` then tells."""
+    """The round's options, or None if a field is not valid; its fault is added to `faults`."""
     document = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
     try:
         return validate(RoundOptions, {"name": given["name"], **document}, limits)
@@ -254,7 +249,7 @@ def describe_fault(name: str, limits: Limits) -> RatingFault:
 
 
 def read_whole(text: str) -> int | str:
-    """The number, or the text that is none."""
+    """The number, or the text if it is not one."""
     try:
         return int(text)
     except ValueError:

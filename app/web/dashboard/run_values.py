@@ -1,5 +1,4 @@
-"""What several pages say of runs: whose a run is, who judged it, which run came before it, its charts, and the
-comparison of two runs."""
+"""Values that several pages show of runs: system, judge, previous run, charts, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -26,12 +25,12 @@ BUILD = "build"
 """The metadata entry that names a system's build."""
 
 SPARE = 20
-"""Runs read beyond those asked for where no system is named: some may be of one, and no filter tells them apart."""
+"""Extra runs to read if no system is named: no filter excludes those that name one."""
 
 
 @dataclass(frozen=True)
 class RunSequence:
-    """Runs that follow each other: one may be held against the one before it."""
+    """Runs that follow each other, so that each can be compared with the one before it."""
 
     name: str
     system: str | None
@@ -80,7 +79,7 @@ def signatures_of(batch: Batch) -> tuple[str, ...]:
 
 
 def judges_of(container: Container, batch: Batch) -> tuple[JudgeName, ...]:
-    """Who judged, as the signatures have it; before the first result who is going to."""
+    """The judges according to the signatures; before the first result, the judge that will be used."""
     signed = [read_signature(signature) for signature in signatures_of(batch)]
     found = [JudgeName(part.get("judge", "").partition("/")[0], part.get("model", "")) for part in signed]
     if not found:
@@ -103,7 +102,7 @@ def mean_of(summary: Summary | None, aspect: str) -> float | None:
 
 
 def find_rubric(container: Container, name: str) -> Rubric | None:
-    """The rubric in that version, in its newest where that one is gone; None where it is not installed any more."""
+    """The rubric in that version, else its newest version; None if it is no longer installed."""
     try:
         return container.scoring.instruments.rubrics.nearest(name)
     except UnknownRubric:
@@ -154,7 +153,7 @@ Both = tuple[Batch, Batch]
 
 
 def find_obstacle(container: Container, both: Both) -> dict[str, Any] | None:
-    """Why there is nothing to compare, as a state of the page; None where there is."""
+    """Why the runs cannot be compared, as a state of the page; None if they can be."""
     baseline, candidate = both
     if baseline.id == candidate.id:
         return {"state": "same"}
@@ -177,7 +176,7 @@ async def examine(
     mismatch: bool = False,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Examination | PendingComputation:
-    """The comparison, once it is reckoned. Raises SignatureMismatch, and UnknownAspect for the measure."""
+    """The comparison, once it is computed. Raises SignatureMismatch, and UnknownAspect for the measure."""
     key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch)
     return await container.dashboard.computations.get(
         project,
@@ -190,7 +189,7 @@ async def examine(
 
 
 def state_of(batch: Batch) -> tuple[object, ...]:
-    """What changes whenever the run's results do."""
+    """A value that changes whenever the run's results do."""
     counts = batch.counts
     return (
         batch.id,
@@ -204,22 +203,21 @@ def state_of(batch: Batch) -> tuple[object, ...]:
     )
 
 
-PATIENCE_SECONDS = 0.15
-"""For the first chart of a process, whose engine takes longer to start, no page waits. Those of a page that are asked
-for together wait together."""
+CHART_WAIT_SECONDS = 0.15
+"""How long a page waits for its charts. The engine takes longer to start, so no page waits for the first chart."""
 
 PLACE = Markup('<p class="computing soft"><span class="lead">{}</span></p>')
 
 
 async def paint(container: Container, speech: Speech, spec: Mapping[str, Any]) -> Markup:
-    """The chart, or where it will be: a page that shows that asks again by itself."""
+    """The chart, or a placeholder; a page with placeholders reloads itself."""
     _ = speech.say
-    drawn = await container.dashboard.charts.draw_soon(spec, PATIENCE_SECONDS)
+    drawn = await container.dashboard.charts.draw_soon(spec, CHART_WAIT_SECONDS)
     if drawn is None:
         return PLACE.format(_("The chart is being drawn"))
     return Markup(drawn)  # noqa: S704 (the renderer keeps nothing but shapes and texts)
 
 
 def is_missing(chart: Markup) -> bool:
-    """Whether it is only the place of one."""
+    """Whether it is only a placeholder."""
     return "<svg" not in chart

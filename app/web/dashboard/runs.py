@@ -42,12 +42,12 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 PAGE = 25
 STATUSES: tuple[BatchStatus, ...] = get_args(BatchStatus)
 LONGEST = 200
-"""Characters of a filter; nothing that somebody looks for is longer."""
+"""Most characters of a filter."""
 
 
 @dataclass(frozen=True)
 class RunsQuery:
-    """The page's parameters, with what does not fit left out. `baseline` and `candidate` are runs picked before."""
+    """The page's valid parameters. `baseline` and `candidate` are runs that were picked before."""
 
     text: str = ""
     rubric: str = ""
@@ -75,7 +75,7 @@ class RunsQuery:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as the list shows it. `before` is the run that it is best held against."""
+    """A run as the list shows it. `before` is the run to compare it with."""
 
     batch: Batch
     summary: Summary | None
@@ -88,7 +88,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class RunGroup:
-    """The runs of one rubric, `id` with its version; `rubric` is None for one that is not installed any more."""
+    """The runs of one rubric, `id` with its version; `rubric` is None if it is no longer installed."""
 
     id: str
     rubric: Rubric | None
@@ -98,8 +98,8 @@ class RunGroup:
 
 @router.get("/")
 async def show_runs(request: Request, container: Serving, project: Project) -> Response:
-    """The runs that fit the filter, a page at a time."""
-    container.dashboard.charts.warm()  # whoever looks at the list looks at a run next
+    """A page of the runs that match the filter."""
+    container.dashboard.charts.warm()  # a run's page, with charts, is usually opened next
     asked = read_asked(request)
     after = read_place(request.query_params.get("cursor"))
     found = await container.batches.list(project, asked.filter(), after=after, limit=PAGE + 1)
@@ -128,7 +128,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
 
 
 def read_asked(request: Request) -> RunsQuery:
-    """The parameters, whatever was sent."""
+    """The parameters; invalid values are ignored."""
     given = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in vars(RunsQuery())}
     if given["status"] not in STATUSES:
         given["status"] = ""
@@ -136,7 +136,7 @@ def read_asked(request: Request) -> RunsQuery:
 
 
 def read_place(cursor: str | None) -> tuple[datetime, str] | None:
-    """Where the page begins; the first page for a cursor that is none."""
+    """Where the page begins; the first page for an invalid cursor."""
     try:
         return read_cursor(cursor or None)
     except InvalidRequest:
@@ -187,22 +187,23 @@ def group(container: Container, rows: Sequence[RunRow]) -> list[RunGroup]:
 
 
 MOST = 6
-"""Comparisons that are reckoned without being asked for."""
+"""Comparisons that are computed automatically."""
 
 MOST_LINES = 50
 """Names and systems among which the largest falls are looked for: those with the newest runs."""
 
 LARGEST = 20_000
-"""Candidates of a run for which that is done: of more, it takes seconds."""
+"""Most candidates of a run that is compared automatically; more take seconds."""
 
-PATIENCE_SECONDS = 0.1
+WAIT_SECONDS = 0.1
 
-State = Literal["told", "computing", "mismatch", "unknown"]
+State = Literal["known", "computing", "mismatch", "unknown"]
 
 
 @dataclass(frozen=True)
 class Glance:
-    """A run against the one before. `worse` and `better` name aspects. With `unknown` the comparison says more."""
+    """A run compared with the previous one. `worse` and `better` name aspects. With `unknown`, the comparison page
+    explains."""
 
     batch: Batch
     before: Batch
@@ -212,9 +213,9 @@ class Glance:
 
 
 async def glance(container: Container, project: str, speech: Speech, wanted: BatchFilter) -> list[Glance]:
-    """How the newest runs stand against the ones before them, as far as it is known by now, those that are worse first.
+    """The newest runs compared with their predecessors, worse ones first.
 
-    Of all names and systems in the store those whose means fell most evidently are compared, `MOST` at most.
+    At most `MOST` are compared: those whose means fell most clearly among all names and systems.
     """
     pairs = await container.batches.newest_pairs(project, wanted, limit=MOST_LINES)
     if len(pairs) > MOST:
@@ -226,8 +227,7 @@ async def glance(container: Container, project: str, speech: Speech, wanted: Bat
 
 
 def fall_of(container: Container, pair: tuple[Batch, Batch], summaries: Mapping[str, Summary]) -> float:
-    """How evidently the means of some aspect fell: the largest fall in standard errors, as a first look that takes no
-    results to be read. Negative where every mean rose."""
+    """The largest fall of an aspect's mean, in standard errors, from summaries alone. Negative if every mean rose."""
     batch, before = pair
     rubric, now, then = find_rubric(container, batch.rubric), summaries.get(batch.id), summaries.get(before.id)
     if rubric is None or now is None or then is None:
@@ -250,20 +250,13 @@ def fall_between(then: Spread, now: Spread, best: int | None) -> float:
 
 
 async def look(container: Container, project: str, speech: Speech, batch: Batch, before: Batch) -> Glance:
-    """One of them."""
+    """The comparison of one run with its predecessor."""
     rubric = find_rubric(container, batch.rubric_name)
     large = max(batch.counts.total, before.counts.total) > LARGEST
     if rubric is None or large or find_obstacle(container, (before, batch)) is not None:
         return Glance(batch, before, "unknown")
-    return await tell(container, project, speech, rubric=rubric, batch=batch, before=before)
-
-
-async def tell(
-    container: Container, project: str, speech: Speech, *, rubric: Rubric, batch: Batch, before: Batch
-) -> Glance:
-    """The verdicts on the aspects."""
     try:
-        found = await examine(container, project, (before, batch), rubric, patience_seconds=PATIENCE_SECONDS)
+        found = await examine(container, project, (before, batch), rubric, patience_seconds=WAIT_SECONDS)
     except SignatureMismatch:
         return Glance(batch, before, "mismatch")
     except SaitenError:
@@ -271,4 +264,4 @@ async def tell(
     if isinstance(found, PendingComputation):
         return Glance(batch, before, "computing")
     rows = make_tables(found.comparison, rubric, speech).aspects
-    return Glance(batch, before, "told", list_names(rows, "worse", speech), list_names(rows, "better", speech))
+    return Glance(batch, before, "known", list_names(rows, "worse", speech), list_names(rows, "better", speech))

@@ -1,4 +1,4 @@
-"""Who looks: by a session in a cookie that no script can read, or by the API's own header."""
+"""The visitor: a session in an HTTP-only cookie, or the API's `Authorization` header."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from app.web.problems import RequestRefused
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 FORMER_COOKIE = "saiten_key"
-"""What held the key itself before there were sessions: removed wherever it is left."""
+"""The cookie that held the key before there were sessions; it is deleted."""
 
 WEEK_SECONDS = 7 * 86_400
 YEAR_SECONDS = 365 * 86_400
 
 
 async def enter(request: Request) -> None:
-    """Lets the visitor in, or raises LoginNeeded or Refused. Sets `project` and `scope` of the request's state."""
+    """Lets the visitor in, or raises LoginNeeded or RequestRefused. Sets `project` and `scope` of the request's
+    state."""
     prepare(request)
     admission: Authenticator = request.app.state.admission
     try:
@@ -52,14 +53,14 @@ async def enter(request: Request) -> None:
 
 
 def prepare(request: Request) -> None:
-    """With the first visitor come more pages: compiles the templates in the background, once."""
+    """Compiles the templates in the background on the first visit."""
     state = request.app.state
     if not hasattr(state, "compiling"):
         state.compiling = asyncio.get_running_loop().run_in_executor(None, compile_templates)
 
 
 async def enter_to_write(request: Request) -> None:
-    """Lets in who may also write; raises Refused (403) for a key that may only read."""
+    """Like `enter`; raises RequestRefused (403) for a read-only key."""
     await enter(request)
     if request.state.scope == "read":
         detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
@@ -74,7 +75,7 @@ async def project_of(request: Request) -> str:
 
 
 async def writable_project_of(request: Request) -> str:
-    """The same, for what changes something or costs money."""
+    """The project of a visitor who may write."""
     await enter_to_write(request)
     project: str = request.state.project
     return project
@@ -92,7 +93,7 @@ async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A0
 
 @router.post("/login")
 async def log_in(request: Request, container: Serving) -> Response:
-    """Opens a session where the key is good. The cookie holds the session's token, never the key."""
+    """Opens a session if the key is valid. The cookie holds the session's token, never the key."""
     form = await read_form(request)
     key, address = form.get("key"), own_address(form.get("next", "/"))
     token = await container.governance.keys.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
@@ -106,7 +107,7 @@ async def log_in(request: Request, container: Serving) -> Response:
 
 @router.post("/logout")
 async def log_out(request: Request, container: Serving) -> Response:
-    """Closes the session: a copy of its cookie is of no use any more."""
+    """Closes the session, so that copies of its cookie are invalid."""
     await read_form(request)
     shown = cookie_of(request)
     if shown is not None:
@@ -119,7 +120,7 @@ async def log_out(request: Request, container: Serving) -> Response:
 
 @router.post("/preferences")
 async def prefer(request: Request) -> Response:
-    """Keeps language and theme in cookies, and leads back."""
+    """Stores language and theme in cookies, and redirects back."""
     form = await read_form(request)
     response = redirect(own_address(form.get("next", "/")))
     if (language := form.get("language")) in LANGUAGES:
@@ -133,11 +134,11 @@ async def prefer(request: Request) -> Response:
 
 
 def keep(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
-    """Sets a cookie for this service alone; sent along by other sites' links, and by nothing else of theirs."""
+    """Sets a cookie; other sites' links send it, but none of their other requests do."""
     secure = is_secure(request)
     response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
 
 
 def is_secure(request: Request) -> bool:
-    """Whether the visitor came by https, as far as the service can know: behind a proxy it has to be told."""
+    """Whether the visitor uses https; behind a proxy a setting says so."""
     return request.url.scheme == "https" or bool(request.app.state.secure_cookies)

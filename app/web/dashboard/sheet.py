@@ -1,7 +1,7 @@
-"""`/rate/{round}/sheet`: one response to be rated blind, and the thanks when nothing is left.
+"""`/rate/{round}/sheet`: one response to rate blind, and the page of thanks when none is left.
 
-Nothing on these pages, in their addresses or in their source tells the run, the system, the build, the item, the
-response's place in the run, or anybody else's ratings.
+These pages, their addresses and their source reveal neither run, system, build, item and position of the response, nor
+ratings of others.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ DIGITS = range(10)
 
 COMMENT_CHARACTERS = 2000
 LAST_SHOWN = 8
-"""Responses that the thanks show again; the others are a link each."""
+"""Responses that the page of thanks shows; for others it has links."""
 
 
 @dataclass(frozen=True)
 class LevelChoice:
-    """A level to choose; `key` is the digit that chooses it, None where there is none."""
+    """A level to choose; `key` is the digit that chooses it, or None."""
 
     level: Level
     key: int | None
@@ -46,7 +46,7 @@ class LevelChoice:
 
 @dataclass(frozen=True)
 class AspectChoice:
-    """An aspect with its levels, lowest first. `missing` where nothing was chosen and the sheet was sent."""
+    """An aspect with its levels, lowest first. `missing`: the sheet was sent without a choice."""
 
     aspect: Aspect
     levels: tuple[LevelChoice, ...]
@@ -55,7 +55,7 @@ class AspectChoice:
 
 @dataclass(frozen=True)
 class Entered:
-    """What a sheet shows as chosen: what was sent, else what the rater said before."""
+    """What a sheet shows as chosen: what was sent, or else the rater's earlier rating."""
 
     ratings: Mapping[str, float] = field(default_factory=dict)
     comment: str = ""
@@ -65,7 +65,7 @@ class Entered:
 
 @dataclass(frozen=True)
 class SheetPosition:
-    """Whose sheet of which round; `address` is of the rater's next one."""
+    """A rater in a round; `address` is the rater's next sheet."""
 
     project: str
     round: RatingRound
@@ -97,8 +97,8 @@ async def show_sheet(request: Request, container: Serving, project: WritableProj
 
 @router.post("/rate/{round_id}/sheet")
 async def save_sheet(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
-    """Keeps the ratings and leads on: from a response that was rated before to the one after it, else to a new one.
-    Sending a sheet twice keeps the same once."""
+    """Stores the ratings and redirects: from a response that was rated before to the one after it, otherwise to a new
+    one. Sending a sheet twice stores it once."""
     form = await read_form(request)
     place = await find_place(request, container, project, round_id)
     if place is None:
@@ -118,7 +118,7 @@ async def save_sheet(request: Request, container: Serving, project: WritableProj
 
 
 async def find_place(request: Request, container: Container, project: str, round_id: str) -> SheetPosition | None:
-    """Round and rater of the address; None where it names nobody who could rate."""
+    """The round and rater of the address, or None if it has no valid rater."""
     found = await container.ratings.rounds.find(project, round_id)
     try:
         rater = read_rater(request.query_params.get("rater", ""), request.app.state.limits)
@@ -128,7 +128,7 @@ async def find_place(request: Request, container: Container, project: str, round
 
 
 async def find_sheet(container: Container, place: SheetPosition, number: str) -> RatingSheet | None:
-    """The rater's response of that number; None where there is none."""
+    """The rater's response of that number, or None."""
     if not (number.isascii() and number.isdecimal() and len(number) < 6):
         return None
     try:
@@ -138,7 +138,7 @@ async def find_sheet(container: Container, place: SheetPosition, number: str) ->
 
 
 def read_ratings(form: Form, rubric: Rubric) -> dict[str, float]:
-    """The levels that were chosen, by aspect; what is no level counts as not chosen."""
+    """The chosen levels by aspect; a value that is not a level counts as not chosen."""
     found = {}
     for aspect in rubric.aspects:
         chosen = form.get(f"rating.{aspect.id}")
@@ -149,7 +149,7 @@ def read_ratings(form: Form, rubric: Rubric) -> dict[str, float]:
 
 
 def earlier_of(sheet: RatingSheet) -> Entered:
-    """What the rater said of the response before."""
+    """The rater's earlier rating of the response."""
     said = sheet.earlier
     return Entered() if said is None else Entered(said.ratings, said.comment or "")
 
@@ -163,7 +163,7 @@ def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: En
         422 if entered.faults else 200,
         round_id=place.round.id,
         rater=place.rater,
-        task={"number": task.number, "of": task.of, "done": task.done},  # its position is no rater's business
+        task={"number": task.number, "of": task.of, "done": task.done},  # raters must not see the response's position
         action=place.address_of(task.number),
         before=place.address_of(task.number - 1) if task.number else None,
         onwards=place.address,
@@ -195,7 +195,7 @@ def make_choice(aspect: Aspect, entered: Entered) -> AspectChoice:
 
 
 def examples_of(aspect: Aspect, language: str) -> list[dict[str, Any]]:
-    """The aspect's example dialogues by level; a context that is the one before is not told again."""
+    """The aspect's example dialogues by level; `again` marks a context equal to the one before."""
     found: list[dict[str, Any]] = []
     before: object = None
     for level in aspect.levels:
@@ -209,11 +209,10 @@ def examples_of(aspect: Aspect, language: str) -> list[dict[str, Any]]:
 
 
 async def show_thanks(request: Request, container: Container, place: SheetPosition) -> Response:
-    """What the rater has rated, when there is nothing more to be had; a response that is in hand may still be rated."""
-    told = await container.ratings.rounds.progress(place.project, [place.round.id])
-    progress = told.get(place.round.id)
+    """What the rater has rated, when no response is left; one that is open may still be rated."""
+    progress = (await container.ratings.rounds.progress(place.project, [place.round.id])).get(place.round.id)
     count = 0 if progress is None else progress.raters.get(place.rater, 0)
-    numbers = range(count - 1, -1, -1)  # all before the one in hand are rated
+    numbers = range(count - 1, -1, -1)  # all before the open one are rated
     last = [
         await container.ratings.rounds.sheet(place.project, place.round.id, place.rater, number)
         for number in numbers[:LAST_SHOWN]

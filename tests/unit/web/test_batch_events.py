@@ -16,7 +16,7 @@ from app.domain.batch import Batch
 from app.domain.errors import StoreUnavailable
 from app.storage.sql.engine import open_engine
 from app.storage.sql.keys import APIKeyStore
-from app.web.api.batches import rest, tell
+from app.web.api.batches import rest, stream_events
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -155,7 +155,7 @@ async def admit() -> bool:
 
 
 async def collect(batch: Batch, sightings: Sightings) -> list[Event]:
-    pieces = [piece async for piece in tell(batch, sightings.find, partial(rest, admit, asyncio.Event()))]
+    pieces = [piece async for piece in stream_events(batch, sightings.find, partial(rest, admit, asyncio.Event()))]
     return [read_event(piece.decode().strip()) for piece in pieces]
 
 
@@ -182,7 +182,7 @@ async def test_silence_is_broken_by_comments(batch: Batch, monkeypatch: pytest.M
 
 async def test_a_stop_of_the_service_ends_the_stream_without_a_last_event(batch: Batch) -> None:
     stopping, sightings = asyncio.Event(), Sightings(batch)
-    events = tell(batch, sightings.find, partial(rest, admit, stopping))
+    events = stream_events(batch, sightings.find, partial(rest, admit, stopping))
     assert read_event((await anext(events)).decode().strip())[0] == "progress"
     stopping.set()
     assert [piece async for piece in events] == []

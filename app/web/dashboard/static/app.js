@@ -24,7 +24,7 @@ async function copy(button) {
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-// Fetches the page anew and puts its parts in place of these: <section id="…" data-renew>.
+// Fetches the page again and replaces its parts: <section id="…" data-renew>.
 export async function renew() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (!answer.ok) {

@@ -19,7 +19,7 @@ function follow() {
 
 const shown = new WeakMap();
 
-// A run may stand in several places; a part that was renewed meanwhile is found anew.
+// A run may appear in several places, and its parts may have been replaced meanwhile.
 function show({ id, html }) {
   for (const part of document.querySelectorAll(`[data-live="${CSS.escape(id)}"]`)) {
     if (shown.get(part) !== html) {
@@ -29,14 +29,14 @@ function show({ id, html }) {
   }
 }
 
-function finish(told) {
-  if (!document.querySelector(`[data-live="${CSS.escape(told.id)}"]`)) {
+function finish(ended) {
+  if (!document.querySelector(`[data-live="${CSS.escape(ended.id)}"]`)) {
     return;
   }
-  show(told);
-  const status = document.getElementById("told");
+  show(ended);
+  const status = document.getElementById("announcement");
   if (status) {
-    status.textContent = told.said;
+    status.textContent = ended.said;
   }
   refresh();
 }

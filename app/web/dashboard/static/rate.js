@@ -5,7 +5,7 @@ const form = document.getElementById("sheet");
 const aspects = [...form.querySelectorAll("fieldset.aspect")];
 const save = document.getElementById("save");
 const comment = document.getElementById("comment");
-const told = document.getElementById("told");
+const announcement = document.getElementById("announcement");
 const shortcuts = document.getElementById("shortcuts");
 let current = -1;
 let sent = false;
@@ -52,7 +52,7 @@ function check() {
   missing.forEach(showFault);
   if (missing.length > 0) {
     const names = missing.map((aspect) => aspect.querySelector("legend").textContent.trim());
-    told.textContent = `${form.dataset.missing} ${names.join(", ")}`;
+    announcement.textContent = `${form.dataset.missing} ${names.join(", ")}`;
     moveTo(aspects.indexOf(missing[0]));
   }
   return missing.length === 0;
@@ -78,7 +78,7 @@ function digitOf(event) {
   return found && !/^[a-z]$/i.test(event.key) ? found[1] : "";
 }
 
-// Keys belong to whoever types text, and to controls that have a use of their own for them.
+// Shortcuts must not interfere with typing, or with controls that use the keys themselves.
 function isTyping(target) {
   return Boolean(target.closest?.("textarea, select, input:not([type=radio], [type=checkbox]), [contenteditable]"));
 }

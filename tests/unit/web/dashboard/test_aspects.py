@@ -74,12 +74,12 @@ async def test_systems_that_differ_stand_in_a_matrix(client):
 
 async def test_ratings_of_people_are_found_at_once(client):
     runs = await score_two(client)
-    assert "Nobody has rated" in said(await look(client, "/aspects"))
+    assert "No one has rated" in said(await look(client, "/aspects"))
     await rate(client, runs[0])
     page = await look(client, "/aspects")
-    assert "Nobody has rated" not in said(page)
+    assert "No one has rated" not in said(page)
     assert "2 raters · 30 responses" in said(page)
-    assert "of one system only" in said(await look(client, "/aspects?values=ratings"))
+    assert "come from one system only" in said(await look(client, "/aspects?values=ratings"))
     await rate(client, runs[1], shift=1)
     page = await look(client, "/aspects?values=ratings")
     assert len(page.all("table", class_="systems")) == 2
@@ -90,7 +90,7 @@ async def test_what_is_asked_for_is_looked_at(client):
     one, other = await score_two(client)
     alone = await look(client, f"/aspects?run={one}&chosen=1&alpha=0.05")
     assert "1 run chosen" in said(alone)
-    assert "of one system only" in said(alone)
+    assert "come from one system only" in said(alone)
     assert page_level(alone) == "0.05"
     both = await look(client, f"/aspects?run={one}")
     assert "2 runs chosen" in said(both)

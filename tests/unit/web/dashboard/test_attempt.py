@@ -140,7 +140,7 @@ async def test_a_key_that_may_only_read_sees_why_it_cannot_send(client, tmp_path
     (reader,) = await make_keys(tmp_path, ("default", "read"))
     page = Page((await client.get("/try", headers=reader)).text)
     assert page.one("fieldset", class_="bare").attributes.get("disabled") == ""
-    assert "Your key may only read" in page.one("main").text
+    assert "Your key is read-only" in page.one("main").text
     assert (await client.post("/try", data=FILLED, headers=reader)).status_code == 403
 
 

@@ -71,7 +71,7 @@ async def compare(client: httpx.AsyncClient, baseline: str, candidate: str, more
 async def test_a_worse_run_is_called_so_with_its_worst_dialogues(client):
     before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
     page = await compare(client, before, after)
-    assert re.match(r"a-2 is worse than a-1 in .+ and 4 more; none is shown to be better", page.one("h1").text)
+    assert re.match(r"a-2 is worse than a-1 on .+ and 4 more; no aspect is shown to be better", page.one("h1").text)
     assert page.all("span", class_="verdict-fail")
     report = (await client.post("/v1/comparisons", json={"baseline": before, "candidate": after})).json()
     table = page.all("table", class_="differences")[0].text
@@ -106,7 +106,7 @@ async def test_dialogues_by_one_aspect_and_unknown_measures(client):
         page = await compare(client, before, after, f"&measure={measure}")
         assert page.all("details", class_="change")
     page = await compare(client, before, after, "&measure=overall.blended")
-    assert "No item has a value of this measure in both runs." in page.one("main").text
+    assert "No item has a value for this measure in both runs." in page.one("main").text
 
 
 async def test_runs_judged_otherwise_are_refused_and_shown_with_caution(client):
@@ -124,7 +124,7 @@ async def test_runs_judged_otherwise_are_refused_and_shown_with_caution(client):
 
 async def test_what_cannot_be_compared_is_explained(client):
     run = await score(client, "a-1")
-    assert "one and the same run" in (await compare(client, run, run)).one("main").text
+    assert "Both are the same run" in (await compare(client, run, run)).one("main").text
     korean = await post_batch(client, 2, rubric="ko-comment", relevance=None)
     await wait_for(client, korean["id"])
     assert "different rubrics" in (await compare(client, run, korean["id"])).one("main").text
@@ -134,7 +134,7 @@ async def test_a_run_that_goes_on_is_waited_for(tmp_path, redis_url):
     async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
         ids = [(await post_batch(client, 3))["id"] for _ in range(2)]
         page = await compare(client, *ids)
-        assert "waits for the end of the run" in page.one("main").text
+        assert "will be made when the run has ended" in page.one("main").text
         assert [part.has(data_live=run) for part, run in zip(page.all("div", class_="progress"), ids, strict=True)]
         assert "0 of 3" in page.one("main").text
         await client.post(f"/v1/batches/{ids[0]}/cancel")
@@ -145,7 +145,7 @@ async def test_a_run_that_goes_on_is_waited_for(tmp_path, redis_url):
 async def test_runs_are_chosen_the_newest_against_the_one_before(client):
     assert "no completed run yet" in Page(await get(client, "/compare")).one("main").text
     first = await score(client, "a-1")
-    assert "one completed run only" in Page(await get(client, "/compare")).one("main").text
+    assert "only one completed run" in Page(await get(client, "/compare")).one("main").text
     await score(client, "b-1", metadata={"system": "bot-b", "build": "b-1"})
     last = await score(client, "a-2")
     page = Page(await get(client, "/compare"))

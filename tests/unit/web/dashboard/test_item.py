@@ -180,7 +180,7 @@ async def test_of_a_rubric_that_changed_only_the_labels_are_shown(client, sqlite
     await engine.dispose()
     page = Page((await client.get("/evaluations/ev_old")).text)
     text = page.one("main").text
-    assert "has changed since this was scored" in text
+    assert "has changed or been removed since this was scored" in text
     assert "✓ 3 自然 chosen" in text
 
 
@@ -346,7 +346,7 @@ def test_a_masked_translation_is_held_against_the_english_path():
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("suspected-injection", "the policy in force is to refuse such texts. The judge was not asked."),
+        ("suspected-injection", "the project's policy is to refuse such texts. The judge was not called."),
         ("erased", "Its texts and its result were erased on request."),
     ],
 )

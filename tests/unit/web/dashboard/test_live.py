@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.domain.batch import Batch
-from app.web.dashboard.live import tell
+from app.web.dashboard.live import stream_events
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -49,7 +49,7 @@ async def test_runs_are_followed_to_the_end_of_all(tmp_path: Path) -> None:
     assert events[-1] == ("over", {})
     ended = {data["id"]: data for name, data in events if name == "ended"}
     assert set(ended) == set(ids)
-    assert ended[ids[0]]["said"] == "The run nightly is completed."
+    assert ended[ids[0]]["said"] == "The run nightly is complete."
     assert "completed" in ended[ids[0]]["html"]
     assert again.status_code == 204
 
@@ -111,7 +111,7 @@ async def test_the_stream_ends_with_the_service_and_beats_while_it_is_still(
     async def goes_on(_: float) -> bool:
         return not over
 
-    stream = tell({batch.id: batch}, {batch.id: find}, lambda _: "<b>", lambda _: "", goes_on)
+    stream = stream_events({batch.id: batch}, {batch.id: find}, lambda _: "<b>", lambda _: "", goes_on)
     assert b"event: progress" in await anext(stream)
     assert (await anext(stream)).startswith(b":")
     over = True

@@ -104,7 +104,7 @@ async def test_faults_stand_at_their_fields_and_what_was_typed_stays(client):
     assert not fault_at(response.text, "run")
     assert 'value="two"' in response.text
     assert f'value="{run}" selected' in response.text
-    assert "A whole number from 1 to 2000." in response.text
+    assert "Enter a whole number from 1 to 2000." in response.text
     assert "There are no rating rounds yet." in response.text
 
 
@@ -158,7 +158,7 @@ async def test_progress_is_told_by_rater(client):
         assert (await rate(client, address, rater)).status_code == 303
     page = (await client.get(address)).text
     assert "3 of 3 ratings" in page
-    assert "3 of 3 responses have all their raters." in page
+    assert "3 of 3 responses have been rated by all their raters." in page
     rows = re.findall(r'<th scope="row"><bdi[^>]*>([^<]+)</bdi></th><td>.*?(\d of \d)</span>', page)
     assert sorted(rows) == [("乙", "1 of 3"), ("甲", "2 of 3")]
     assert re.search(r'class="num" data-label="Raters">2<', (await client.get("/rate")).text)
@@ -201,7 +201,7 @@ async def test_a_read_key_sees_and_changes_nothing(client, tmp_path):
     (reader,) = await make_keys(tmp_path, ("default", "read"))
     page = await client.get("/rate", headers=reader)
     assert page.status_code == 200
-    assert "Your key may only read" in page.text
+    assert "Your key is read-only" in page.text
     assert 'action="/rate"' not in page.text
     page = await client.get(address, headers=reader)
     assert "so you cannot rate" in page.text

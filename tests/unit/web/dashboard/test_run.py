@@ -132,7 +132,7 @@ async def test_a_matrix_that_cannot_be_is_explained(client, monkeypatch):
 async def test_runs_of_one_name_make_a_trend(client):
     first = await post_run(client, "b1")
     page = await look(client, f"/runs/{first}")
-    assert "There is no other rated run of the name nightly" in page.said
+    assert "There is no other rated run named nightly" in page.said
     await post_run(client, "other", rubric="ko-comment")
     await post_run(client, "c1", metadata={"system": "bot-b", "build": "c1"})
     second = await post_run(client, "b2")
@@ -173,7 +173,7 @@ async def test_a_run_is_steered_and_its_pause_explained(waiting):
 async def test_a_run_is_deleted_after_a_question(client):
     run = await post_run(client, "1")
     page = await look(client, f"/runs/{run}/delete")
-    assert "There is no way back" in page.said
+    assert "This cannot be undone" in page.said
     assert (await client.get(f"/runs/{run}")).status_code == 200
     gone = await client.post(f"/runs/{run}/delete", headers=FORM)
     assert (gone.status_code, gone.headers["location"]) == (303, "/")
@@ -228,7 +228,7 @@ async def test_a_run_whose_rubric_is_gone_still_has_a_page(client, monkeypatch):
     run = await post_run(client, "1")
     monkeypatch.setattr("app.web.dashboard.run.find_rubric", lambda *_: None)
     page = await look(client, f"/runs/{run}")
-    assert "not installed any more" in page.said
+    assert "no longer installed" in page.said
     assert f"/v1/batches/{run}/results" in page.links()
 
 

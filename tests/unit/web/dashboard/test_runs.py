@@ -131,7 +131,7 @@ async def test_filters(client, query, expected):
     page = await look(client, f"/?{query}")
     assert listed(page) == [runs_by_name[name] for name in expected]
     if not expected:
-        assert "No run fits" in page.said
+        assert "No run matches" in page.said
 
 
 async def test_runs_of_several_rubrics_stand_under_their_own_aspects(client):
