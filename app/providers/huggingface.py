@@ -226,8 +226,8 @@ class LoadableModel(Protocol):
 
 @contextmanager
 def loading(kind: ModelKind, choice: LoadableModel) -> Iterator[tuple[Source, str]]:
-    """Says where the files are to be loaded from, and the device. Whatever goes wrong inside becomes the kind's own
-    exception, whose sentence tells no path; the log has the rest.
+    """Yields the source of the files and the device. Every error inside the block becomes the kind's own exception,
+    whose message holds no path; the log has the details.
 
     Raises:
         kind.unavailable: extra not installed, files not to be had; as it was raised inside, or for anything else.
@@ -332,5 +332,5 @@ class Worker:
 def _settle(answer: Future[T], job: Callable[[], T]) -> None:
     try:
         answer.set_result(job())
-    except BaseException as error:  # noqa: BLE001 - the thread's edge: whatever it is belongs to who waits for it
+    except BaseException as error:  # noqa: BLE001 - the edge of a thread: passed on to the caller
         answer.set_exception(error)

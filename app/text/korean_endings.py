@@ -1,6 +1,6 @@
-"""Hangul by arithmetic: a syllable's letters, after Unicode 15.0 section 3.12.
+"""Sentence endings of Korean, matched on the letters of a clause's last word.
 
-Sentence endings of Korean: matched on the letters of a clause's last word (see `hangul.spell`).
+`spell` decomposes syllables into letters by arithmetic (Unicode 15.0, section 3.12).
 """
 
 from __future__ import annotations

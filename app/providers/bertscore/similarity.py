@@ -228,10 +228,10 @@ class _Entry(Generic[V]):
 
 
 class ByteLimitedCache(Generic[K, V]):
-    """Values by key: `max_bytes` of them together, those that were used last, and none that is older than
-    `max_age_seconds`, however often it was used. Of use to one thread.
+    """An LRU cache with a limit of `max_bytes` for all values together and of `max_age_seconds` for each, counted from
+    `put`. For one thread. (cachetools' TTLCache does not say when its next entry expires.)
 
-    Old values go when `expire` is called, which says when to call it next; `get` never gives one away.
+    `expire` removes expired values and says when to call it next; `get` never returns one.
     """
 
     def __init__(self, max_bytes: int, clock: Callable[[], float], max_age_seconds: float = MAX_AGE_SECONDS) -> None:
@@ -247,7 +247,7 @@ class ByteLimitedCache(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """The value, which is then the one that was used last; None where it is not kept."""
+        """The value, which becomes the most recently used one; None if it is not cached."""
         entry = self._entries.get(key)
         if entry is None or entry.ends_at <= self._clock():
             return None
@@ -255,7 +255,7 @@ class ByteLimitedCache(Generic[K, V]):
         return entry.value
 
     def put(self, key: K, value: V, size: int) -> None:
-        """Keeps a value of `size` bytes from now on; those that were not used for longest make room."""
+        """Stores a value of `size` bytes, and evicts the least recently used ones."""
         self._remove(key)
         entry = _Entry(value, size, self._clock() + self._max_age_seconds)
         if not self._entries:
@@ -266,7 +266,7 @@ class ByteLimitedCache(Generic[K, V]):
             self._remove(next(iter(self._entries)))
 
     def expire(self) -> float | None:
-        """Lets go of what is too old. Seconds in which none will be; None where nothing is kept."""
+        """Removes expired values. Returns the seconds until the next one expires; None if the cache is empty."""
         now = self._clock()
         if self._entries and self._ends_at <= now:
             for key in [key for key, entry in self._entries.items() if entry.ends_at <= now]:

@@ -1,4 +1,6 @@
-"""What DeepL's refusals mean, in one table.
+"""DeepL's SDK with one try per call and no logging of texts, and how a dialogue is packed into requests.
+
+The SDK is imported by the first thread that translates. Its refusals mean:
 
 | status | error | tried again |
 |---|---|---|
@@ -6,8 +8,6 @@
 | 456 | TranslatorQuotaExhausted | no |
 | 429, 5xx, no answer | TranslatorUnavailable | yes, after `Retry-After` |
 | anything else | TranslatorRefusedRequest, with what DeepL said | no |
-
-What DeepL is asked for: which text with which context, and how texts are packed into requests.
 
 DeepL takes one `context` a request, shared by all texts of its list, and looks at nothing else: a text's neighbours in
 the list do not count (DeepL's documentation, "Translation context"). Japanese and Korean leave out subject and object,
@@ -23,8 +23,6 @@ so a text alone ("好きです。") cannot be put into English well, and one req
 
 Characters in `context` are not billed. All sizes are those of the JSON body as the SDK sends it: ASCII with escapes, so
 a Japanese or Korean character is six bytes, one beyond the Basic Multilingual Plane twelve.
-
-DeepL's synchronous SDK with one try a call and no logging of texts. Loaded by the first thread that asks.
 """
 
 from __future__ import annotations

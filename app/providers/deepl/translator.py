@@ -194,7 +194,7 @@ class DeepLTranslator:
         return fetch
 
     def _end_fetch(self, claimed: Mapping[str, TranslationPassage], fetch: asyncio.Task[int]) -> None:
-        """Callers that still wait for one of the texts are told why it does not come."""
+        """Passes the error, if any, to callers that still wait for one of the texts."""
         self._fetches.discard(fetch)
         error = TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
         for key in claimed:
@@ -233,7 +233,7 @@ class DeepLTranslator:
         return missing
 
     async def _ask(self, source: str, request: list[TranslationPassage]) -> list[str]:
-        """The only place where something is tried again. Raises the `Translator…` error of the last try."""
+        """Sends one request with retries. Raises the `Translator…` error of the last try."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(self._is_worth_a_retry),
             stop=stop_after_attempt(self._max_attempts),
