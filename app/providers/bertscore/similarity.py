@@ -1,4 +1,4 @@
-"""A loaded encoder: texts to tokens, tokens to embeddings in full passes, pairs of embeddings to similarities."""
+"""A loaded encoder: tokenizes texts, embeds tokens in batches, and compares pairs of embeddings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ Ids = tuple[int, ...]
 CPU_TOKENS_PER_THREAD = 256
 CPU_TOKENS = 1_024
 """From about here on a pass of one thread grows no faster a token; from four times that on it slows down, since the
-allocator asks the system for every intermediate result anew."""
+allocator requests memory from the system for every intermediate result."""
 MOST_TOKENS = 4_096
 PADDING_PER_THREAD = 16
 MOST_PADDING = 256
@@ -290,9 +290,9 @@ _BYTES_PER_TOKEN = 40
 class LoadedEncoder:
     """Compares pairs on one thread.
 
-    `max_held_tokens` bounds the embeddings that one run holds at once (one pair at least): 64 MiB at 1,024 dimensions.
-    Beside it, what recent texts were encoded to is kept for the next runs, 64 MiB at most and 20 s at longest; `forget`
-    lets go of what is older. Both tell one text from another by all that it says, and nothing of it is written down.
+    `max_held_tokens` limits the embeddings that one run holds at once (at least one pair): 64 MiB at 1,024 dimensions.
+    The embeddings of recent texts are also cached in memory for later runs, at most 64 MiB and for 20 s; `forget`
+    removes older ones.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class LoadedEncoder:
         self.identity = identity
 
     def forget(self) -> float | None:
-        """Lets go of what is kept of texts for too long. Seconds until there is more; None where nothing is kept."""
+        """Removes expired cache entries. Returns the seconds until the next one expires; None if empty."""
         waits = [wait for wait in (self._tokens.expire(), self._embedded.expire()) if wait is not None]
         return min(waits, default=None)
 

@@ -22,7 +22,7 @@ from app.text.injection.wording import suspicious_passage
 
 
 class AttackKind(StrEnum):
-    """The kinds of attack on a judge that are told apart. The values are stable."""
+    """The kinds of attack on a judge. The values are stable."""
 
     FORGED_VERDICT = "forged-verdict"
     BOUNDARY_BREAKOUT = "boundary-breakout"
