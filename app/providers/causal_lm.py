@@ -18,7 +18,7 @@ from app.providers.huggingface import ModelKind, Source, Worker, loading
 from app.providers.ports import Likelihood, MetricUnavailable, Passage
 
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")
-"""Where configurations say how many positions there are, in the order in which they are believed."""
+"""Names under which configurations state the number of positions, in order of precedence."""
 
 Ids = Sequence[int]
 
@@ -68,7 +68,7 @@ SEPARATOR = "\n"
 
 
 class LoadedModel:
-    """Reads on one thread, each passage by itself: padding and neighbours cannot change what they are not there for."""
+    """Reads passages one by one on one thread, so that padding and other passages cannot change a likelihood."""
 
     def __init__(self, model: Any, tokenizer: Any, *, identity: str, device: str, window: int) -> None:
         self._model = model
@@ -189,7 +189,7 @@ def _load_weights(source: Source) -> Any:
 
 
 def _identify(source: Source, window: int, tokenizer: Any) -> str:
-    """A local folder is named by its last part alone: where it lies changes nothing, and is not told."""
+    """The model's identity. Only the last part of a local folder's path is shown."""
     start = "no-bos" if tokenizer.bos_token_id is None else "bos"
     shown = source.folder.resolve().name if source.folder else source.name
     return f"{shown}_rev={source.find_revision()}_window={window}_{start}_float32_hug_trans={version('transformers')}"
@@ -208,10 +208,10 @@ class PassageReader(Protocol):
 
 
 class CausalLM:
-    """Fills the port `LanguageModel`. It loads at the first use, in a thread of its own, and reads there in order.
+    """Implements `LanguageModel`. It loads the model at the first use in its own thread, and reads there in order.
 
-    The tokenizer's token for the beginning (BOS) stands before every passage, where it has one. Where it has none, the
-    first token of a response without a question is not scored: nothing predicts it. A failed load is remembered.
+    The tokenizer's token for the beginning (BOS), if it has one, precedes every passage. Without it, the first token of
+    a response without a question is not scored, because nothing predicts it. A failed load is remembered.
 
     Args:
         name: Hugging Face name or local folder.

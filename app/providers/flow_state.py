@@ -109,17 +109,17 @@ NEGLIGIBLE_SECONDS = 1e-6
 class Pace:
     """One rate limit by the generic cell rate algorithm: `due` is when the rate has covered all admitted calls.
 
-    A call of any size is admitted once the earlier ones are covered, so no call is too large for the limit. `told` is
+    A call of any size is admitted once the earlier ones are covered, so no call is too large for the limit. `stated` is
     the rate that the endpoint stated.
     """
 
     configured: float | None
-    told: float | None = None
+    stated: float | None = None
     due: float = 0.0
 
     def interval(self, processes: int) -> float:
         """Seconds per unit; 0 if no limit is known."""
-        known = [per_minute for per_minute in (self.configured, self.told) if per_minute is not None]
+        known = [per_minute for per_minute in (self.configured, self.stated) if per_minute is not None]
         return 60.0 * processes / min(known) if known else 0.0
 
     def wait(self, now: float) -> float:
@@ -167,14 +167,14 @@ class LocalFlowState:
         self._limit = limit
         self._processes = processes
         self._answered = answered
-        self._requests.told = requests_per_minute
-        self._tokens.told = tokens_per_minute
+        self._requests.stated = requests_per_minute
+        self._tokens.stated = tokens_per_minute
 
     def _learn(self, report: Report, now: float) -> None:
         self._answered = self._answered or report.answered
         self._opens_at = max(self._opens_at, now + report.closed_seconds)
-        self._requests.told = report.requests_per_minute or self._requests.told
-        self._tokens.told = report.tokens_per_minute or self._tokens.told
+        self._requests.stated = report.requests_per_minute or self._requests.stated
+        self._tokens.stated = report.tokens_per_minute or self._tokens.stated
         self._tokens.charge(report.tokens * self._tokens.interval(self._processes), now)
         self._limit = min(self._concurrency, self._limit + report.successes)
         age = report.throttled_age_seconds

@@ -1,6 +1,6 @@
-"""Models of the Hugging Face hub, found, loaded and used in a thread: what the encoder and the language model share.
+"""Finds, loads and runs Hugging Face models in a thread, for the encoder and the language model.
 
-Nothing here imports PyTorch before it is asked to load a model.
+PyTorch is imported only when a model is loaded.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def read_quota(cgroups: Path = CGROUPS, own_cgroups: Path = OWN_CGROUPS) -> int | None:
-    """Whole cores of the process's cgroup and those around it, the least of them, rounded up; None without a quota."""
+    """The smallest CPU quota of the process's cgroup and its parents, rounded up to whole cores; None without one."""
     quotas = [quota for folder in _find_folders(cgroups, own_cgroups) if (quota := _read_folder(folder)) is not None]
     return max(1, math.ceil(min(quotas))) if quotas else None
 
 
 def _find_folders(cgroups: Path, own_cgroups: Path) -> list[Path]:
-    """Of each hierarchy the process's folder and those around it. In a container the outermost is its own."""
+    """The process's folder and its parents in each hierarchy. In a container the outermost folder is its own."""
     folders: list[Path] = []
     for line in _read(own_cgroups).splitlines():
         _, controllers, path = line.split(":", 2)
@@ -44,7 +44,7 @@ def _find_folders(cgroups: Path, own_cgroups: Path) -> list[Path]:
 
 
 def _read_folder(folder: Path) -> float | None:
-    """Cores: microseconds of CPU a period of so many microseconds."""
+    """The quota in cores: microseconds of CPU divided by the period in microseconds."""
     quota, _, period = _read(folder / "cpu.max").strip().partition(" ")
     if not period:
         quota, period = _read(folder / "cpu.cfs_quota_us").strip(), _read(folder / "cpu.cfs_period_us").strip()
@@ -54,7 +54,7 @@ def _read_folder(folder: Path) -> float | None:
 
 
 def _read(path: Path) -> str:
-    """The file's text; empty where there is none that may be read."""
+    """The file's text; empty if it cannot be read."""
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -63,8 +63,8 @@ def _read(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ModelKind:
-    """A kind of model: `noun` names it in sentences, `unavailable` is raised with one of them where it cannot be had.
-    It takes `packages`, which the extra `bertscore` brings; `purpose` says what that extra is to be installed for."""
+    """A kind of model. `noun` names it in messages, and `unavailable` is raised if it cannot be loaded. It needs
+    `packages`, which the extra `bertscore` installs; `purpose` says what for."""
 
     noun: str
     purpose: str
@@ -72,17 +72,17 @@ class ModelKind:
     unavailable: type[Exception]
 
     def find_missing(self) -> list[str]:
-        """Those of its packages that are not installed. Imports nothing."""
+        """The packages that are not installed. Imports nothing."""
         return [package for package in self.packages if find_spec(package) is None]
 
     def require_installed(self) -> None:
-        """Raises `unavailable` where the extra is not installed. Imports nothing."""
+        """Raises `unavailable` if the extra is not installed. Imports nothing."""
         if missing := self.find_missing():
             reason = f"install saiten[bertscore] {self.purpose} ({', '.join(missing)} not installed)"
             raise self.unavailable(reason)
 
     def explain(self, shown: str, error: Exception) -> str:
-        """Why the model that is `shown` so could not be loaded, in one sentence without a path."""
+        """Why the model named `shown` could not be loaded, in one sentence without a path."""
         if isinstance(error, ImportError):
             # transformers begins such messages with an empty line.
             said = next((line for line in str(error).splitlines() if line.strip()), "the log says which")
@@ -94,7 +94,7 @@ class ModelKind:
 
 _DIGITS = 12
 _BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})
-"""What lies beside weights and tokenizer and is never loaded."""
+"""Suffixes of files that are never loaded."""
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _VOCABULARIES = (
     "tokenizer.json",
@@ -109,7 +109,7 @@ _VOCABULARIES = (
 
 @dataclass(frozen=True)
 class Source:
-    """`name` as it was given; `folder` where that is a local one; `local` where the hub need not be asked."""
+    """`name` is the configured name, `folder` its local folder if it is one; `local` if the hub is not needed."""
 
     name: str
     folder: Path | None
@@ -117,7 +117,7 @@ class Source:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What transformers' `from_pretrained` takes to load from here. Code that comes with a model is never run."""
+        """Arguments for transformers' `from_pretrained`. Code that comes with a model is never run."""
         return {
             "pretrained_model_name_or_path": str(self.folder or self.name),
             "local_files_only": self.local,
@@ -125,7 +125,7 @@ class Source:
         }
 
     def find_revision(self) -> str:
-        """12 hex digits that change with the files: the folder's digest, or the commit of what has been loaded."""
+        """12 hex digits that change with the files: the folder's digest, or the commit of the cached files."""
         if self.folder is not None:
             return digest_folder(self.folder)
         snapshot = _find_snapshot(self.name)
@@ -133,11 +133,11 @@ class Source:
 
 
 def locate(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Source:
-    """What the hub's cache holds whole is taken from it; otherwise the hub is asked once, under a time limit, before
-    transformers retries for 20 s a file.
+    """The source of a model. A complete model in the hub's cache is used from there. Otherwise the hub is queried once
+    with a time limit, because transformers would retry for 20 s per file.
 
     Raises:
-        kind.unavailable: no such folder, no name of the hub's, or the hub is silent or does not have it.
+        kind.unavailable: no such folder, not a Hugging Face name, or the hub is unreachable or does not have it.
     """
     from huggingface_hub.errors import HFValidationError
 
@@ -169,7 +169,7 @@ def digest_folder(folder: Path) -> str:
 
 
 def is_whole(snapshot: Path) -> bool:
-    """Whether a vocabulary and all weights lie in the folder: an interrupted download leaves some of them out."""
+    """Whether the folder holds a vocabulary and all weights; an interrupted download may lack some."""
     has_vocabulary = any((snapshot / file).is_file() for file in _VOCABULARIES)
     return has_vocabulary and any(_has_weights(snapshot, file) for file in _WEIGHTS)
 
@@ -184,7 +184,7 @@ def _has_weights(snapshot: Path, file: str) -> bool:
 
 
 def _find_snapshot(name: str) -> Path | None:
-    """Where the hub's cache keeps the model's files, if it has any: a folder that is named by their commit."""
+    """The folder of the model's files in the hub's cache, named after their commit; None if there is none."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(name, "config.json")
@@ -226,8 +226,8 @@ class LoadableModel(Protocol):
 
 @contextmanager
 def loading(kind: ModelKind, choice: LoadableModel) -> Iterator[tuple[Source, str]]:
-    """Says where the files are to be loaded from, and the device. Whatever goes wrong inside becomes the kind's own
-    exception, whose sentence tells no path; the log has the rest.
+    """Yields the source of the files and the device. Every error inside the block becomes the kind's own exception,
+    whose message holds no path; the log has the details.
 
     Raises:
         kind.unavailable: extra not installed, files not to be had; as it was raised inside, or for anything else.
@@ -255,14 +255,14 @@ def _choose_device(choice: LoadableModel) -> str:
 
 
 def choose_threads(asked: int | None, chosen: int, quota: int | None) -> int:
-    """What was asked for; else PyTorch's choice, a physical core each, but no more than the cgroup's `quota` of cores:
-    the kernel would stop all of them for most of each period, and with them the event loop's."""
+    """The requested number; by default PyTorch's, one per physical core, at most the cgroup's `quota` of cores. With
+    more, the kernel would stop all threads, including the event loop's, for most of each period."""
     return asked or min(chosen, quota or chosen)
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """No progress bars and load reports on standard error, which is the command line's."""
+    """Disables progress bars and load reports, which would appear in the command line's standard error."""
     from transformers.utils import logging as transformers_logging
 
     verbosity = transformers_logging.get_verbosity()
@@ -282,12 +282,12 @@ GRACE_SECONDS = 5.0
 
 
 class Worker:
-    """One thread that runs jobs in order, started by the first.
+    """One thread that runs jobs in order, started by the first job.
 
-    It lives as long as the worker because OpenMP builds a new team of threads for each thread that computes. It is a
-    daemon, unlike an executor's, because a hanging download must not keep the process from ending.
+    It lives as long as the worker because OpenMP creates a new team of threads for each thread that computes. Unlike an
+    executor's threads it is a daemon, so that a hanging download does not keep the process from ending.
 
-    `tidy` runs in the thread before each job and, where it said after how many seconds, while there is none.
+    `tidy` runs in the thread before each job, and again after the number of seconds that it returns, if no job comes.
     """
 
     def __init__(self, name: str, tidy: Callable[[], float | None] = lambda: None) -> None:
@@ -298,7 +298,7 @@ class Worker:
         self._ended: Future[None] = Future()
 
     def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Queues the job; the answer (a value or what the job raised) belongs to the running event loop."""
+        """Queues a job. The returned future belongs to the running event loop."""
         answer: Future[T] = Future()
         if self._thread is None:
             thread = Thread(target=self._work, name=self._name, daemon=True)
@@ -308,7 +308,7 @@ class Worker:
         return asyncio.wrap_future(answer)
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
-        """Ends the thread after the job it is at, and waits for that no longer than `grace_seconds`."""
+        """Ends the thread after the current job, and waits for that at most `grace_seconds`."""
         self._jobs.put(None)
         if self._thread is not None:
             await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=grace_seconds)
@@ -332,5 +332,5 @@ class Worker:
 def _settle(answer: Future[T], job: Callable[[], T]) -> None:
     try:
         answer.set_result(job())
-    except BaseException as error:  # noqa: BLE001 - the thread's edge: whatever it is belongs to who waits for it
+    except BaseException as error:  # noqa: BLE001 - the edge of a thread: passed on to the caller
         answer.set_exception(error)

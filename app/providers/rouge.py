@@ -1,4 +1,4 @@
-"""Len and ROUGE: the words of a text, and what a response shares with references, through rouge-score and fugashi."""
+"""Len and ROUGE: counts words, and compares a response with references, by rouge-score and fugashi."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tokenizer:
 
 
 class RougeOverlap:
-    """Fills the port `Overlap` by rouge-score's RougeScorer, without stemming."""
+    """Implements `Overlap` by rouge-score's RougeScorer, without stemming."""
 
     def __init__(self, scorer: Any, split: Callable[[str], list[str]], words: str) -> None:
         self._scorer = scorer

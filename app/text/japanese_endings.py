@@ -1,4 +1,4 @@
-"""What the end of a Japanese clause tells: です, ます and ください are polite, any other finite predicate plain."""
+"""The register of a Japanese clause by its end: です, ます and ください are polite, other predicates plain."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def read_closed(words: Sequence[InflectedWord], *, instead: bool) -> Sign | None
 
 
 def read_end(words: Sequence[InflectedWord], *, trails_off: bool, asks: bool) -> Sign | None:
-    """What the last predicate of a clause tells; None for a noun, an interjection or an unfinished clause."""
+    """The sign of a clause's last predicate; None for a noun, an interjection or an unfinished clause."""
     if not words:
         return None
     text = "".join(word.surface for word in words)
@@ -123,7 +123,7 @@ def is_passed_over(words: Sequence[InflectedWord], place: int) -> bool:
 def read_core(
     words: Sequence[InflectedWord], place: int, tail: Sequence[str], *, trails_off: bool, asks: bool
 ) -> Sign | None:
-    """What the word at `place` tells, with the particles `tail` after it."""
+    """The sign of the word at `place` with the particles `tail` after it."""
     if place < 0:
         return Sign.WEAKLY_PLAIN if set(tail) & {"よ", "ね", "よね"} else None
     core = words[place]

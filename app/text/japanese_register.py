@@ -44,7 +44,7 @@ STRONG = frozenset({Sign.POLITE, Sign.PLAIN})
 
 
 class JapaneseRegister:
-    """Builds the tagger on the first text (some 10 ms). Any number of threads may read: the tagger is locked."""
+    """Builds the tagger at the first text, in about 10 ms. Thread-safe: the tagger is locked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,7 +77,7 @@ class JapaneseRegister:
         return None
 
     def _signs(self, sentence: Sentence) -> Iterator[Sign]:
-        """What a sentence tells: its last clause, and any clause before a comma that could stand alone."""
+        """The signs of a sentence: from its last clause, and from any clause before a comma that could stand alone."""
         text = SPACES.sub("、", trim(sentence.text[-REACH:]))[-TAIL:]
         text = IN_KATAKANA.sub(lambda match: match[0].translate(TO_HIRAGANA), text)
         if not text:

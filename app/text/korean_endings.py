@@ -1,6 +1,6 @@
-"""Hangul by arithmetic: a syllable's letters, after Unicode 15.0 section 3.12.
+"""Sentence endings of Korean, matched on the letters of a clause's last word.
 
-Sentence endings of Korean: matched on the letters of a clause's last word (see `hangul.spell`).
+`spell` decomposes syllables into letters by arithmetic (Unicode 15.0, section 3.12).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ MIDWAY_LOOKALIKES = re.compile(r"(?:길|멀|달|글|늘|들|널)게$")
 
 
 def read_word(word: str, *, alone: bool) -> Sign | None:
-    """What a clause tells by its last word; `alone` where it is the only one. None for nouns and open ends."""
+    """The sign of a clause's last word; None for nouns and open ends. `alone` if it is the clause's only word."""
     word = word[-LONGEST_WORD:]
     if alone and (sign := read_interjection(word)) is not None:
         return sign
@@ -190,7 +190,7 @@ def read_word(word: str, *, alone: bool) -> Sign | None:
 
 
 def read_interjection(word: str) -> Sign | None:
-    """What 네 or 응 tells where it is all that is said."""
+    """The sign of an interjection such as 네 or 응 that stands alone."""
     if YES.fullmatch(word):
         return Sign.WEAKLY_POLITE
     return Sign.WEAKLY_PLAIN if OWN_WORDS.fullmatch(word) else None

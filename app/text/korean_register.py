@@ -58,7 +58,7 @@ def read_korean_misuse(text: str) -> Misuse | None:
 
 
 def levels_of(words: Sequence[str]) -> Iterator[PolitenessLevel]:
-    """What each word tells that ends politely and is not reported."""
+    """The levels of the words that end politely, except in reported speech."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if not REPORTING.match(following):
             yield read_level(word, alone=len(words) == 1)
@@ -72,20 +72,20 @@ def sentences_of(text: str) -> Iterator[str]:
 
 
 def read_sentence(text: str) -> Iterator[Sign]:
-    """What a sentence tells: its last clause or, where that tells nothing, the one before a comma; and any word that
-    ends a sentence wherever it stands."""
+    """Signs of a sentence: from its last clause or, if that has none, from the one before a comma, and from any word
+    that ends a sentence within a clause."""
     clauses = [words for part in COMMA.split(text) if (words := split_words(part))]
-    told = False
+    decided = False
     for clause in reversed(clauses):
         sign = read_clause(clause)
-        if sign is not None and (not told or sign is Sign.POLITE):
+        if sign is not None and (not decided or sign is Sign.POLITE):
             yield sign
-            told = told or sign in {Sign.POLITE, Sign.PLAIN}
+            decided = decided or sign in {Sign.POLITE, Sign.PLAIN}
         yield from read_midway(clause)
 
 
 def read_clause(clause: Sequence[str]) -> Sign | None:
-    """What a clause tells by its last word, an adverb after it aside; else by the words for you and me."""
+    """The sign of a clause by its last word, ignoring adverbs after it; otherwise by its words for you and me."""
     words = list(clause)
     while len(words) > 1 and words[-1] in ADVERBS:
         words.pop()
@@ -105,7 +105,7 @@ def split_words(clause: str) -> list[str]:
 
 
 def read_midway(clause: Sequence[str]) -> Iterator[Sign]:
-    """Sentences that end within a clause because their marks were left out; what is reported does not count."""
+    """The signs of sentences that end within a clause without a mark, except in reported speech."""
     for word, following in pairwise(clause):
         if REPORTING.match(following):
             continue

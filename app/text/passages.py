@@ -1,4 +1,4 @@
-"""What of a text is the speaker's own speech: without addresses, code, asides and quotations, cut into sentences."""
+"""Extracts a speaker's own sentences from a text, without addresses, code, asides and quotations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_SENTENCES = 32
 """Sentences of a text that are looked at."""
 
 DEEPEST = 8
-"""Quotations within quotations; more are not kept in mind."""
+"""Nested quotations that are tracked at most."""
 
 NAMES = re.compile(
     r"https?://[!-~]+|www\.[!-~]+|(?<![\w.+-])[\w.+-]{1,64}@[\w.-]{1,64}|[@#][\w.]{1,64}|`[^`\n]{1,400}`", re.ASCII

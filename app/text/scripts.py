@@ -1,7 +1,4 @@
-"""Chinese or Japanese, where a text is written in Han characters alone or nearly so.
-
-Which language a text is in, by its scripts.
-"""
+"""Detects the language of a text by its scripts, and tells Chinese from Japanese written mostly in Han characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language and register beside the judge: whether the response is in the rubric's language, and speaks as before."""
+"""Checks the response's language, register and honorifics by rules, independently of the judge."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ MOST_UTTERANCES = 8
 """Latest own utterances that the response is compared with."""
 
 MOST_RECENT = 4096
-"""Earlier utterances whose register is remembered, and dialogues of which it is remembered what strikes."""
+"""Size of each cache: registers and levels of earlier utterances, and warnings per dialogue."""
 
 WHOLLY = 0.95
 """Share of a language from which on it says nothing more."""
 
-Told = TypeVar("Told")
+Findings = TypeVar("Findings")
 
 LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text in Latin script"}
 
 
 class SpeechChecks:
-    """Fills `app.runtime.ports.SpeechCheck` by scripts, a tagger (Japanese) and spelled endings (Korean).
+    """Checks dialogues by their scripts, a tagger (Japanese) and the spelling of endings (Korean).
 
-    Nothing is loaded before the first Japanese register is read. Any number of threads may check. Equal dialogues come
-    again (a test set that is scored with every build), so what was found is remembered by digest; no text is kept.
+    The tagger is loaded at the first use. Thread-safe. The same dialogues recur, for example when a test set is scored
+    with every build, so results are cached by digest, without the text.
     """
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ class SpeechChecks:
         self._found = OrderedDict[bytes, tuple[Warned, ...]]()
 
     def check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
-        """`language-mismatch`, or else `register-shift`, `register-mixed` or `register-mix` (합쇼체 with 해요체),
-        and `honorific-misuse`; nothing where nothing is wrong, and in languages other than ja, ko and en."""
+        """The warnings `language-mismatch`, or else `register-shift`, `register-mixed` or `register-mix` (합쇼체 with
+        해요체), and `honorific-misuse`. Languages other than ja, ko and en have none."""
         if language not in {"ja", "ko", "en"}:
             return ()
         key = digest_of([language, dialogue.response, *texts_of(dialogue)])
@@ -86,8 +86,7 @@ class SpeechChecks:
         return () if before in {PolitenessLevel.NONE, now} else (warn_of_level(before, now),)
 
     def _recall(self, text: str, language: str) -> Register:
-        """The register of an earlier utterance. Contexts come again and again, so the last `MOST_RECENT` are known, by
-        digest: no text is kept. What two threads do at once is at worst done twice."""
+        """The register of an earlier utterance, cached by digest because contexts recur."""
         key = digest_of([language, text])
         known = self._known.get(key)
         if known is None:
@@ -96,7 +95,7 @@ class SpeechChecks:
         return known
 
     def _recall_level(self, text: str) -> PolitenessLevel:
-        """The level of an earlier polite Korean utterance, known as registers are."""
+        """The level of an earlier polite Korean utterance, cached by digest."""
         key = digest_of([text])
         level = self._levels.get(key)
         if level is None:
@@ -113,14 +112,14 @@ def texts_of(dialogue: Dialogue) -> Iterator[str]:
 
 
 def digest_of(texts: Sequence[str]) -> bytes:
-    """16 bytes that these texts alone have: their lengths say where one ends."""
+    """A digest of 16 bytes. The texts' lengths are part of it, so that equal concatenations differ."""
     lengths = ",".join(map(str, map(len, texts)))
     return blake2b(f"{lengths}\0{''.join(texts)}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def remember(known: OrderedDict[bytes, Told], key: bytes, told: Told) -> None:
-    """Keeps it, for as long as it is among the last."""
-    known[key] = told
+def remember(known: OrderedDict[bytes, Findings], key: bytes, found: Findings) -> None:
+    """Caches a result, and evicts the oldest. Threads may at worst compute the same result twice."""
+    known[key] = found
     while len(known) > MOST_RECENT:
         known.popitem(last=False)
 

@@ -1,4 +1,4 @@
-"""MeCab with unidic-lite, as whatever reads Japanese has it."""
+"""MeCab with unidic-lite, for everything that reads Japanese."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def open_tagger() -> Any:
-    """A new tagger (some 10 ms), which one thread at a time may ask."""
+    """A new tagger, created in about 10 ms. It is not thread-safe."""
     import fugashi
     import unidic_lite
 

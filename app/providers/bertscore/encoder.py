@@ -19,8 +19,8 @@ Pair = tuple[str, str]
 
 
 class PairComparer(Protocol):
-    """A loaded encoder, used from one thread. `compare` raises EncoderUnavailable where it cannot. `forget` lets go of
-    what it kept of texts for too long, and says in how many seconds there will be more; None: it keeps nothing."""
+    """A loaded encoder, used from one thread. `compare` raises EncoderUnavailable. `forget` removes expired cache
+    entries, and returns the seconds until the next one expires, None if the cache is empty."""
 
     @property
     def identity(self) -> str: ...
@@ -37,11 +37,11 @@ class _Call:
 
 
 class SharedEncoder:
-    """Loads with `load` in its own thread at the first use, and encodes there.
+    """Calls `load` in its own thread at the first use, and encodes there.
 
-    Calls that arrive while the thread is busy wait, and are then taken together, in order of arrival, up to
-    `max_run_pairs` pairs (a larger call runs by itself). A cancelled call is dropped; the others do not notice.
-    A failed load is remembered for `retry_after_seconds`, so that no request waits for a hub that is down.
+    Calls that arrive while the thread is busy are then run together in order of arrival, up to `max_run_pairs` pairs; a
+    larger call runs alone. A cancelled call is dropped without affecting the others. A failed load is remembered for
+    `retry_after_seconds`, so that requests do not wait for a hub that is down.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SharedEncoder:
             if not call.answer.done():
                 call.answer.set_exception(EncoderUnavailable("the encoder is closed"))
         await self._worker.stop()
-        self._loaded = None  # and with it what it kept of texts, which would never be let go otherwise
+        self._loaded = None  # also frees its caches, which no later job would expire
 
     def _refuse_early(self) -> None:
         if self._closed:
@@ -155,7 +155,7 @@ def _answer(call: _Call, outcome: list[Similarity] | BaseException) -> None:
 
 
 class BertScoreEncoder:
-    """Fills the port `Encoder`. Nothing is loaded before the first use; requests share one model an encoder name.
+    """Implements `Encoder`. Nothing is loaded before the first use; requests share one model an encoder name.
 
     Args:
         encoders: Hugging Face name or local folder by language (BCP 47; "ko-KR" falls back to "ko").

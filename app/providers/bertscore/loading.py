@@ -1,4 +1,4 @@
-"""From an encoder's name or folder to a loaded encoder. Everything here may take minutes: never on the event loop."""
+"""Loads an encoder by name or folder. Loading may take minutes, so it must not run on the event loop."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from app.providers.ports import EncoderUnavailable
 
 
 def identify(name: str, layer: int, revision: str, tokenizer: Any, precision: str = "float32") -> str:
-    """In the manner of bert-score's `get_hash`, with the revision of the files, for MeCab its dictionary, and the
-    precision where it is not bert-score's.
-
-    A local folder is named by its last part alone: where it lies changes nothing, and is not told.
+    """The identity in the format of bert-score's `get_hash`, with the files' revision, MeCab's dictionary if used, and
+    the precision if it differs from bert-score's. Only the last part of a local folder's path is shown.
     """
     shown = re.sub(r"[^\w./-]", "_", Path(name).name if Path(name).expanduser().is_dir() else name)
     library = f"version={version('bert-score')}(hug_trans={version('transformers')})"
@@ -95,9 +93,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EncoderChoice:
-    """A `Choice`; `layer` None takes bert-score's for that name, else the last; `max_batch_tokens` None what suits the
-    device. In bfloat16 a similarity is no longer bert-score's, and depends, in the third digit, on what it is encoded
-    with."""
+    """A `LoadableModel`. `layer` None takes bert-score's for that name, else the last; `max_batch_tokens` None what
+    suits the device. In bfloat16, similarities differ from bert-score's and depend in the third digit on the batch."""
 
     name: str
     layer: int | None

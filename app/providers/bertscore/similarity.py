@@ -1,4 +1,4 @@
-"""A loaded encoder: texts to tokens, tokens to embeddings in full passes, pairs of embeddings to similarities."""
+"""A loaded encoder: tokenizes texts, embeds tokens in batches, and compares pairs of embeddings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ Ids = tuple[int, ...]
 CPU_TOKENS_PER_THREAD = 256
 CPU_TOKENS = 1_024
 """From about here on a pass of one thread grows no faster a token; from four times that on it slows down, since the
-allocator asks the system for every intermediate result anew."""
+allocator requests memory from the system for every intermediate result."""
 MOST_TOKENS = 4_096
 PADDING_PER_THREAD = 16
 MOST_PADDING = 256
@@ -228,10 +228,10 @@ class _Entry(Generic[V]):
 
 
 class ByteLimitedCache(Generic[K, V]):
-    """Values by key: `max_bytes` of them together, those that were used last, and none that is older than
-    `max_age_seconds`, however often it was used. Of use to one thread.
+    """An LRU cache with a limit of `max_bytes` for all values together and of `max_age_seconds` for each, counted from
+    `put`. For one thread. (cachetools' TTLCache does not say when its next entry expires.)
 
-    Old values go when `expire` is called, which says when to call it next; `get` never gives one away.
+    `expire` removes expired values and says when to call it next; `get` never returns one.
     """
 
     def __init__(self, max_bytes: int, clock: Callable[[], float], max_age_seconds: float = MAX_AGE_SECONDS) -> None:
@@ -247,7 +247,7 @@ class ByteLimitedCache(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """The value, which is then the one that was used last; None where it is not kept."""
+        """The value, which becomes the most recently used one; None if it is not cached."""
         entry = self._entries.get(key)
         if entry is None or entry.ends_at <= self._clock():
             return None
@@ -255,7 +255,7 @@ class ByteLimitedCache(Generic[K, V]):
         return entry.value
 
     def put(self, key: K, value: V, size: int) -> None:
-        """Keeps a value of `size` bytes from now on; those that were not used for longest make room."""
+        """Stores a value of `size` bytes, and evicts the least recently used ones."""
         self._remove(key)
         entry = _Entry(value, size, self._clock() + self._max_age_seconds)
         if not self._entries:
@@ -266,7 +266,7 @@ class ByteLimitedCache(Generic[K, V]):
             self._remove(next(iter(self._entries)))
 
     def expire(self) -> float | None:
-        """Lets go of what is too old. Seconds in which none will be; None where nothing is kept."""
+        """Removes expired values. Returns the seconds until the next one expires; None if the cache is empty."""
         now = self._clock()
         if self._entries and self._ends_at <= now:
             for key in [key for key, entry in self._entries.items() if entry.ends_at <= now]:
@@ -290,9 +290,9 @@ _BYTES_PER_TOKEN = 40
 class LoadedEncoder:
     """Compares pairs on one thread.
 
-    `max_held_tokens` bounds the embeddings that one run holds at once (one pair at least): 64 MiB at 1,024 dimensions.
-    Beside it, what recent texts were encoded to is kept for the next runs, 64 MiB at most and 20 s at longest; `forget`
-    lets go of what is older. Both tell one text from another by all that it says, and nothing of it is written down.
+    `max_held_tokens` limits the embeddings that one run holds at once (at least one pair): 64 MiB at 1,024 dimensions.
+    The embeddings of recent texts are also cached in memory for later runs, at most 64 MiB and for 20 s; `forget`
+    removes older ones.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class LoadedEncoder:
         self.identity = identity
 
     def forget(self) -> float | None:
-        """Lets go of what is kept of texts for too long. Seconds until there is more; None where nothing is kept."""
+        """Removes expired cache entries. Returns the seconds until the next one expires; None if empty."""
         waits = [wait for wait in (self._tokens.expire(), self._embedded.expire()) if wait is not None]
         return min(waits, default=None)
 

@@ -1,4 +1,4 @@
-"""The translator `deepl`: DeepL's SDK made bounded, its errors told apart, its limits counted."""
+"""The translator `deepl`: DeepL's SDK with time limits, retries and caching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepL as a translator: each text once, with one gate for all callers, in threads that own their clients."""
+"""DeepL as a translator: each text is translated once, in threads with their own clients, behind a shared gate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class DeepLThreads:
-    """A bounded pool of threads, each with its own client, since an HTTP session must not be shared between threads."""
+    """A bounded pool of threads, each with its own client, because an HTTP session is not thread-safe."""
 
     def __init__(self, auth_key: str, server_url: str | None, *, timeout_seconds: float, threads: int) -> None:
         self._auth_key = auth_key
@@ -96,21 +96,21 @@ ENGINE = "deepl"
 SOURCE_LANGUAGES = {"ja": "JA", "ko": "KO"}
 CALL = "translate"
 KEY_LAYOUT = 1
-"""Raised when the same key would mean another request (an option more, another reading of the context)."""
+"""Increase it when the same key would stand for another request."""
 
 Flight = asyncio.Future[str]
 
 
 class DeepLTranslator:
-    """Fills `ports.Translator`: Japanese and Korean into English (US).
+    """Implements `Translator`: Japanese and Korean into English (US).
 
-    Every text is cached by itself, under a digest of server, languages, context and text. Two callers who want the same
-    text at the same time share one request. A caller who gives up does not take its request along: its characters are
-    paid for, so what comes back is kept.
+    Each text is cached by a digest of server, languages, context and text. Concurrent callers of the same text share
+    one request. A caller that is cancelled does not cancel its request: the characters are paid for, so the translation
+    is cached.
 
-    `server_url` replaces DeepL's own (a stand-in); None takes the one that fits the key. `timeout_seconds` bounds one
-    try, `max_wait_seconds` the pause before the next: where DeepL asks for a longer one, the caller is told at once.
-    Raises SettingsInvalid where key or URL cannot be used at all. `sleep` and `clock` (seconds) are for tests.
+    `server_url` replaces DeepL's server; None takes the one that fits the key. `timeout_seconds` limits one try,
+    `max_wait_seconds` the pause before the next; if DeepL asks for a longer pause, the call fails at once. Raises
+    SettingsInvalid if key or URL are unusable. `sleep` and `clock` (seconds) are for tests.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class DeepLTranslator:
         return fetch
 
     def _end_fetch(self, claimed: Mapping[str, TranslationPassage], fetch: asyncio.Task[int]) -> None:
-        """Callers that still wait for one of the texts are told why it does not come."""
+        """Passes the error, if any, to callers that still wait for one of the texts."""
         self._fetches.discard(fetch)
         error = TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
         for key in claimed:
@@ -233,7 +233,7 @@ class DeepLTranslator:
         return missing
 
     async def _ask(self, source: str, request: list[TranslationPassage]) -> list[str]:
-        """The only place where something is tried again. Raises the `Translator…` error of the last try."""
+        """Sends one request with retries. Raises the `Translator…` error of the last try."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(self._is_worth_a_retry),
             stop=stop_after_attempt(self._max_attempts),
@@ -247,7 +247,7 @@ class DeepLTranslator:
             raise failure.error from None
 
     async def _try(self, source: str, request: list[TranslationPassage]) -> list[str]:
-        # A slot comes before the clock of the time limit: waiting for a thread is not DeepL's fault.
+        # The slot is taken before the time limit starts: waiting for a thread does not count against DeepL.
         async with self._slots:
             await self._wait_for_gate()
             try:
@@ -261,7 +261,7 @@ class DeepLTranslator:
                 raise
 
     async def _wait_for_gate(self) -> None:
-        """One gate for all callers: after a `Retry-After` no request is sent before its time."""
+        """Waits until DeepL's last `Retry-After` has passed; all callers share this gate."""
         while (pause := self._closed_until - self._clock()) > 0:
             if pause > self._max_wait_seconds:
                 detail = f"DeepL asked not to be called for another {pause:.0f} s."
@@ -277,7 +277,7 @@ class DeepLTranslator:
 
 
 def read_cached(value: bytes | None) -> str | None:
-    """The translation that `value` holds; None where it holds none, as after damage to the cache."""
+    """The translation in a cache entry; None if it holds none, as in a damaged cache."""
     try:
         return (value.decode() or None) if value is not None else None
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The judge `lexical`: readers (a text into a profile), features, weights, ratings, reasons. No language model."""
+"""The judge `lexical`: rates surface features of the text without a language model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads English by its words: what the judge sees on the English path."""
+"""Reads English by its words, for the English path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read in each text (its profile), and how a response stands to its dialogue context (its features)."""
+"""The profile of each text, and the features of a response in relation to its dialogue context."""
 
 from __future__ import annotations
 

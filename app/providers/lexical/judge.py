@@ -46,7 +46,7 @@ HINT = "set OPENAI_API_KEY (SAITEN_JUDGE=openai) for a judge that reads the rubr
 
 
 class LexicalJudge:
-    """Fills `app.runtime.ports.Judge` from surface features of the dialogue; it does not read the rubric's wording.
+    """Implements `Judge` by surface features of the dialogue; it does not read the rubric's wording.
 
     It knows the aspects of `ja-dialogue` and `ko-comment`, on whatever scale a rubric gives them, in Japanese, Korean
     and English. Only Japanese coherence is fitted to human ratings; the other aspects, and every aspect in Korean and

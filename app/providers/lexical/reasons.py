@@ -1,4 +1,4 @@
-"""Why an estimate came out as it did: the feature with the largest part, in a sentence of the rubric's language."""
+"""Explains an estimate: names its strongest features in a sentence of the rubric's language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One OpenAI-compatible endpoint: asks it a question, with retries, negotiation and flow control in one place."""
+"""Calls one OpenAI-compatible endpoint, with retries, parameter negotiation and flow control."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ from app.providers.ports import JudgingTask
 from app.runtime.tasks import within
 
 KEPT = 256
-"""Beginnings and ends kept at most: one a model, rubric, format, sample and attempt."""
+"""Cached beginnings and ends at most: one per model, rubric, format, sample and attempt."""
 
 PLACE = "\ue000"
-"""Stands where the dialogue goes. A private-use character, which no prompt of ours holds."""
+"""Placeholder for the dialogue: a private-use character, which no prompt contains."""
 
 Way = tuple[object, ...]
 
 
 class RequestBodies:
-    """Writes questions as the endpoint is to be sent them. Keeps what is fixed of the last ways of asking."""
+    """Writes questions as request bodies. The parts around the dialogue are cached."""
 
     def __init__(self) -> None:
         self._kept: dict[Way, tuple[bytes, bytes]] = {}
@@ -85,19 +85,19 @@ def dump(value: Any) -> bytes:
 
 
 TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
-"""What is true of a reply on its way, and not of its decoded body."""
+"""Headers of a response in transit that do not apply to its decoded body."""
 IDLE_SECONDS = 4.0
-"""Many servers close an idle connection after 5 s, and a call that meets one as it is being closed is lost."""
+"""Many servers close an idle connection after 5 s, and a call on a connection that is being closed is lost."""
 PIECE_BYTES = 16 * 1024
-"""Decoded at a time: a small compressed body can hold gigabytes."""
+"""Bytes read at a time."""
 LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=IDLE_SECONDS)
-"""0 is aiohttp's word for no limit: flow control bounds the calls."""
+"""0 means no limit in aiohttp: flow control bounds the calls."""
 
 
 class BoundedClient(openai.DefaultAioHttpClient):
-    """The SDK's own client over aiohttp. `largest_reply_bytes` bounds every body, an error's too, as decoded.
+    """The SDK's client over aiohttp. `largest_reply_bytes` limits every decoded body, including those of errors.
 
-    A small compressed body can hold gigabytes, so it is counted piece by piece while it is decoded.
+    A small compressed body can hold gigabytes, so bytes are counted piece by piece while the body is decoded.
     """
 
     def __init__(self, *, largest_reply_bytes: int, **settings: Any) -> None:
@@ -105,12 +105,12 @@ class BoundedClient(openai.DefaultAioHttpClient):
         self._largest_reply_bytes = largest_reply_bytes
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """As the base class does it. Raises ReplyTooLarge, having read no further and closed the connection."""
+        """Like the base class, but raises ReplyTooLarge for a body over the limit, and closes the connection."""
         try:
             response = await super().send(request, stream=True, **options)
             return response if stream else await self._finish(response)
         except httpx2.TimeoutException as error:
-            # The transport takes every broken connection for one that took too long.
+            # The transport reports every broken connection as a timeout.
             if isinstance(error.__cause__, TimeoutError):
                 raise
             raise openai.APIConnectionError(request=request) from error
@@ -119,7 +119,8 @@ class BoundedClient(openai.DefaultAioHttpClient):
 
     async def _finish(self, response: httpx2.Response) -> httpx2.Response:
         try:
-            content = await self._read(response)
+            async with aclosing(response.aiter_bytes()) as pieces:
+                content = await join(pieces, self._largest_reply_bytes)
         finally:
             await response.aclose()
         headers = response.headers.copy()
@@ -127,14 +128,10 @@ class BoundedClient(openai.DefaultAioHttpClient):
             headers.pop(name, None)
         return httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
 
-    async def _read(self, response: httpx2.Response) -> bytes:
-        async with aclosing(response.aiter_bytes()) as pieces:
-            return await join(pieces, self._largest_reply_bytes)
-
 
 async def read_body(answer: aiohttp.ClientResponse, most_bytes: int) -> bytes:
-    """The body of an answer that was asked for without `auto_decompress`, decoded. Raises ReplyTooLarge, having read
-    no further, and httpx2.DecodingError."""
+    """The decoded body of an answer to a session without `auto_decompress`. Raises ReplyTooLarge without reading on,
+    and httpx2.DecodingError."""
     pieces = answer.content.iter_chunked(PIECE_BYTES)
     if "Content-Encoding" not in answer.headers:
         return await join(pieces, most_bytes)
@@ -175,24 +172,23 @@ NAMED: dict[str, int] = {
     "rate_limit_exceeded": 429,
     **dict.fromkeys(FILTER_CODES, 400),
 }
-"""The status of an error that came with a successful one, by its code or type."""
+"""The status of an error that was sent with HTTP 200, by its code or type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A successful answer: its body, decoded, and its headers as they came."""
+    """A successful answer: its decoded body and its raw headers."""
 
     content: bytes
     headers: tuple[tuple[bytes, bytes], ...]
 
 
 class ChatLine:
-    """Posts to the endpoint at `url` with the SDK's errors, over the HTTP client that the SDK itself is set to here.
+    """Posts to the endpoint at `url` over aiohttp, and raises the SDK's errors.
 
-    The SDK and its own client build address, headers, options and an answer object of each call anew, which takes a
-    fifth of all CPU of a worker; here what is fixed is made once. It follows no redirect and keeps no cookie.
-    `largest_reply_bytes` bounds every body, an error's too, as decoded. Retries and time limits are the caller's. For
-    one event loop.
+    The SDK builds address, headers, options and an answer object for each call, which takes a fifth of a worker's CPU;
+    here the fixed parts are built once. It follows no redirects, keeps no cookies. `largest_reply_bytes` limits every
+    decoded body, including those of errors. Retries and timeouts are up to the caller. For one event loop.
     """
 
     def __init__(self, url: str, api_key: str, *, largest_reply_bytes: int) -> None:
@@ -208,8 +204,8 @@ class ChatLine:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, content: bytes, largest_reply_bytes: int | None = None) -> Answered:
-        """The endpoint's answer to a JSON body, which may have so many bytes. Raises an `openai.APIStatusError` for any
-        but a success, APIConnectionError where there is none, and ReplyTooLarge, having read no further."""
+        """The endpoint's answer to a JSON body. Raises `openai.APIStatusError` for any status but success,
+        APIConnectionError without an answer, and ReplyTooLarge without reading on."""
         session = self._session or self._open()
         try:
             async with session.post(self._address, data=content, allow_redirects=False, proxy=self._proxy) as answer:
@@ -220,22 +216,21 @@ class ChatLine:
             raise self._read_error(answer, body)
         return Answered(body, answer.raw_headers)
 
-    def make_error(self, told: dict[str, Any]) -> openai.APIStatusError:
-        """The error that an endpoint told of with a successful status, as if it had come with its own."""
-        words = [str(told.get(name)) for name in ("code", "type")]
+    def make_error(self, error: dict[str, Any]) -> openai.APIStatusError:
+        """The SDK's error for an error that the endpoint sent with HTTP 200."""
+        words = [str(error.get(name)) for name in ("code", "type")]
         number = next((NAMED[word] for word in words if word in NAMED), 500)
         if re.fullmatch("[45][0-9]{2}", words[0]):
             number = int(words[0])
-        return make_status_error(number, httpx2.Response(number, request=self._request()), told)
+        return make_status_error(number, httpx2.Response(number, request=self._request()), error)
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
     def _open(self) -> aiohttp.ClientSession:
-        """The session, made where the loop runs that it is for."""
+        """Creates the session in the running loop."""
         secure = self._address.lower().startswith("https:")
-        # No limit: flow control bounds the calls.
         connector = aiohttp.TCPConnector(
             limit=0, keepalive_timeout=IDLE_SECONDS, ssl=httpx2.create_ssl_context() if secure else True
         )
@@ -249,29 +244,29 @@ class ChatLine:
         return self._session
 
     def _request(self) -> httpx2.Request:
-        """What an error of the SDK wants to know of its request; nothing of the dialogue."""
+        """The request that an SDK error refers to, without the dialogue."""
         return httpx2.Request("POST", self._address)
 
     def _read_error(self, answer: aiohttp.ClientResponse, body: bytes) -> openai.APIStatusError:
-        """The SDK's error for an answer that is no success, with what the endpoint said."""
+        """The SDK's error for an unsuccessful answer, with the endpoint's message."""
         headers = [(name, value) for name, value in answer.raw_headers if name.lower() != b"content-encoding"]
         response = httpx2.Response(answer.status, headers=headers, content=body, request=self._request())
-        said = parse(response.text.strip())
-        if isinstance(said, list) and said:
-            # Gemini puts the one error that there is into a list.
-            said = said[0]
-        said = said.get("error", said) if isinstance(said, dict) else said
-        return make_status_error(answer.status, response, said)
+        content = parse(response.text.strip())
+        if isinstance(content, list) and content:
+            # Gemini wraps its error in a list.
+            content = content[0]
+        content = content.get("error", content) if isinstance(content, dict) else content
+        return make_status_error(answer.status, response, content)
 
 
-def make_status_error(status: int, response: httpx2.Response, said: object) -> openai.APIStatusError:
+def make_status_error(status: int, response: httpx2.Response, content: object) -> openai.APIStatusError:
     """The SDK's error for a status."""
     kind = openai.InternalServerError if status >= 500 else ERRORS.get(status, openai.APIStatusError)
-    return kind(f"Error code: {status}", response=response, body=said)
+    return kind(f"Error code: {status}", response=response, body=content)
 
 
 def parse(text: str) -> object:
-    """The text as JSON, else as it is."""
+    """The text parsed as JSON, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -279,11 +274,11 @@ def parse(text: str) -> object:
 
 
 def find_proxy(url: str) -> str | None:
-    """The proxy that the environment names for an address (HTTPS_PROXY, ALL_PROXY, NO_PROXY); None for none."""
+    """The proxy for an address by HTTPS_PROXY, ALL_PROXY and NO_PROXY, if any."""
     try:
         address = urlsplit(url)
     except ValueError:
-        # No address at all, as the first call will tell.
+        # An invalid address, which the first call will report.
         return None
     proxies = getproxies()
     proxy = proxies.get(address.scheme) or proxies.get("all")
@@ -294,18 +289,18 @@ def find_proxy(url: str) -> str | None:
 
 LONGEST_BACKOFF_SECONDS = 30.0
 WAIT_SHARE = 0.9
-"""Of the time that is left, to wait for a place: a call begun still later would be cut off, and billed."""
+"""Share of the remaining time to wait for a place: a call that begins later would be cut off, and billed."""
 
 REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
-"""HTTP 400, and the 422 that servers built on FastAPI answer in its place."""
+"""HTTP 400, and 422, which servers built on FastAPI send instead."""
 
 
 class OpenAIEndpoint:
-    """Asks the chat endpoint at `url`. Remembers per model which parameters it refuses.
+    """Asks the chat endpoint at `url`, and remembers per model which parameters it refuses.
 
-    `timeout_seconds` bounds one try; `deadline_seconds` all of one request that is no batch's: every try, with or
-    without a parameter that was refused, and every wait before and between them. `largest_reply_bytes` bounds a reply
-    with token probabilities; others have 1 MiB. Every try passes through `flow`, which is told how it went.
+    `timeout_seconds` limits one try. `deadline_seconds` limits an interactive request: all tries, with or without
+    refused parameters, and all waits. `largest_reply_bytes` limits a reply with token probabilities; other replies may
+    have 1 MiB. Every try passes through `flow`, which learns of its outcome.
     """
 
     def __init__(
@@ -333,12 +328,12 @@ class OpenAIEndpoint:
         self._conceded: dict[str, tuple[str, ...]] = {}
 
     async def ask(self, question: Question, key: str, task: JudgingTask) -> Reply:
-        """The endpoint's reply, marked with the question's key, to a question of the task. Raises the `Judge…` errors.
+        """The endpoint's reply to a question of the task, marked with the question's key. Raises the `Judge…` errors.
 
-        A refused parameter is given up and the rest is asked again. What was given up is remembered once a request has
-        succeeded without it, so that a refusal which only looked like one changes nothing for others.
+        If a parameter is refused, the question is asked again without it. The concession is remembered once a request
+        has succeeded without the parameter, so that an error mistaken for a refusal does not affect other requests.
         """
-        # A batch's call waits for its turn as long as it takes: minutes behind a low rate limit, which is no trouble.
+        # A batch's call may wait any time for its turn: minutes behind a low rate limit do no harm.
         seconds = math.inf if task.lane == "batch" else self._deadline_seconds
         ends_at = asyncio.get_running_loop().time() + seconds
         try:
@@ -395,10 +390,10 @@ class OpenAIEndpoint:
     async def _send(
         self, question: Question, conceded: tuple[str, ...], task: JudgingTask, ends_at: float
     ) -> dict[str, Any]:
-        """What the answer says, after as many tries as are allowed. Raises the vendor's errors, or JudgeUnavailable."""
+        """The fields of the answer, after as many tries as allowed. Raises the SDK's errors, or JudgeUnavailable."""
         content = self._bodies.write(question, conceded)
         prompt = question.prompt(structured="response_format" not in conceded)
-        # Characters stand for tokens; flow control learns the ratio.
+        # The number of characters stands for tokens; flow control learns the ratio.
         tokens = len(prompt.system) + len(prompt.user)
         with_probabilities = question.options.expected and "logprobs" not in conceded
         largest_bytes = bound_reply(question.max_output_tokens) if with_probabilities else LARGEST_PLAIN_REPLY_BYTES
@@ -415,7 +410,7 @@ class OpenAIEndpoint:
                 if attempt >= self._max_attempts or not may_retry(error) or self._is_refusal(error, question, conceded):
                     raise
                 if task.lane == "batch" and isinstance(error, TimeoutError):
-                    # A batch tells by its other candidates what is at fault, and that before minutes have passed.
+                    # The batch's other candidates show what is wrong sooner than retries that each time out.
                     raise
                 asked = retry_after(error)
                 wait = self._back_off(attempt) if asked is None else asked
@@ -425,7 +420,7 @@ class OpenAIEndpoint:
                 await self._sleep(wait)
 
     def _is_refusal(self, error: Exception, question: Question, conceded: tuple[str, ...]) -> bool:
-        """Whether the same request fails again, though the status (HTTP 500) promises that it may not."""
+        """Whether the same request will fail again although its status is HTTP 500, which is normally retried."""
         if not isinstance(error, openai.InternalServerError):
             return False
         return self._read_refusal(error, question.body(conceded)) is not None
@@ -435,16 +430,16 @@ class OpenAIEndpoint:
             try:
                 response = await self._line.post(content, largest_bytes)
                 answer = read_completion(response.content)
-                told = None if answer["completion"] else find_error(response.content)
-                if told is not None:
-                    raise self._line.make_error(told)
+                sent_error = None if answer["completion"] else find_error(response.content)
+                if sent_error is not None:
+                    raise self._line.make_error(sent_error)
             except openai.APIStatusError as error:
-                self._tell_flow(call, error)
+                self._report_failure(call, error)
                 raise
         call.succeeded(read_limits(response.headers), answer["prompt_tokens"] + answer["completion_tokens"])
         return answer
 
-    def _tell_flow(self, call: Call, error: openai.APIStatusError) -> None:
+    def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:
         if concerns_account(error):
             self._flow.turn_away(translate_error(error, api_key=self._api_key))
         elif may_retry(error):
@@ -455,11 +450,11 @@ class OpenAIEndpoint:
                 call.put_off(asked, limits)
 
     def _back_off(self, attempt: int) -> float:
-        """Seconds until the next try where the endpoint asked for no wait: exponential, with full jitter."""
+        """Seconds until the next try if the endpoint asked for no wait: exponential, with full jitter."""
         longest = min(LONGEST_BACKOFF_SECONDS, self._backoff_seconds * 2 ** (attempt - 1))
         return random.uniform(0, longest)  # noqa: S311 - spreads load, keeps no secret
 
 
 def seconds_until(moment: float) -> float:
-    """Until a moment of the running loop's clock; 0 where it is past."""
+    """Seconds until a moment of the running loop's clock; 0 if it is past."""
     return max(0.0, moment - asyncio.get_running_loop().time())

@@ -1,4 +1,4 @@
-"""What an endpoint's errors and rate-limit headers mean: what each becomes, and whether asking again can help."""
+"""Maps an endpoint's errors to the domain's, with whether a retry can help, and reads its rate-limit headers."""
 
 from __future__ import annotations
 
@@ -26,25 +26,20 @@ BARE_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 
 def read_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits:
-    """The limits in raw headers. Whatever is not written as OpenAI or Azure writes it counts as not said."""
-    told = {
+    """The limits in raw headers. Values in other formats than OpenAI's and Azure's are ignored."""
+    stated = {
         name[len(PREFIX) :].lower(): value.decode("latin-1").strip()
         for name, value in headers
         if name[: len(PREFIX)].lower() == PREFIX
     }
-    if not told:
+    if not stated:
         return NO_LIMITS
-    resets = (read_duration(told.get(b"reset-" + what)) for what in (b"requests", b"tokens") if is_spent(told, what))
+    spent = [unit for unit in (b"requests", b"tokens") if stated.get(b"remaining-" + unit) == "0"]
     return RateLimits(
-        requests_per_minute=read_count(told.get(b"limit-requests")),
-        tokens_per_minute=read_count(told.get(b"limit-tokens")),
-        closed_seconds=max(resets, default=0.0),
+        requests_per_minute=read_count(stated.get(b"limit-requests")),
+        tokens_per_minute=read_count(stated.get(b"limit-tokens")),
+        closed_seconds=max((read_duration(stated.get(b"reset-" + unit)) for unit in spent), default=0.0),
     )
-
-
-def is_spent(told: dict[bytes, str], what: bytes) -> bool:
-    """Whether nothing is left of requests or tokens."""
-    return told.get(b"remaining-" + what) == "0"
 
 
 def read_count(written: str | None) -> float | None:
@@ -53,7 +48,7 @@ def read_count(written: str | None) -> float | None:
 
 
 def read_duration(written: str | None) -> float:
-    """Seconds of `1s`, `6m0s`, `120ms` or a bare number of seconds: from 0 to one day. 0 where it is none of them."""
+    """Seconds of `1s`, `6m0s`, `120ms` or a bare number of seconds: from 0 to one day; 0 for other formats."""
     if written and BARE_SECONDS.fullmatch(written):
         seconds = float(written)
     elif written and DURATION.fullmatch(written):
@@ -69,12 +64,12 @@ QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "bi
 
 
 class ReplyTooLarge(openai.OpenAIError):
-    """A reply of more bytes than any verdict has. One of the vendor's errors, so that the SDK lets it through."""
+    """A reply with more bytes than any verdict. It is an SDK error so that the SDK passes it on."""
 
 
 @dataclass(frozen=True)
 class Treatment:
-    """What an error of the vendor becomes. `advice` is one sentence; `quotes` adds the endpoint's own words."""
+    """What an SDK error becomes. `advice` is one sentence; with `quotes` the endpoint's own message is added."""
 
     becomes: type[errors.UpstreamError]
     retry: bool
@@ -88,14 +83,14 @@ UNREACHABLE = Treatment(
 SLOW = Treatment(errors.JudgeUnavailable, True, "the judge did not answer in time", quotes=False)
 BUSY = Treatment(errors.JudgeUnavailable, True, "the judge is over its rate limit")
 BROKEN = Treatment(errors.JudgeUnavailable, True, "the judge failed")
-# An endpoint's words about a key may hold the key.
+# An endpoint's message about a key may hold the key.
 LOCKED = Treatment(errors.JudgeUnauthorized, False, "the judge refused the key; check OPENAI_API_KEY", quotes=False)
 SPENT = Treatment(errors.JudgeQuotaExhausted, False, "the judge's quota is used up; add credit, then try again")
 REFUSED = Treatment(errors.JudgeRefusedRequest, False, "the judge refused the request")
 ELSEWHERE = Treatment(
     errors.JudgeRefusedRequest, False, "the judge answered with a redirect; check OPENAI_BASE_URL", quotes=False
 )
-"""Never followed: it would send the dialogue and the key to wherever the answer says."""
+"""Redirects are never followed: that would send the dialogue and the key to any address."""
 OVERSIZE = Treatment(
     errors.JudgeUnavailable, True, "the judge's reply is larger than any verdict; check OPENAI_BASE_URL", quotes=False
 )
@@ -118,35 +113,35 @@ TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (openai.APIResponseValidationError, BROKEN),
     (openai.OpenAIError, REFUSED),
 )
-"""By class, the most special first; `treat` adds what the status or the endpoint's code say."""
+"""By class, subclasses first; `treat` also considers the status and the endpoint's code."""
 
 BY_STATUS: dict[int, Treatment] = {HTTPStatus.PAYMENT_REQUIRED: SPENT, HTTPStatus.REQUEST_TIMEOUT: SLOW}
 
 
 def treat(error: BaseException) -> Treatment | None:
-    """The error's treatment; None where it is not one of the vendor's."""
+    """The error's treatment; None if it is not an SDK error."""
     if isinstance(error, openai.APIStatusError):
         if HTTPStatus.MULTIPLE_CHOICES <= error.status_code < HTTPStatus.BAD_REQUEST:
             return ELSEWHERE
-        # The vendor's package passes on whatever type the endpoint sent.
+        # The SDK passes on values of any type that the endpoint sent.
         if QUOTA_CODES & {str(error.code), str(error.type)}:
             return SPENT
         if special := BY_STATUS.get(error.status_code):
             return special
         if "API_KEY_INVALID" in details_of(error, "reason"):
-            # Gemini says so with HTTP 400.
+            # Gemini sends this with HTTP 400.
             return LOCKED
     return next((treatment for kind, treatment in TREATMENTS if isinstance(error, kind)), None)
 
 
 def may_retry(error: BaseException) -> bool:
-    """Whether the same request may fare better later."""
+    """Whether the same request may succeed later."""
     treatment = treat(error)
     return treatment is not None and treatment.retry
 
 
 def concerns_account(error: BaseException) -> bool:
-    """Whether every other request with this key would fare the same: the key is refused or its quota used up."""
+    """Whether every request with this key would fail: the key is refused or its quota used up."""
     return treat(error) in (LOCKED, SPENT)
 
 
@@ -156,24 +151,24 @@ def is_filtered(error: openai.APIStatusError) -> bool:
 
 
 def translate_error(error: Exception, *, api_key: str) -> errors.UpstreamError:
-    """The domain's error, with at most 200 characters of the endpoint's words and no key."""
+    """The domain's error, with at most 200 characters of the endpoint's message and without the key."""
     treatment = treat(error) or BROKEN
     if not isinstance(error, openai.APIStatusError):
         return treatment.becomes(treatment.advice)
     detail = f"{treatment.advice} (HTTP {error.status_code})"
-    said = quote_upstream(error, api_key) if treatment.quotes else ""
-    return treatment.becomes(detail, retry_after_seconds=retry_after(error), said=said)
+    quoted = quote_words(upstream_message(error), api_key) if treatment.quotes else ""
+    return treatment.becomes(detail, retry_after_seconds=retry_after(error), said=quoted)
 
 
 def details_of(error: openai.APIStatusError, name: str) -> list[str]:
-    """The texts of that name among the error's `details`, as Google's services give them."""
+    """The texts of that name among the error's `details`, a format of Google's services."""
     details = error.body.get("details") if isinstance(error.body, dict) else None
     found = [one.get(name) for one in details if isinstance(one, dict)] if isinstance(details, list) else []
     return [text for text in found if isinstance(text, str)]
 
 
 def upstream_message(error: openai.APIStatusError) -> str:
-    """The endpoint's own message, whole; empty where it sent none."""
+    """The endpoint's whole message; empty if it sent none."""
     body = error.body
     if isinstance(body, dict):
         message = body.get("message") or body.get("detail")
@@ -181,19 +176,14 @@ def upstream_message(error: openai.APIStatusError) -> str:
     return body if isinstance(body, str) else ""
 
 
-def quote_upstream(error: openai.APIStatusError, api_key: str) -> str:
-    """The endpoint's message, as `quote_words` gives it."""
-    return quote_words(upstream_message(error), api_key)
-
-
-def quote_words(said: str, api_key: str) -> str:
-    """Somebody else's words on one line, without keys, cut to 200 characters, and as every store can hold them."""
-    message = said.replace(api_key, "[key]") if api_key else said
+def quote_words(message: str, api_key: str) -> str:
+    """An endpoint's message on one line, without keys, cut to 200 characters, and fit for every store."""
+    message = message.replace(api_key, "[key]") if api_key else message
     return clean(" ".join(KEY_SHAPE.sub("[key]", message).split())[:UPSTREAM_TEXT_CHARACTERS])
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Seconds that the endpoint asked to wait, or None where it did not ask."""
+    """Seconds that the endpoint asked to wait; None if it did not."""
     if isinstance(error, openai.APIStatusError):
         wait = read_wait(error.response.headers, now=datetime.now(UTC))
         delays = [read_duration(delay) for delay in details_of(error, "retryDelay")] if wait is None else []
@@ -202,7 +192,7 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def read_wait(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Seconds of OpenAI's own `retry-after-ms`, else of `Retry-After`: from 0 to one day. Unreadable is None."""
+    """Seconds of OpenAI's `retry-after-ms`, else of `Retry-After`: from 0 to one day; None if unreadable."""
     milliseconds = read_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return min(LONGEST_SECONDS, max(0.0, milliseconds / 1000))

@@ -1,4 +1,4 @@
-"""The judge `openai`: asks a chat model on any OpenAI-compatible endpoint, and believes only a whole, valid verdict."""
+"""The judge `openai`: asks a chat model on an OpenAI-compatible endpoint, and accepts only complete verdicts."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ T = TypeVar("T", bound=Closable)
 
 
 class FirstUse(Generic[T]):
-    """One object for all who use it, None in `made` until the first of them asked for it.
+    """Creates a shared object at its first use. `made` is None before.
 
-    `make` imports and builds it. It runs in a thread, so that the event loop goes on meanwhile.
+    `make` imports and builds the object in a thread, so that the event loop continues meanwhile.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -58,15 +58,15 @@ class FirstUse(Generic[T]):
         self._making = asyncio.Lock()
 
     async def get(self) -> T:
-        """The object. A caller that asks while it is made waits for the same one. Raises what `make` raises; the next
-        caller tries again."""
+        """The object; concurrent callers wait for the same one. Raises what `make` raises; the next caller tries
+        again."""
         async with self._making:
             if self.made is None:
                 self.made = await asyncio.to_thread(self._make)
             return self.made
 
     async def close(self) -> None:
-        """Closes the object, where there is one."""
+        """Closes the object, if it was created."""
         if self.made is not None:
             await self.made.close()
 
@@ -76,15 +76,15 @@ OFFICIAL_URL = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An endpoint. `url` has no slash at its end; `kind` is `openai` for OpenAI's own service, else `compatible`;
-    `openais` is True for its regions too."""
+    """An endpoint. `url` has no trailing slash. `kind` is `openai` for OpenAI's own service, else `compatible`.
+    `openais` is True for OpenAI's service in any region."""
 
     url: str
     kind: str
     openais: bool
 
     def keeps_marked(self, model: str) -> bool:
-        """Whether the prompt cache behind this endpoint keeps what is marked of a prompt. Others are sent no marks."""
+        """Whether the endpoint's prompt cache honours marks in a prompt. Other endpoints are sent none."""
         return self.openais and takes_marks(model)
 
 
@@ -96,7 +96,7 @@ def find_address(base_url: str | None) -> Address:
 
 
 def check_address(address: Address) -> Address:
-    """The address. Raises SettingsInvalid where paths cannot be appended to it."""
+    """The address. Raises SettingsInvalid if paths cannot be appended to it."""
     parts = urlsplit(address.url)
     mark = next((mark for mark in "?#" if mark in address.url), None)
     if mark is not None:
@@ -110,7 +110,7 @@ def check_address(address: Address) -> Address:
 
 
 def check_key(api_key: str) -> str:
-    """The key, empty for an endpoint that asks for none. Raises SettingsInvalid where no HTTP header can carry it."""
+    """The key, empty for an endpoint without keys. Raises SettingsInvalid if an HTTP header cannot carry it."""
     if not is_printable(api_key):
         raise SettingsInvalid("the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY")
     return api_key
@@ -127,13 +127,13 @@ GRACE_SECONDS = 1.0
 
 
 class OpenAIJudge:
-    """Fills the port `Judge`. Every call goes through `calls`; only replies that rate all they were asked are kept.
+    """Implements `Judge`. Every call goes through the cache in `calls`, which keeps only complete verdicts.
 
-    `base_url` None is OpenAI's own. `flow` decides when a call may go, and is not closed with the judge; without one,
-    `concurrency` bounds the calls in flight. `max_attempts` and `deadline_seconds` bound the tries of one call,
-    `timeout_seconds` one try. A reply that does not rate every aspect is asked for again, `malformed_retries` times at
-    most. `extra` is what may be sent beside Saiten's own parameters. What speaks to the endpoint is loaded by the first
-    call. Raises SettingsInvalid where no header can carry the key.
+    `base_url` None is OpenAI's own. `flow` admits the calls, and is not closed with the judge; without one,
+    `concurrency` limits the calls in flight. `max_attempts` and `deadline_seconds` limit the tries of one call,
+    `timeout_seconds` one try. If a reply does not rate every aspect, the judge is asked again, at most
+    `malformed_retries` times. `extra` holds further parameters to send. The client is imported at the first call.
+    Raises SettingsInvalid if an HTTP header cannot carry the key.
     """
 
     def __init__(
@@ -198,26 +198,27 @@ class OpenAIJudge:
         return self._model
 
     async def judge(self, task: JudgingTask) -> Judgement:
-        """Every aspect's verdict. Raises the `Judge…` errors; an aspect that no reply validly rates is unrated."""
-        polls: list[Sample] = await run_together(*(self._poll(one, task) for one in self._prepare(task)))
-        return summarize(polls, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
+        """The verdicts on all aspects. An aspect without a valid rating in any reply is unrated. Raises the `Judge…`
+        errors."""
+        samples: list[Sample] = await run_together(*(self._sample(one, task) for one in self._prepare(task)))
+        return summarize(samples, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
-        """What `judge` would take where every first reply is valid. Raises InvalidRequest."""
+        """What `judge` would take if every first reply is valid. Raises InvalidRequest."""
         self._extra.settle(task.options.extra)
         return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self._model)
 
     def defer(self, task: JudgingTask, conceded: tuple[str, ...] = ()) -> list[DeferredCall]:
-        """The calls that `judge` would make first, less the parameters in `conceded`. Raises InvalidRequest."""
+        """The calls that `judge` would make first, without the parameters in `conceded`. Raises InvalidRequest."""
         questions, estimate = self._prepare(task), self.estimate(task)
         cost_usd = None if estimate.cost_usd is None else estimate.cost_usd / len(questions)
         return [self._defer(question, conceded, cost_usd) for question in questions]
 
     def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> OpenAIJudge:
-        """The same judge, that looks for a reply there before it asks. It is not to be closed: this one is.
+        """A copy of this judge that takes replies from `replies` before it makes calls. Close only the original.
 
-        Such a reply counts as a call and costs half. With `fail` no call is made: where there is no reply it raises
-        ProviderBatchUnanswered, and a malformed one is not asked for again.
+        Such a reply counts as a call at half the price. With `fail` no calls are made: without a reply the copy raises
+        ProviderBatchUnanswered, and a malformed reply is final.
         """
         judge = copy.copy(self)
         judge._replies, judge._unanswered = replies, unanswered
@@ -227,7 +228,7 @@ class OpenAIJudge:
         await self._endpoint.close()
 
     def _prepare(self, task: JudgingTask) -> list[Question]:
-        """One question about all aspects, or one about each where the rubric asks independently; each once a sample."""
+        """One question about all aspects, or one per aspect if the rubric asks independently; repeated per sample."""
         task = self._settle(task)
         user = enclose(task.dialogue, task.references, task.language)
         questions = [self._prepare_question(task, aspects, user) for aspects in group_aspects(task.rubric)]
@@ -250,15 +251,15 @@ class OpenAIJudge:
         )
 
     def _settle(self, task: JudgingTask) -> JudgingTask:
-        """The task with all that is to be sent among its options. Raises InvalidRequest for what the operator does not
-        allow."""
+        """The task with all further parameters in its options. Raises InvalidRequest if the operator does not allow
+        one."""
         extra = self._extra.settle(task.options.extra)
         if extra == task.options.extra:
             return task
         return replace(task, options=task.options.model_copy(update={"extra": extra}))
 
-    async def _poll(self, question: Question, task: JudgingTask) -> Sample:
-        """Asks, and asks again while the reply does not rate every aspect, as often as the settings say."""
+    async def _sample(self, question: Question, task: JudgingTask) -> Sample:
+        """Asks until a reply rates every aspect, as often as the settings allow."""
         answers = [await self._ask(question, task)]
         while not answers[-1].reading.complete and len(answers) <= self._malformed_retries:
             try:
@@ -275,7 +276,7 @@ class OpenAIJudge:
 
         async def call() -> bytes:
             if kept:
-                # Through the cache like a live one: the next to ask the same, here or later, gets it for nothing.
+                # It goes through the cache like a live reply, so that later callers get it for free.
                 return kept.entry
             reply = await self._call(question, key, task)
             entry = reply.model_dump_json().encode()
@@ -294,25 +295,25 @@ class OpenAIJudge:
         if entry is None:
             entry, hit = await self._obtain(key, call, accept, task)
         if entry not in read:
-            # Another caller's call, which that caller accepted.
+            # The reply of another caller's call, which that caller accepted.
             reply = Reply.model_validate_json(entry)
             read[entry] = reply, self._readings.read(reply, question)
         if kept is None:
             return SampleAnswer(question, *read[entry], hit)
-        # What the cache held when the batch was sent was not bought, though the cache may have lost it since.
+        # A reply that was cached when the batch was sent was not bought, even if the cache has lost it since.
         return SampleAnswer(question, *read[entry], hit or not kept.bought, PROVIDER_BATCH_SHARE)
 
     async def _obtain(self, key: str, call: Make, accept: Accept, task: JudgingTask) -> tuple[bytes, bool]:
-        """The entry from a cache that is to be waited for, or from a call; and whether no call was made."""
+        """The entry from the cache or from a call, and whether it came without a call."""
         try:
-            # The call may be under way for a batch, which waits longer than anybody who asks for one answer.
+            # A batch may be making the call, and a batch waits longer than an interactive caller.
             async with within(math.inf if task.lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
                 return await self._calls.obtain("judge", key, call, accept, task.scope)
         except TimeoutError:
             raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
 
     async def _call(self, question: Question, key: str, task: JudgingTask) -> Reply:
-        """A live call, where there may be one."""
+        """Makes a live call, if allowed."""
         if self._replies and self._unanswered == "fail":
             raise ProviderBatchUnanswered("the provider's batch left this call out, and it is not to be made live")
         endpoint = self._endpoint.made or await self._endpoint.get()
@@ -322,7 +323,7 @@ class OpenAIJudge:
         key = question.key(self._address.url)
         return DeferredCall(
             key=key,
-            # Unmarked: what the provider's batch mode makes of marks is not published.
+            # Unmarked: how the provider's batch mode handles marks is not documented.
             body=replace(question, marked=False).body(conceded),
             parameters=question.parameters(conceded),
             accept=partial(is_sound, question, key),
@@ -331,13 +332,13 @@ class OpenAIJudge:
 
 
 def is_sound(question: Question, key: str, entry: bytes) -> bool:
-    """Whether a cache entry answers the question, and rates every aspect that it asks about."""
+    """Whether a cache entry answers the question and rates all its aspects."""
     reply = parse_entry(entry, key)
     return reply is not None and read_reply(reply, question).complete
 
 
 def parse_entry(entry: bytes, key: str) -> Reply | None:
-    """The reply in a cache entry; None where the entry is damaged or belongs to another question."""
+    """The reply in a cache entry; None if the entry is damaged or belongs to another question."""
     try:
         reply = Reply.model_validate_json(entry)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Which parameters a chat endpoint is sent, and how it gives way when the endpoint refuses one of them."""
+"""The parameters sent to a chat endpoint, and the concessions when the endpoint refuses one of them."""
 
 from __future__ import annotations
 
@@ -191,10 +191,9 @@ CACHE_FORMAT = 2
 class Question:
     """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt.
 
-    The two prompts differ in their fixed part only. `sample` counts from 0. `attempt` is 0 for the first and counts the
-    repetitions after malformed replies. The options' `extra` is all that is sent beside, the operator's part of it
-    too. `marked` is whether the end of the fixed part is marked for the
-    provider's prompt cache.
+    The two prompts differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after
+    malformed replies. The options' `extra` holds all further parameters, including the operator's. `marked` is whether
+    the end of the fixed part is marked for the provider's prompt cache.
     """
 
     model: str
@@ -324,6 +323,6 @@ def concede(conceded: tuple[str, ...], refused: str) -> tuple[str, ...]:
 
 
 def name_dropped(conceded: tuple[str, ...]) -> tuple[str, ...]:
-    """What was given up, as a result tells it: each parameter once, and no marks."""
+    """The parameters given up, as results list them: each once, without the marks."""
     names = (name.partition(":")[0] for name in conceded)
     return tuple(dict.fromkeys(name for name in names if name != MARKS))

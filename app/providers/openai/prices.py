@@ -112,7 +112,7 @@ class Prefixes:
 
 
 def write(task: JudgingTask, aspects: tuple[Aspect, ...], *, structured: bool) -> Prefix:
-    """One fixed part, built anew."""
+    """Builds one fixed part."""
     return build_prefix(
         task.rubric,
         task.language,

@@ -1,4 +1,4 @@
-"""A reply as it came over the wire and as the call cache keeps it, what it says, and the judgement made of it."""
+"""Reads replies: from the endpoint's answer to the cached reply, the reading of its verdict, and the judgement."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class TokenRecord(Value):
 
 
 class Reply(Value):
-    """What came back for one question. `key` is the question's own, so that an entry cannot stand in for another.
+    """The reply to one question. `key` is the question's key, so that an entry cannot answer another question.
 
-    `completion` is False where the answer was no chat completion at all, as from a wrong address. `reasoned` is whether
-    the model's reasoning came beside the content. `cached_tokens` and
-    `written_tokens` are those of the prompt that the provider read from its prompt cache and put there.
+    `completion` is False if the answer was not a chat completion, as from a wrong address. `reasoned` is whether the
+    model's reasoning came beside the content. `cached_tokens` and `written_tokens` are prompt tokens that the provider
+    read from its prompt cache and wrote to it.
     """
 
     key: str
@@ -148,8 +148,8 @@ def find_error(payload: bytes) -> dict[str, Any] | None:
         answer = json.loads(payload)
     except (ValueError, RecursionError):
         return None
-    told = member(answer, "error", dict | str)
-    return {"message": clean(told)} if isinstance(told, str) and told else told or None
+    error = member(answer, "error", dict | str)
+    return {"message": clean(error)} if isinstance(error, str) and error else error or None
 
 
 def member(value: Any, name: str, kind: Any) -> Any:
@@ -208,8 +208,8 @@ MOST_RECENT = 4096
 
 
 class Readings:
-    """Reads replies. The last `MOST_RECENT` whole verdicts without reasons are remembered by their digests: what is
-    kept of one is its ratings and where they stand, and no text. For one event loop."""
+    """Reads replies, and caches the last `MOST_RECENT` complete verdicts without reasons by digest. The cache holds
+    ratings and their positions, no text. For one event loop."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, VerdictReading] = {}
@@ -236,7 +236,7 @@ class Readings:
 
 
 def read_reply(reply: Reply, question: Question) -> VerdictReading:
-    """What a reply says of the aspects it was asked about; what it does not rate is explained."""
+    """A reply's ratings of the question's aspects, with an explanation for each aspect that is unrated."""
     if not reply.completion:
         return rate_nothing(question.aspects, "unparseable", NO_COMPLETION)
     prompt = question.prompt(structured=reply.structured)
@@ -323,10 +323,10 @@ class Sample:
         return max(self.answers, key=lambda answer: answer.reading.rated)
 
 
-def summarize(polls: Sequence[Sample], task: JudgingTask, *, kind: str, endpoint: str, prices: Prices) -> Judgement:
-    """The judgement that the polls amount to."""
-    answers = [answer for poll in polls for answer in poll.answers]
-    verdicts = {aspect.id: conclude(aspect, polls) for aspect in task.rubric.aspects}
+def summarize(samples: Sequence[Sample], task: JudgingTask, *, kind: str, endpoint: str, prices: Prices) -> Judgement:
+    """Combines the samples into a judgement."""
+    answers = [answer for sample in samples for answer in sample.answers]
+    verdicts = {aspect.id: conclude(aspect, samples) for aspect in task.rubric.aspects}
     return Judgement(
         verdicts=verdicts,
         provenance=trace_origin(answers, kind=kind, endpoint=endpoint),
@@ -341,15 +341,14 @@ def summarize(polls: Sequence[Sample], task: JudgingTask, *, kind: str, endpoint
     )
 
 
-def conclude(aspect: Aspect, polls: Sequence[Sample]) -> Verdict:
+def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
     """One aspect's verdict over its samples.
 
     `expected` is the mean of the rated samples' expectations, and only where each of them has one; `reason` is that of
     the first rated sample.
     """
-    kept = [poll.kept for poll in polls if aspect.id in poll.kept.reading.ratings]
+    kept = [sample.kept for sample in samples if aspect.id in sample.kept.reading.ratings]
     if len(kept) == 1 and not kept[0].question.options.expected:
-        # As mostly.
         reading = kept[0].reading
         rating, reason = reading.ratings[aspect.id], reading.reasons.get(aspect.id)
         return bare(rating) if isinstance(rating, int) and reason is None else Verdict((rating,), reason=reason)
@@ -379,7 +378,7 @@ def average(numbers: Iterable[float]) -> float:
 
 
 def price_answer(answer: SampleAnswer, prices: Prices) -> Usage:
-    """What the answer cost; nothing where it came from the cache."""
+    """The usage of one answer; empty if it came from the cache."""
     if answer.hit:
         return Usage()
     reply = answer.reply
@@ -394,7 +393,7 @@ def price_answer(answer: SampleAnswer, prices: Prices) -> Usage:
 
 
 def trace_call(answer: SampleAnswer) -> CallTrace:
-    """The call as it was made."""
+    """The trace of one call."""
     question, reply = answer.question, answer.reply
     return CallTrace(
         prompt_digest=question.prompt(structured=reply.structured).digest,
@@ -410,7 +409,7 @@ def trace_call(answer: SampleAnswer) -> CallTrace:
 
 
 def trace_origin(answers: Sequence[SampleAnswer], *, kind: str, endpoint: str) -> JudgeProvenance:
-    """Which judge it was. Several models or fingerprints behind one name are all told."""
+    """The judge's provenance. If several models or fingerprints answered to one name, all are listed."""
     replies = [answer.reply for answer in answers]
     prompts = [answer.question.prompt(structured=answer.reply.structured) for answer in answers]
     prefixes = distinct(prompt.prefix_digest for prompt in prompts)

@@ -1,4 +1,4 @@
-"""Suspected attacks on the judge: what in an untrusted text is addressed to whoever scores it."""
+"""Finds suspected attacks on the judge: passages of an untrusted text that are addressed to its evaluator."""
 
 from app.text.injection.inspection import AttackKind, Finding, inspect_dialogue, inspect_text
 from app.text.injection.masking import InspectionBudget, TextSpan, find_spans, without

@@ -1,10 +1,6 @@
-"""What can be suspected of a text, and how each suspicion is put into words.
+"""Inspects untrusted text for attacks on the judge, and describes each finding. It changes and refuses nothing.
 
-What a suspicious passage speaks of, in words for its reader: it names the suspicion and decides nothing.
-
-Patterns over folded text, in the order Japanese, Korean, English.
-
-Looks at untrusted text for attacks on the judge. It only looks: the text stays as it is and nothing is refused.
+The patterns apply to folded text, in the order Japanese, Korean, English.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from app.text.injection.wording import suspicious_passage
 
 
 class AttackKind(StrEnum):
-    """The kinds of attack on a judge that are told apart. The values are stable."""
+    """The kinds of attack on a judge. The values are stable."""
 
     FORGED_VERDICT = "forged-verdict"
     BOUNDARY_BREAKOUT = "boundary-breakout"
@@ -165,7 +161,7 @@ def name_passage(passage: str) -> tuple[AttackKind, tuple[str, ...]]:
 CODE = "suspected-injection"
 MOST_RECENT = 4096
 BACKWARDS = 4.0
-"""What a text must score that is read from its end: ordinary words turned around look odd, and odd is suspicious."""
+"""The score that a reversed text must exceed: ordinary words look odd, hence suspicious, when reversed."""
 
 WORDS = (
     "満点|最高|評価|採点|自然さ|関連性|無視|만점|점수|점을|평가|채점|자연스러움|관련성|무시"
@@ -174,7 +170,7 @@ WORDS = (
 
 
 Found = dict[AttackKind, tuple[str, ...]]
-"""What is suspected, and by what it was told: names of what the text speaks of, or none."""
+"""The suspected kinds, each with the names of what the text mentions, if any."""
 
 
 def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Found:
@@ -211,13 +207,13 @@ def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
 
 
 class RecentFindings(OrderedDict[bytes, tuple[Finding, ...]]):
-    """What the last texts raised, by their digests: contexts and speakers come again and again, and no text is kept.
+    """A cache of findings by digest, because contexts and speakers recur. It holds no text.
 
-    For threads as well: each step is atomic, and what two of them do at once is at worst done twice.
+    Thread-safe: each step is atomic, and two threads may at worst do the same work twice.
     """
 
     def remember(self, key: bytes, findings: tuple[Finding, ...]) -> None:
-        """Keeps it, for as long as it is among the last."""
+        """Caches findings, and evicts the oldest."""
         self[key] = findings
         while len(self) > MOST_RECENT:
             self.popitem(last=False)
@@ -225,12 +221,12 @@ class RecentFindings(OrderedDict[bytes, tuple[Finding, ...]]):
 
 @cache
 def recent() -> RecentFindings:
-    """This process's."""
+    """The cache of this process."""
     return RecentFindings()
 
 
 def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
-    """The suspicions that `text` raises, in the order of `Kind`; looked for once in a while only."""
+    """The findings for `text`, in the order of `AttackKind`, from the cache if possible."""
     hashed = begin_key(aspects).copy()
     hashed.update(text.encode("utf-8", "surrogatepass"))
     key = hashed.digest()

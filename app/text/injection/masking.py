@@ -1,7 +1,7 @@
-"""What of a suspicious text to leave out so that nothing suspicious is left: spans of the text as it stands.
+"""Finds the spans of a suspicious text to remove so that nothing suspicious is left.
 
-Detection reads a folded text, in which no place of the raw one can be found again. So spans are found by trying: parts
-of the raw text are inspected with and without each other, under a budget that keeps the whole linear.
+Detection works on folded text, whose positions do not map back to the raw text. Spans are therefore found by trial:
+parts of the raw text are inspected with and without each other, under a budget that keeps the total time linear.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ CALL = 40
 """Characters that cost as much as an inspection of nothing."""
 
 MOST_RESTORED = 8
-"""Parts that are tried again one by one, whether they can stay; of more, nobody would miss one."""
+"""Up to this many removed parts, each is tried again to see whether it can stay."""
 
-Doubt = Callable[[str], bool]
-DoubtOfSeveral = Callable[[Sequence[int]], bool]
+Check = Callable[[str], bool]
+CheckOfSeveral = Callable[[Sequence[int]], bool]
 
 
 class TextSpan(NamedTuple):
@@ -126,7 +126,7 @@ def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 class Trials:
     """Inspects parts of a text, as long as its budget (in characters) and the dialogue's last; then BudgetSpent."""
 
-    def __init__(self, suspicious: Doubt, budget: int, shared: InspectionBudget) -> None:
+    def __init__(self, suspicious: Check, budget: int, shared: InspectionBudget) -> None:
         self._suspicious = suspicious
         self._budget = budget
         self._shared = shared
@@ -140,7 +140,7 @@ class Trials:
         return bool(part) and self._suspicious(part)
 
 
-def search(text: str, aspects: Sequence[str], trial: Doubt) -> tuple[TextSpan, ...]:
+def search(text: str, aspects: Sequence[str], trial: Check) -> tuple[TextSpan, ...]:
     """The spans of a suspicious text. Raises BudgetSpent."""
     fine = merge(text, (*hidden_spans(text), *payload_spans(text, aspects)))
     if fine and not trial(without(text, fine)):
@@ -185,7 +185,7 @@ def join(sentences: Sequence[MaskedSentence], numbers: Iterable[int]) -> str:
     return "".join(sentences[number].shown for number in numbers).strip()
 
 
-def find_units(sentences: Sequence[MaskedSentence], trial: Doubt) -> list[tuple[int, ...]]:
+def find_units(sentences: Sequence[MaskedSentence], trial: Check) -> list[tuple[int, ...]]:
     """The numbers of the sentences to leave out; what is suspicious only together is one unit."""
 
     def suspicious(numbers: Sequence[int]) -> bool:
@@ -204,7 +204,7 @@ def find_units(sentences: Sequence[MaskedSentence], trial: Doubt) -> list[tuple[
     return units
 
 
-def find_alone(row: Sequence[int], suspicious: DoubtOfSeveral) -> list[tuple[int, ...]]:
+def find_alone(row: Sequence[int], suspicious: CheckOfSeveral) -> list[tuple[int, ...]]:
     """The sentences that are suspicious by themselves, wherever a part of the text around them is so too."""
     if not suspicious(row):
         return []
@@ -220,7 +220,7 @@ def less(kept: Sequence[int], units: Sequence[tuple[int, ...]]) -> list[int]:
     return [number for number in kept if number not in gone]
 
 
-def pair_up(kept: Sequence[int], suspicious: DoubtOfSeveral) -> list[tuple[int, ...]]:
+def pair_up(kept: Sequence[int], suspicious: CheckOfSeveral) -> list[tuple[int, ...]]:
     """Neighbours that are suspicious together; each sentence in one pair at most."""
     found: list[tuple[int, ...]] = []
     for pair in pairwise(kept):
@@ -229,7 +229,7 @@ def pair_up(kept: Sequence[int], suspicious: DoubtOfSeveral) -> list[tuple[int, 
     return found
 
 
-def narrow(kept: Sequence[int], suspicious: DoubtOfSeveral) -> tuple[int, ...]:
+def narrow(kept: Sequence[int], suspicious: CheckOfSeveral) -> tuple[int, ...]:
     """First and last of a row of sentences that is suspicious, and is not so without either of them."""
     row = halve(kept, suspicious)
     clean, end = 0, len(row)
@@ -249,7 +249,7 @@ def narrow(kept: Sequence[int], suspicious: DoubtOfSeveral) -> tuple[int, ...]:
     return tuple(dict.fromkeys((row[start], row[end - 1])))
 
 
-def halve(row: Sequence[int], suspicious: DoubtOfSeveral) -> Sequence[int]:
+def halve(row: Sequence[int], suspicious: CheckOfSeveral) -> Sequence[int]:
     """The shortest suspicious part that is found by halving: much cheaper than going through it from its ends."""
     while len(row) > 2:
         half, quarter = len(row) // 2, len(row) // 4
@@ -262,7 +262,7 @@ def halve(row: Sequence[int], suspicious: DoubtOfSeveral) -> Sequence[int]:
 
 
 def drop_needless(
-    sentences: Sequence[MaskedSentence], units: Sequence[tuple[int, ...]], trial: Doubt
+    sentences: Sequence[MaskedSentence], units: Sequence[tuple[int, ...]], trial: Check
 ) -> list[tuple[int, ...]]:
     """The units without those that can stay where the others go: what is suspicious alone may be harmless in place."""
     needed = list(units)

@@ -1,11 +1,7 @@
-"""Texts that look like the judge's own reply: score lines, tables, JSON and XML with a value for an aspect.
+"""Signs of an attack in a text: forged verdicts, markup that imitates a prompt's frame, and encoded texts.
 
-Markup that imitates the frame around a text: chat templates, message arrays, closing tags and end marks.
-
-Talk about such markup is ordinary. What is suspected is its use: a token followed by a role, a frame closed that the
-text never opened.
-
-Encoded texts inside a text: Base64, hexadecimal, escapes, percent encoding, entities and ROT13.
+Talk about such markup is ordinary. Suspicious is its use: a token followed by a role, or the end of a frame that the
+text did not open.
 """
 
 from __future__ import annotations
@@ -80,7 +76,7 @@ def count(name: str, folded: str) -> int:
 
 
 def is_report(folded: str, values: list[str]) -> bool:
-    """Whether somebody tells of marks that somebody got: differing values, told in the past."""
+    """Whether the text reports marks that someone received: differing values, in the past tense."""
     return len(set(values)) > 1 and verdict_pattern("report").search(folded) is not None
 
 
