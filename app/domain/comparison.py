@@ -104,8 +104,8 @@ class Pairing(Value):
     reason: str = Field(description="why this test was chosen and what its units are, in one sentence")
     unit: Unit = Field(
         default="item",
-        description="what counts as independent: dialogues, each with its items, and items without one; or all items, if "
-        "neither run has dialogues",
+        description="what counts as independent: dialogues, each with its items, and items without one; or all items, "
+        "if neither run has dialogues",
     )
     clusters: int = Field(default=0, description="number of units of the pairs; unpaired, of the run with fewer")
 

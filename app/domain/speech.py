@@ -69,7 +69,7 @@ def agreed_register(earlier: Iterable[Register]) -> Register:
 
 
 def established_level(earlier: Iterable[PolitenessLevel]) -> PolitenessLevel:
-    """The one level that at least `FEWEST_UTTERANCES` earlier utterances keep; NONE if there are fewer, or one differs."""
+    """The level that all, and at least `FEWEST_UTTERANCES`, determined utterances share, else NONE."""
     found = [level for level in earlier if level is not PolitenessLevel.NONE]
     established = len(found) >= FEWEST_UTTERANCES and set(found) != {PolitenessLevel.MIXED} and len(set(found)) == 1
     return found[0] if established else PolitenessLevel.NONE

@@ -69,7 +69,7 @@ class RoundService:
     async def open(self, project: str, batch_id: str, options: RoundOptions) -> RatingRound:
         """A new round of responses that are drawn from the batch's results of now. InvalidRequest where none has a
         rating by the judge."""
-        await self._find_rubric(project, batch_id)  # else nobody could be asked
+        await self._find_rubric(project, batch_id)  # raises UnknownRubric before anything is drawn
         pages = score_pages(self._batches, project, batch_id)
         rated = [one.entry.position async for page in pages for one in page if one.scores.status != "failed"]
         if not rated:
@@ -225,7 +225,7 @@ def find_faults(ratings: Mapping[str, float], rubric: Rubric) -> Iterator[tuple[
             yield aspect.id, f"{ratings[aspect.id]:g} is off its scale from {low} to {high}"
     known = {aspect.id for aspect in rubric.aspects}
     unknown = [name for name in ratings if name not in known]
-    yield from ((clip(name), "is no aspect that is asked for") for name in unknown[:MOST_UNKNOWN])
+    yield from ((clip(name), "is not a requested aspect") for name in unknown[:MOST_UNKNOWN])
 
 
 def present(found: RatingRound | None) -> RatingRound:

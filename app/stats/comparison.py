@@ -55,7 +55,7 @@ from app.stats.resampling import (
     flip_signs,
     join_errors,
     join_freedom,
-    split_anew,
+    permute_runs,
 )
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
@@ -209,18 +209,20 @@ def take_notes(
         yield tell_contexts(pairing)
     for aspect, measure in aspects.items():
         if measure.best is not None:
-            told = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
+            note = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
             before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
             known = before is not None and after is not None
-            yield f"{told}; the mean rating is {before:.3f} before and {after:.3f} now" if known else told
+            yield f"{note}; the mean rating is {before:.3f} before and {after:.3f} now" if known else note
 
 
 def tell_contexts(pairing: Pairing) -> str:
     """That pairs need not answer the same."""
     pairs = count(pairing.contexts_differ, "pair")
     one = pairing.contexts_differ == 1
-    told = "has different dialogue contexts and so answers" if one else "have different dialogue contexts and so answer"
-    return f"{pairs} of {pairing.pairs:,} {told} different things"
+    phrase = (
+        "has different dialogue contexts and so answers" if one else "have different dialogue contexts and so answer"
+    )
+    return f"{pairs} of {pairing.pairs:,} {phrase} different things"
 
 
 OF_TEST = ("p", "p_adjusted", "smallest_detectable")
@@ -389,7 +391,7 @@ def weigh_runs(
     estimate = estimate_unpaired(*found, bounds=sides.bounds, alpha=alpha)
     error = join_errors(*found)
     freedom = join_freedom(*found) if error else float(max(1, sides.units - 1))
-    p = split_anew(ours, theirs, generator, flips=flips) if sides.testable else None
+    p = permute_runs(ours, theirs, generator, flips=flips) if sides.testable else None
     return estimate, error, freedom, p
 
 
@@ -511,8 +513,8 @@ UNSIGNED = "signature"
 def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str, tuple[str, str]]:
     """The pieces in which the runs differ, or in which one run differs from itself: both runs' values, by piece.
 
-    Several values within a run are joined by a comma. A run without any value differs from nothing: where everything
-    failed there is no score that could have been made in another way, and it is coverage that is missing.
+    Several values within a run are joined by a comma. A run without any value differs from nothing: if everything
+    failed, coverage is what is missing.
     """
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
     valued = has_values(baseline) and has_values(candidate)

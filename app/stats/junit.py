@@ -1,9 +1,7 @@
-"""Gates and attacks as JUnit XML, for the test reports of CI.
+"""Gates and attacks as JUnit XML for the test reports of CI systems.
 
-The gate's report as JUnit XML, which every CI shows.
-
-A rule that failed is a `failure`; what could not be told is an `error`, since CI jobs pass over what is `skipped`.
-Where the judge moved, that is the error, and the rules are skipped: what they found says nothing of the system.
+A failed rule is a `failure`; an inconclusive one is an `error`, since CI jobs ignore `skipped`. If the judge moved,
+that is the error and the rules are skipped, since their findings say nothing about the system.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ OUTCOMES: Mapping[Literal["pass", "fail", "inconclusive"], Outcome] = {
     "fail": "failure",
     "inconclusive": "error",
 }
-"""What a CI should take a verdict for: what could not be told must not be passed over."""
+"""The outcome of a test case by verdict; an inconclusive one must not be ignored."""
 
 ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped (section 2.2)."""
@@ -56,9 +54,9 @@ def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequen
     }
     root = ET.Element("testsuites", {"name": clean(suite), **counts})
     group = ET.SubElement(root, "testsuite", {"name": clean(suite), **counts})
-    told = ET.SubElement(group, "properties")
+    listed = ET.SubElement(group, "properties")
     for name, value in properties:
-        ET.SubElement(told, "property", {"name": name, "value": clean(value)})
+        ET.SubElement(listed, "property", {"name": name, "value": clean(value)})
     for case in cases:
         add_case(group, clean(suite), case)
     ET.indent(root)

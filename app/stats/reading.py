@@ -1,4 +1,4 @@
-"""Ratings in JSON lines, a JSON array or CSV become columns; whatever does not fit is told with its line.
+"""Ratings in JSON lines, a JSON array or CSV become columns; every fault is reported with its line.
 
 A million ratings need no more memory than their columns: lines are read one at a time.
 """

@@ -263,7 +263,7 @@ async def tell(
 ) -> Glance:
     """The verdicts on the aspects."""
     try:
-        found = await examine(container, project, (before, batch), rubric, patience_seconds=PATIENCE_SECONDS)
+        found = await examine(container, project, (before, batch), rubric, wait_seconds=PATIENCE_SECONDS)
     except SignatureMismatch:
         return Glance(batch, before, "mismatch")
     except SaitenError:
