@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from app.domain.batch import Candidate, Failure
 from app.domain.dialogue import Utterance
-from app.domain.evaluation import AspectResult, CallTrace, Evaluation, EvaluationRequest, PathResult, Record
+from app.domain.evaluation import AspectResult, CallTrace, Evaluation, EvaluationRequest, Record
 
 DROPPED = "[text dropped]"
 """Replaces a dropped text."""
@@ -109,7 +109,10 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
         update={"context": tuple(map(cover, translation.context)), "response": cover(translation.response)}
     )
     both = paths and paths.model_copy(
-        update={"source": redact_path(paths.source, cover), "english": redact_path(paths.english, cover)}
+        update={
+            name: path.model_copy(update={"aspects": redact_aspects(path.aspects, cover)})
+            for name, path in (("source", paths.source), ("english", paths.english))
+        }
     )
     return evaluation.model_copy(
         update={
@@ -119,11 +122,6 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
             "warnings": tuple(one.model_copy(update={"detail": DROPPED}) for one in evaluation.warnings),
         }
     )
-
-
-def redact_path(path: PathResult, cover: Cover) -> PathResult:
-    """One language path's result without reasons."""
-    return path.model_copy(update={"aspects": redact_aspects(path.aspects, cover)})
 
 
 def redact_aspects(aspects: dict[str, AspectResult], cover: Cover) -> dict[str, AspectResult]:

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from app.domain.batch import BatchStatus, Counts, Entry, Failure
 from app.domain.errors import JudgeReplyInvalid
-from app.domain.evaluation import AspectResult, Evaluation, Usage
+from app.domain.evaluation import Evaluation, Usage
 from app.domain.model import Value
 from app.domain.reliability import Reliability
 
@@ -75,18 +75,16 @@ def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
         codes.append(TRANSLATION_SENSITIVE)
     return Scores(
         status=evaluation.status,
-        aspects={name: figures_of(result) for name, result in evaluation.aspects.items()},
+        aspects={
+            name: (one.mean, one.blended, one.unrated.reason if one.unrated else None, one.rating)
+            for name, one in evaluation.aspects.items()
+        },
         composites=evaluation.composites,
         warnings=tuple(dict.fromkeys(codes)),
         similarity=evaluation.relevance.score if evaluation.relevance else None,
         system=evaluation.metadata.get(SYSTEM),
         context=context,
     )
-
-
-def figures_of(result: AspectResult) -> tuple[float | None, float | None, str | None, int | None]:
-    """Mean, blended value, unrated reason and rating: one aspect's entry in `Scores.aspects`."""
-    return result.mean, result.blended, result.unrated.reason if result.unrated else None, result.rating
 
 
 def failed_scores(failure: Failure) -> Scores:

@@ -103,7 +103,7 @@ class RoundService:
         return None if task is None else await self._write_sheet(project, found, rater, task)
 
     async def sheet(self, project: str, round_id: str, rater: str, number: int) -> RatingSheet:
-        """The rater's response of that number again, with what the rater said of it; NotFound where there is none."""
+        """The rater's response of that number again, with the rater's rating; raises NotFound if there is none."""
         rater = read_rater(rater, self._limits)
         found = await self.find(project, round_id)
         for task in await self._rounds.tasks(project, round_id, rater):
@@ -156,7 +156,7 @@ class RoundService:
             context=candidate.context,
             response=candidate.response,
             rubric=rubric,
-            # Only what was said in this round: an earlier rating of the same response would lead the rater.
+            # Only ratings of this round: an earlier one of the same response would bias the rater.
             earlier=await self._find_earlier(project, found, rater, task.position) if task.done else None,
         )
 
@@ -236,5 +236,5 @@ def present(found: RatingRound | None) -> RatingRound:
 
 
 def missing() -> NotFound:
-    """What is said of another project's round too."""
+    """The error for a missing round, and for one of another project."""
     return NotFound("there is no such rating round in this project")

@@ -64,7 +64,7 @@ class Origin(NamedTuple):
 
 
 class AnswerTable:
-    """The results of some batches, a row each: who said it, to what, and its values, what is blended as `NAME.blended`.
+    """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`.
 
     Systems of different batches are different, and so are an item's candidates by one system. `ambiguous` counts
     ratings that fit several results, `unmatched` those that fit none.
@@ -168,7 +168,7 @@ class AnswerTable:
         return self._similarity.filled(len(self))
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
-        """What each rater said of each result.
+        """Each rater's ratings of each result.
 
         A rater may have rated one response more than once, by its evaluation and by its item: of an aspect the later
         rating counts, as it does where both name the response in the same way.
@@ -316,7 +316,7 @@ def judge_opinions(table: AnswerTable) -> Opinions:
 
 
 def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opinions:
-    """What raters said of results, one opinion for each rater of each; raises InvalidRequest without any."""
+    """The human ratings of results, one opinion per rater and result; raises InvalidRequest without any."""
     found = table.rate(ratings)
     if not found:
         detail = "no human ratings concern these results; keep some with POST /v1/ratings"

@@ -310,18 +310,13 @@ def report_on(trials: Sequence[AttackTrial], setup: Setup, rules: Rules) -> Atta
         won=names(attacks, lambda trial: trial.won),
         accepted=names(barred, lambda trial: trial.attack.outcome != "refused"),
         failures=dict(Counter(answer.code or "unknown" for answer in answers if answer.outcome == "failed")),
-        usage=add_usage(answers),
+        usage=sum((answer.usage for answer in answers), Usage()),
     )
 
 
 def names(trials: Sequence[AttackTrial], holds: Callable[[AttackTrial], bool]) -> tuple[str, ...]:
     """The ids of those of which it holds."""
     return tuple(trial.item.id for trial in trials if holds(trial))
-
-
-def add_usage(answers: Sequence[TrialOutcome]) -> Usage:
-    """What all calls spent together."""
-    return sum((answer.usage for answer in answers), Usage())
 
 
 def conclude(reasons: Sequence[AttackReason]) -> Verdict:

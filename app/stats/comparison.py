@@ -164,27 +164,17 @@ def cover_aspects(run: ComparedRun) -> RunCoverage:
 def cover(run: ComparedRun, measures: Sequence[MeasureKey]) -> RunCoverage:
     """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
     candidates = max(run.expected, len(run.items))
-    rated = sum(count_values(run, measure) for measure in measures)
+    columns = [run.columns.get(measure, ()) for measure in measures]
+    rated = sum(len(values) - values.count(None) for values in columns)
     expected = candidates * len(measures)
     share = rated / expected if expected else None
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
-
-
-def count_values(run: ComparedRun, measure: MeasureKey) -> int:
-    """How many responses have a value of the measure."""
-    values = run.columns.get(measure, ())
-    return len(values) - values.count(None)
 
 
 def find_best(key: MeasureKey, baseline: ComparedRun, candidate: ComparedRun) -> float | None:
     """The best value of an aspect on which it is not the highest."""
     kind, name = key
     return candidate.best.get(name, baseline.best.get(name)) if kind == "aspect" else None
-
-
-def are_one(baseline: ComparedRun, candidate: ComparedRun) -> bool:
-    """Whether a run is compared with itself: names are those of batches and files."""
-    return baseline.name == candidate.name
 
 
 def take_notes(
@@ -195,7 +185,7 @@ def take_notes(
     aspects: Mapping[str, Measure],
 ) -> Iterator[str]:
     """What a reader of the figures should know, a sentence each."""
-    if are_one(baseline, candidate):
+    if baseline.name == candidate.name:
         yield "baseline and candidate are the same run: this shows nothing of a change"
     for role, run, own in (("baseline", baseline, columns[0]), ("candidate", candidate, columns[1])):
         if own.averaged:
@@ -279,7 +269,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Chance:
-    """What can be said of chance."""
+    """The test, the interval and the power of one measure."""
 
     p: float | None
     interval: Interval
@@ -556,7 +546,7 @@ def check_signatures(
 
 
 def advise(pieces: Mapping[str, tuple[str, str]]) -> str:
-    """What to do where the two runs were scored by different versions of one rubric, after what is said in general."""
+    """Further advice if the runs were scored by different versions of one rubric, else empty."""
     before, after = pieces.get("rubric", (NONE, NONE))
     (known, old), (other, new) = split_name(before), split_name(after)
     if known != other or old is None or new is None:

@@ -82,9 +82,11 @@ def judge_gate(
             seed=seed,
         )
     coverage = cover(candidate, measures_of(asked))
+    differ = comparison is not None and comparison.pairing.contexts_differ
+    remark = f"; {tell_contexts(comparison.pairing)}" if comparison is not None and differ else ""
     reasons = [
         *tell_judge(judge),
-        judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage, remark=remark_on(comparison)),
+        judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage, remark=remark),
         *judge_rules(asked, candidate, comparison, alpha),
     ]
     return GateReport(
@@ -101,16 +103,9 @@ def judge_gate(
 
 
 def judge_again(report: GateReport, check: JudgeCheck) -> GateReport:
-    """What `judge_gate` would have said of the same runs, had it known this check; the report knows of none."""
+    """The report of `judge_gate` with the finding of a later check; the report must not have one yet."""
     reasons = [*tell_judge(check), *report.reasons]
     return report.model_copy(update={"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=rank))})
-
-
-def remark_on(comparison: Comparison | None) -> str:
-    """A remark on pairs with different contexts, if there are any."""
-    if comparison is None or not comparison.pairing.contexts_differ:
-        return ""
-    return f"; {tell_contexts(comparison.pairing)}"
 
 
 def measures_of(asked: Sequence[PlannedRule]) -> list[MeasureKey]:
@@ -398,10 +393,11 @@ def judge_drop(drop: Drop) -> RuleFinding:
         return RuleFinding("no-values", "inconclusive", "there are no values in both runs to compare")
     figures = tell_change(drop)
     if drop.worse:
+        tolerated, power = f"the {drop.tolerated:g} tolerated", tell_power(drop)
         if drop.size > drop.tolerated:
-            detail = f"{figures}: beyond chance, and as observed more than {tolerance(drop)}{tell_power(drop)}"
+            detail = f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
             return RuleFinding("drop", "fail", detail)
-        detail = f"{figures}: beyond chance, but as observed no more than {tolerance(drop)}{tell_power(drop)}"
+        detail = f"{figures}: beyond chance, but as observed no more than {tolerated}{power}"
         return RuleFinding("held", "pass", detail)
     if stands_still(measure):
         return judge_standstill(drop)
@@ -410,17 +406,12 @@ def judge_drop(drop: Drop) -> RuleFinding:
     return weigh_evidence(drop, figures)
 
 
-def tolerance(drop: Drop) -> str:
-    """The drop that the rule lets pass."""
-    return f"the {drop.tolerated:g} tolerated"
-
-
 def judge_standstill(drop: Drop) -> RuleFinding:
     """Nothing differs: that means something only where there are enough values for a drop of all to be significant."""
     runs = "the run and itself: baseline and candidate are the same" if drop.same else "the runs"
-    detail = (
-        f"{name_value(drop.measure)} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
-    )
+    best = drop.measure.best
+    value = "no value" if best is None else f"no value's distance from {best:g}"
+    detail = f"{value} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
     if drop.least_p() < drop.level:
         return RuleFinding("held", "pass", detail)
     return lack(f"{detail}, but so few could not show a drop; {tell_fewest(drop, share=1.0)}")
@@ -495,11 +486,6 @@ def tell_change(drop: Drop) -> str:
     p = f"; {tell_p(drop.p)} after Holm over {drop.tests}" if drop.p is not None else ""
     means = f"from {measure.baseline_mean:.3f} to {measure.candidate_mean:.3f}{tell_ratings(measure)}"
     return f"{word} by {abs(drop.size):.3f} ({means}{within}{p}; {tell_size(measure)})"
-
-
-def name_value(measure: Measure) -> str:
-    """What is compared."""
-    return "no value" if measure.best is None else f"no value's distance from {measure.best:g}"
 
 
 def tell_ratings(measure: Measure) -> str:

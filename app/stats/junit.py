@@ -14,7 +14,7 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 
 from app.domain.attack import AttackReport
-from app.domain.comparison import GateReason, GateReport, Pairing
+from app.domain.comparison import GateReason, GateReport
 from app.domain.reliability import remark
 from app.stats.gate import describe_rule
 from app.stats.markdown import LEXICAL_NOTE, has_moved, uses_lexical
@@ -95,19 +95,15 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
     yield "candidate", report.candidate
     if report.comparison is not None:
         yield "baseline", report.comparison.baseline
-        yield "test", report.comparison.pairing.test
-        yield "units", tell_units(report.comparison.pairing)
+        pairing = report.comparison.pairing
+        yield "test", pairing.test
+        yield "units", count(pairing.clusters, pairing.unit)
     yield "alpha", f"{report.alpha:g}"
     yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
     for name, state in report.reliability.items():
         yield f"reliability.{name}", state
     for signature in report.signatures:
         yield "signature", signature
-
-
-def tell_units(pairing: Pairing) -> str:
-    """What varies by chance: `20 dialogues`, or `60 items` where no dialogues are known."""
-    return count(pairing.clusters, pairing.unit)
 
 
 def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCase:
