@@ -1,6 +1,6 @@
-"""Long computations that a page waits for a moment only: they go on behind it, and their results are kept.
+"""Computations that continue in the background when a page does not wait for them, and the examination of two batches.
 
-Two batches side by side as a page shows them: comparison, gate and the items that changed most, of one reading.
+An examination holds everything that a page shows of two batches: comparison, gate, and the items that changed most.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ KEPT = 64
 AT_ONCE = 2
 WAITING = 32
 OF_ONE = 12
-"""Computations of one project that run or wait, so that the others' are not turned away for it."""
+"""Computations of one project that may run or wait, so that it cannot crowd out other projects."""
 
-PATIENCE_SECONDS = 0.05
+WAIT_SECONDS = 0.05
 ERROR_SECONDS = 10.0
-"""So long an error is the answer; whoever asks after that has it tried again."""
+"""How long an error is returned; a later request tries again."""
 
 
 class Compute(Protocol):
@@ -47,9 +47,9 @@ class Compute(Protocol):
 
 @dataclass(frozen=True)
 class PendingComputation:
-    """There is no result yet: ask again. `seconds` have passed since it was first asked for.
+    """There is no result yet: ask again. `seconds` have passed since the first request.
 
-    `turned-away` is not even waiting, since too many others are: asking again is what gets it a place.
+    `turned-away` means that too many computations wait already; asking again may get a place.
     """
 
     started_at: datetime
@@ -68,7 +68,7 @@ class RunningComputation:
 
 @dataclass(frozen=True)
 class FinishedComputation:
-    """What became of a computation: its task, which holds the value or the error."""
+    """A finished computation; its task holds the value or the error."""
 
     task: asyncio.Task[Any]
     at: datetime
@@ -78,10 +78,10 @@ class FinishedComputation:
 
 
 class Computations:
-    """Computes once for all who ask with one key, and keeps the last `kept` results in memory.
+    """Computes once for all requests with one key, and keeps the last `kept` results in memory.
 
-    A result is kept for as long as there is room: whatever it hangs on must be in its key, or it be asked for fresh.
-    Results are shared, and so must not be changed. Nothing is begun after `close`.
+    Everything that a result depends on must be in its key. Results are shared and must not be changed. Nothing is
+    started after `close`.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ class Computations:
         key: Hashable,
         work: Callable[[], Awaitable[Result]],
         *,
-        patience_seconds: float = PATIENCE_SECONDS,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> Result | PendingComputation:
-        """The work's result where it is there, or gets ready within the patience; else Pending, and the work goes on,
-        whatever becomes of the caller. Raises what the work raised."""
+        """The work's result where it is there, or is ready within `wait_seconds`; else a PendingComputation, and
+        the work continues even if the caller is cancelled. Raises what the work raised."""
         place = (project, key)
         finished = self._find_finished(place)
         if finished is not None:
@@ -121,11 +121,11 @@ class Computations:
                 return PendingComputation(self._now(), 0.0, "turned-away")
             running = self._begin(place, work)
         # Unlike `wait_for` this cancels nothing: neither when the time is up nor when the caller goes away.
-        await asyncio.wait({running.task}, timeout=patience_seconds)
+        await asyncio.wait({running.task}, timeout=wait_seconds)
         if not running.task.done():
             seconds = (self._now() - running.started_at).total_seconds()
             return PendingComputation(running.started_at, seconds, "computing" if running.computing else "waiting")
-        if running.task.cancelled():  # by `close`, which is no cancellation of the caller
+        if running.task.cancelled():  # by `close`, not by the caller
             return PendingComputation(running.started_at, 0.0, "turned-away")
         return cast(Result, open_task(running.task))
 
@@ -165,7 +165,7 @@ class Computations:
         task = self._running.pop(place).task
         if task.cancelled():
             return
-        error = task.exception()  # or asyncio complains of an error that nobody came back for
+        error = task.exception()  # retrieved, or asyncio logs it as never retrieved
         if error is not None and not isinstance(error, SaitenError):
             logger.error("a computation failed", exc_info=error)
         self._finished[place] = FinishedComputation(task, self._now())
@@ -175,14 +175,14 @@ def open_task(task: asyncio.Task[Any]) -> Any:
     """The value that a finished task ended with, or its error raised."""
     error = task.exception()
     if error is not None:
-        # Each time it is raised it would grow by one caller's frames.
+        # Otherwise each raise would add the frames of one caller.
         raise error.with_traceback(None)
     return task.result()
 
 
 @dataclass(frozen=True)
 class Examination:
-    """`comparison` is the gate's own; the gate has no rules of a caller's: no aspect may drop."""
+    """Comparison, gate and changes of two batches. The gate has the default rules: no aspect may drop."""
 
     comparison: Comparison
     gate: GateReport
@@ -190,7 +190,7 @@ class Examination:
 
 
 class Examiner:
-    """Examines a candidate batch against a baseline batch. `compute` does the reckoning elsewhere."""
+    """Examines a candidate batch against a baseline batch. `compute` runs the work in a thread."""
 
     def __init__(self, *, batches: BatchStore, rubrics: RubricSource, compute: Compute) -> None:
         self._batches = batches
@@ -207,8 +207,8 @@ class Examiner:
         allow_signature_mismatch: bool = False,
         measure: str | None = None,
     ) -> Examination:
-        """All that is told of the two, each of whose results are read once. `measure` is what changes are by: an
-        aspect, a composite or `NAME.blended`, by default all aspects together.
+        """Examines the two; the results of each are read once. `measure` is the measure of the changes: an aspect, a
+        composite or `NAME.blended`, by default all aspects together.
 
         Raises NotFound for a batch that is not in the project, UnknownRubric, UnknownAspect where neither batch has
         the measure, SignatureMismatch where they were not scored alike and that is not allowed, and StoreError.

@@ -1,4 +1,4 @@
-"""Asks the judge for the frozen anchors, past every cache, and holds the answer against what it said before."""
+"""Asks the judge for ratings of the frozen anchors, bypassing every cache, and compares them with the stored ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RECORDED_FOR_ONE = 8
 class AnchorCheck:
     """Checks a judge against its own stored ratings.
 
-    `instruments` must ask the judge anew every time: a cache would answer as the judge did when it was filled. `check`
+    `instruments` must not use a cache, which would return the judge's earlier replies. `check`
     raises InvalidRequest for a rubric without anchors, JudgeReplyInvalid where there is not one rating to store, and
     the errors of judge, translator and store. Ratings that replace stored ones are noted in the audit log: they change
     what drift is measured against. The first ones are not.
@@ -53,7 +53,7 @@ class AnchorCheck:
         self._now = now
 
     async def check(self, project: str, request: JudgeCheckRequest, scope: RequestScope) -> JudgeCheck:
-        """What became of the judge. `scope` says who asks, and is told what it cost."""
+        """Whether the judge moved. `scope` names the caller and collects the cost."""
         rubric = self._instruments.rubrics.get(request.rubric)
         anchors = load_anchors(rubric.id)
         key = self._key(rubric, request)
@@ -162,8 +162,8 @@ def digest_anchors(rubric: Rubric, anchors: Sequence[Anchor]) -> str:
 
 
 def find_hindrance(stored: AnchorRatings | None, anchors: str, asked: str) -> str | None:
-    """Why the stored ratings are no measure of those of now, in words that follow "the stored ratings"; None where
-    they are one, or where there are none."""
+    """Why the current ratings cannot be compared with the stored ones, in words that follow "the stored ratings"; None
+    if they can, or if there are none."""
     if stored is None or (stored.anchors == anchors and stored.asked == asked):
         return None
     return "are of other anchors" if stored.anchors != anchors else f"are of {stored.judge}, or of other options"
@@ -227,8 +227,8 @@ def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: Anch
     """The verdict in a sentence, with the smallest shift that the check can see."""
     moved = [name for name, drift in aspects.items() if drift.moved]
     if moved:
-        told = ", ".join(f"{name} ({describe_drift(aspects[name])})" for name in moved)
-        return f"the judge moved since {then.at:%Y-%m-%d}: {told}"
+        drifts = ", ".join(f"{name} ({describe_drift(aspects[name])})" for name in moved)
+        return f"the judge moved since {then.at:%Y-%m-%d}: {drifts}"
     changed = sum(drift.changed for drift in aspects.values())
     total = sum(drift.n for drift in aspects.values())
     if pooled.moved:
@@ -253,7 +253,7 @@ def recorded(
     judge: str,
     hindrance: str | None,
 ) -> JudgeCheck:
-    """There was nothing to compare with: `hindrance` says why what there was is no measure."""
+    """The result of a check without a reference; `hindrance` says why stored ratings could not be used."""
     if request.record:
         detail = "the judge's ratings of now are stored, as was asked"
     elif hindrance is None:

@@ -32,7 +32,7 @@ MOST_RESULTS = 200_000
 """Of all batches together: their scores are in memory at a time."""
 
 MOST_SYSTEMS = 40
-"""Systems of a matrix that somebody can still read."""
+"""Systems of a matrix that is still readable."""
 
 ALPHA = 0.01
 
@@ -73,7 +73,7 @@ class Overview:
 
 
 class Overviews:
-    """Looks at a few batches from all sides. `compute` does the reckoning elsewhere."""
+    """Looks at a few batches from all sides. `compute` runs the work in a thread."""
 
     def __init__(self, *, batches: BatchStore, ratings: RatingStore, rubrics: RubricSource, compute: Compute) -> None:
         self._batches = batches
@@ -88,7 +88,7 @@ class Overviews:
         what there is: aspects, composites, `NAME.blended`. No judge gets a badge by it.
 
         Raises NotFound for a batch that is not in the project, InvalidRequest for none or more than `MOST_BATCHES`
-        batches, for several rubrics, for an alpha that is none and for more than `MOST_RESULTS` results; UnknownRubric
+        batches, for several rubrics, for an invalid alpha and for more than `MOST_RESULTS` results; UnknownRubric
         and StoreError.
         """
         if not 0 < alpha < 1:
@@ -196,8 +196,8 @@ def rank_systems(part: ReportPart[Observations], best: Mapping[str, float], alph
 def follow_few(part: ReportPart[Observations], alpha: float) -> ReportPart[Matrices]:
     """The matrices, where there are not too many systems for one."""
     if part.report is not None and len(part.report.systems) > MOST_SYSTEMS:
-        told = f"{len(part.report.systems):,} systems are too many for a table; at most {MOST_SYSTEMS} are shown in one"
-        return ReportPart(code="many-systems", reason=told)
+        reason = f"{len(part.report.systems):,} systems are too many for a table, which shows at most {MOST_SYSTEMS}"
+        return ReportPart(code="many-systems", reason=reason)
     return follow(part, lambda observations: lay_out(observations, alpha))
 
 
@@ -231,5 +231,5 @@ def lay_out(observations: Observations, alpha: float) -> Matrices:
 
 def describe_cell(outcome: int, p: float) -> SystemCell:
     """One system against another: better where the outcome is 1, worse where it is -1."""
-    told: Literal["better", "worse", "none"] = "better" if outcome > 0 else "worse" if outcome < 0 else "none"
-    return SystemCell(outcome=told, p=None if isnan(p) else p)
+    name: Literal["better", "worse", "none"] = "better" if outcome > 0 else "worse" if outcome < 0 else "none"
+    return SystemCell(outcome=name, p=None if isnan(p) else p)

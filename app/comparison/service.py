@@ -79,7 +79,7 @@ class ComparisonService:
         records = request.data
 
         def work() -> Report:
-            # Numpy is loaded by the first who computes, in a thread, and not by whoever starts.
+            # numpy is loaded here, in a thread, so that the service starts quickly.
             from app.comparison.analyses import analyse
 
             return analyse(request, self.read(request, records), self._rubrics)
@@ -209,7 +209,7 @@ class ComparisonService:
     async def check_judge(
         self, project: str, request: JudgeCheckRequest, scope: RequestScope | None = None
     ) -> JudgeCheck:
-        """Whether the judge moved. `scope` says who asks, and is told what it cost."""
+        """Whether the judge moved. `scope` names the caller and collects the cost."""
         return await self._anchors.check(project, request, scope or RequestScope())
 
     async def _check_of(self, project: str, batch_id: str, scope: RequestScope) -> JudgeCheck:
@@ -219,7 +219,7 @@ class ComparisonService:
         try:
             return await self._anchors.check(project, request, scope)
         except InvalidRequest as error:
-            # What it points at is in a request that the caller never wrote.
+            # The pointer of the error is into the request made here, not the caller's.
             raise InvalidRequest(error.detail, pointer="/check_judge") from None
 
     async def _run(self, project: str, batch_id: str) -> ComparedRun:

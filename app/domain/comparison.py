@@ -279,7 +279,7 @@ Outcome = Literal["better", "worse", "none"]
 class ResponsePlace(Value):
     """The place of a response's result in its batch."""
 
-    position: int | None = Field(description="place of the result in its batch, from 0; null where the run is no batch")
+    position: int | None = Field(description="place of the result in its batch, from 0; null if the run is not a batch")
     candidate: int | None = Field(description="number among the item's candidates; null where it has one response")
 
 
@@ -287,7 +287,7 @@ class ItemSide(Value):
     """An item in one run, with the mean of its responses."""
 
     values: dict[str, float | None] = Field(
-        description="means by aspect, on its scale, and of the chosen measure where it is no aspect; null is unrated"
+        description="means by aspect, on its scale, and of the chosen measure if it is not an aspect; null is unrated"
     )
     responses: Annotated[tuple[ResponsePlace, ...], listed()] = Field(description="the first of them, in order")
     count: int = Field(description="all responses, repeats among them")

@@ -1,14 +1,9 @@
-"""A word in a judge's instructions that is never to be in its reply: where it is, the instructions were written out.
+"""The fixed parts of prompts: canary, enclosure of untrusted text, and the prompt's own words in each language.
 
-It is a rubric's own and depends on no dialogue, so that a prompt's fixed part stays the same bytes and is cached.
-It is no secret: who knows a rubric can reckon it. Who then puts it into a text gains nothing: a judge that copies it
-has broken its rules, and rates nothing.
-
-Puts untrusted text into a prompt: as JSON whose code points are harmless, between boundaries it cannot contain.
-
-What the two reply formats have in common.
-
-The prompt's own words, in the languages in which a judge may be asked.
+The canary is a word in the judge's instructions that must never be in its reply: if it is, the instructions leaked. It
+depends on the rubric only, so that a prompt's fixed part can be cached. It need not be secret: a judge that copies it
+from a text has broken its rules, and its reply rates nothing. Untrusted text is written as JSON whose code points are
+harmless, between boundaries that it cannot contain.
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ from typing import Any
 from app.domain.folding import fold
 
 LETTERS = 12
-"""Sixty bits: no honest reply holds it by chance, and a tokenizer makes about eight tokens of it."""
+"""60 bits: no honest reply holds it by chance, and it takes about eight tokens."""
 
 ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 APART = re.compile(r"[\W_]+")
@@ -34,13 +29,13 @@ APART = re.compile(r"[\W_]+")
 
 def derive_canary(rubric: str) -> str:
     """Twelve capital letters and digits from a rubric's digest."""
-    # Hashed again: the digest itself is in every signature, and is not to be read off in a reply.
+    # Hashed again: the digest itself is in every signature.
     found = hashlib.sha256(f"canary\0{rubric}".encode()).digest()
     return base64.b32encode(found).decode()[:LETTERS]
 
 
 def leaks(reply: str, canary: str) -> bool:
-    """Whether a reply holds the canary, in whatever case, width or look-alike letters, and however it is spaced out."""
+    """Whether a reply holds the canary, in any case, width or look-alike letters, and with any spacing."""
     unescaped = ESCAPE.sub(lambda match: chr(int(match[1], 16)), reply)
     return plain(canary) in plain(unescaped)
 
@@ -51,10 +46,10 @@ def plain(text: str) -> str:
 
 
 TEMPLATE_BRACKET = re.compile(r"\[(?=[/|]?[A-Za-z_]{2,32}\|?\])")
-"""The bracket of `[INST]`, `[/INST]`, `[SYSTEM_PROMPT]`, `[|user|]`: chat templates that are spelled without `<`."""
+"""The bracket of `[INST]`, `[/INST]`, `[SYSTEM_PROMPT]`, `[|user|]`: chat templates without `<`."""
 
 PLAIN = re.compile(r"[\n -;=-~\u3001-\u3029\u3030-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff9f]*+")
-"""What most texts are made of; no character in it is a suspect."""
+"""Common characters, none of which is a suspect."""
 
 ZERO_WIDTH_JOINER = "\u200d"
 EMOJI_MODIFIERS = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff\u20e3\ufe0f")
@@ -98,11 +93,11 @@ def is_suspect(character: str) -> bool:
 
 
 def escape_in_place(match: re.Match[str]) -> str:
-    """The escape of a suspect, or the suspect itself where its neighbours make it innocent."""
+    """The escape of a suspect, or the suspect itself if its neighbours make it harmless."""
     character, text, place = match[0], match.string, match.start()
     before, after = text[place - 1], text[place + 1]
     if is_variation_selector(character):
-        # Nobody types two in a row; runs of them carry hidden bytes.
+        # A single one is legitimate; runs of them carry hidden bytes.
         innocent = not is_variation_selector(before)
     elif character == ZERO_WIDTH_JOINER:
         innocent = (before in EMOJI_MODIFIERS or is_symbol(before)) and is_symbol(after)
@@ -112,17 +107,17 @@ def escape_in_place(match: re.Match[str]) -> str:
 
 
 def escape_match(match: re.Match[str]) -> str:
-    """The escape of what a pattern found."""
+    """The escape of a match."""
     return escape(match[0])
 
 
 def is_variation_selector(character: str) -> bool:
-    """Whether the character only chooses a glyph for the one before it."""
+    """Whether the character selects a glyph for the one before it."""
     return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
 
 
 def is_symbol(character: str) -> bool:
-    """Whether Unicode calls the character a symbol of its own, as it does every emoji base."""
+    """Whether the character has the Unicode category `So`, as every emoji base has."""
     return unicodedata.category(character) == "So"
 
 
@@ -137,11 +132,11 @@ def derive_boundary(text: str) -> str:
 
 
 INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
-"""An integer as JSON spells it. A leading zero, a plus sign, a fraction and an exponent are none."""
+"""An integer as in JSON, without leading zero, plus sign, fraction or exponent."""
 
 
 SCREEN = "addressesEvaluator"
-"""The verdict's first member where it is asked for. No aspect can be called that: their ids have no capitals."""
+"""The first member of a verdict, if requested. No aspect can have this name: ids have no capitals."""
 
 
 class Malformed(Exception):
@@ -150,7 +145,7 @@ class Malformed(Exception):
 
 @dataclass(frozen=True)
 class VerdictPart:
-    """What a verdict says of one aspect: the number as written (None where left out), its place, its reason."""
+    """One aspect in a verdict: the number as written (None if missing), its place, and the reason."""
 
     number: str | None
     span: tuple[int, int] = (0, 0)
@@ -159,7 +154,7 @@ class VerdictPart:
 
 @dataclass(frozen=True)
 class PromptFrame:
-    """What surrounds a rubric's text. Fields in braces are filled by `app.domain.prompt`."""
+    """The words around a rubric's text. `app.domain.prompt` fills the fields in braces."""
 
     task: str
     rules_heading: str

@@ -1,4 +1,4 @@
-"""What takes the place of texts that a project keeps no longer, in every value that holds some."""
+"""Replaces texts that a project no longer keeps, in every value that holds some."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TypeVar
 
 from app.domain.batch import Candidate, Failure
 from app.domain.dialogue import Utterance
-from app.domain.evaluation import AspectResult, CallTrace, Evaluation, EvaluationRequest, PathResult, Record
+from app.domain.evaluation import AspectResult, CallTrace, Evaluation, EvaluationRequest, Record
 
 DROPPED = "[text dropped]"
-"""Stands where a text was dropped."""
+"""Replaces a dropped text."""
 
 ERASED = "[text erased]"
-"""Stands where the response of an erased candidate and its context were."""
+"""Replaces the texts of an erased candidate."""
 
 ERASED_CODE = "erased"
 ERASED_FAILURE = Failure(code=ERASED_CODE, detail="the texts and the result of this candidate were erased")
@@ -28,18 +28,18 @@ CONTEXT_PREFIX = "hmac:"
 CONTEXT_DIGITS = 16
 
 Cover = Callable[[str], str]
-"""Gives what takes a text's place. What was covered already stays as it is."""
+"""Returns the replacement of a text; a text that is already covered stays as it is."""
 
 Asked = TypeVar("Asked", Candidate, EvaluationRequest)
 
 
 def drop(text: str) -> str:
-    """The `Cover` that leaves nothing of a text."""
+    """The `Cover` that drops a text."""
     return text if text in {DROPPED, ERASED} else DROPPED
 
 
 def hash_with(salt: str) -> Cover:
-    """The `Cover` that puts an HMAC-SHA-256 with this salt in a text's place: equal texts stay equal."""
+    """The `Cover` that replaces a text by its HMAC-SHA-256 with this salt: equal texts stay equal."""
 
     def cover(text: str) -> str:
         return text if is_covered(text) else PREFIX + mac(salt, text)
@@ -48,7 +48,7 @@ def hash_with(salt: str) -> Cover:
 
 
 def is_covered(text: str) -> bool:
-    """Whether this is what a `Cover` or an erasure leaves in a text's place."""
+    """Whether this is the replacement of a text by a `Cover` or an erasure."""
     return text in {DROPPED, ERASED} or HASHED.fullmatch(text) is not None
 
 
@@ -58,27 +58,28 @@ def mac(salt: str, text: str) -> str:
 
 
 def rekey_context(digest: str | None, salt: str) -> str | None:
-    """The digest of a dialogue context under the project's salt, so that nobody without it can try contexts out.
-    Equal contexts stay equal."""
+    """The digest of a dialogue context keyed with the project's salt, so that contexts cannot be guessed without it.
+
+    Equal contexts stay equal.
+    """
     if digest is None or digest.startswith(CONTEXT_PREFIX):
         return digest
     return CONTEXT_PREFIX + mac(salt, digest)[:CONTEXT_DIGITS]
 
 
 def kind_of_text(text: str) -> str | None:
-    """`hash`, `drop` or `erased` for what stands in a text's place; None for a text."""
+    """`hash`, `drop` or `erased` for a replaced text; None for any other."""
     if HASHED.fullmatch(text):
         return "hash"
     return {DROPPED: "drop", ERASED: ERASED_CODE}.get(text)
 
 
 def rename_speakers(context: Iterable[Utterance], cover: Cover) -> tuple[Utterance, ...]:
-    """The utterances with covered texts. Speakers may bear people's names: they become A, B, … in order of appearance,
-    so that it still shows who is who."""
+    """The utterances with covered texts. Speakers, which may be people's names, become A, B, … by first appearance."""
     names: dict[str, str] = {}
     return tuple(
-        Utterance.model_construct(speaker=names.setdefault(said.speaker, name_of(len(names))), text=cover(said.text))
-        for said in context
+        Utterance.model_construct(speaker=names.setdefault(turn.speaker, name_of(len(names))), text=cover(turn.text))
+        for turn in context
     )
 
 
@@ -99,14 +100,19 @@ def redact_asked(asked: Asked, cover: Cover) -> Asked:
 
 
 def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
-    """An evaluation without translation and reasons, and without details of warnings and unrated aspects, which may
-    quote. Ratings, figures, signature, usage and metadata stay."""
+    """An evaluation with translation, reasons, and details of warnings and unrated aspects covered.
+
+    Ratings, figures, signature, usage and metadata stay.
+    """
     translation, paths = evaluation.translation, evaluation.paths
     covered = translation and translation.model_copy(
         update={"context": tuple(map(cover, translation.context)), "response": cover(translation.response)}
     )
     both = paths and paths.model_copy(
-        update={"source": redact_path(paths.source, cover), "english": redact_path(paths.english, cover)}
+        update={
+            name: path.model_copy(update={"aspects": redact_aspects(path.aspects, cover)})
+            for name, path in (("source", paths.source), ("english", paths.english))
+        }
     )
     return evaluation.model_copy(
         update={
@@ -118,13 +124,8 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
     )
 
 
-def redact_path(path: PathResult, cover: Cover) -> PathResult:
-    """One language path's result without reasons."""
-    return path.model_copy(update={"aspects": redact_aspects(path.aspects, cover)})
-
-
 def redact_aspects(aspects: dict[str, AspectResult], cover: Cover) -> dict[str, AspectResult]:
-    """Aspects without what the judge said in words."""
+    """Aspects without the judge's words."""
     return {
         name: result.model_copy(
             update={
@@ -137,7 +138,7 @@ def redact_aspects(aspects: dict[str, AspectResult], cover: Cover) -> dict[str, 
 
 
 def redact_trace(trace: Iterable[CallTrace], cover: Cover) -> tuple[CallTrace, ...]:
-    """Judge calls without replies. A prompt's digest is one of a text: whoever guesses the text could tell."""
+    """Judge calls without replies. Prompt digests are covered too, since a guessed text could be verified with them."""
     return tuple(
         call.model_copy(
             update={
@@ -160,7 +161,7 @@ def redact_record(record: Record, cover: Cover) -> Record:
 
 
 def erased_candidate() -> Candidate:
-    """What stands in the place of an erased candidate."""
+    """The replacement of an erased candidate."""
     return Candidate(context=(Utterance(speaker="A", text=ERASED),), response=ERASED)
 
 

@@ -30,14 +30,14 @@ Reasons = Annotated[dict[Figure, str], Field(description="figures that are null,
 
 
 def check_question(question: str | None, info: ValidationInfo) -> str | None:
-    """Raises ValueError where an item has both a context and a question."""
+    """Raises ValueError if an item has both a context and a question."""
     if question is not None and info.data.get("context") is not None:
         raise ValueError("may not stand beside `context`, which is the question")
     return question
 
 
 class MetricItem(Value):
-    """A response with what it may be measured against. `ratings` are humans', one value an aspect (their mean)."""
+    """A response with its references. `ratings` are the human ratings, one value per aspect (the mean)."""
 
     system: NameText | None = None
     item: ItemId | None = None
@@ -57,7 +57,7 @@ class MetricItem(Value):
 
     @property
     def references(self) -> tuple[str, ...]:
-        """What ROUGE and BERTScore compare the response with; empty where the item has no reference."""
+        """The texts that ROUGE and BERTScore compare the response with; may be empty."""
         return self.reference or ()
 
 
@@ -66,7 +66,7 @@ class ItemFigures(Value):
 
     `len` is in words, at least 0; `rouge1`, `rouge2`, `rougeL` are F-measures in [0, 1]; `bertscore` is F1 in [-1, 1];
     the perplexities are per token of the language model, at least 1. A null has its reason in `unavailable`.
-    `truncated` names the figures that rest on a text that was cut, because encoder or language model reads no more.
+    `truncated` names the figures of a text that was cut to the length that the encoder or language model reads.
     """
 
     position: int
@@ -90,8 +90,7 @@ class ItemFigures(Value):
 
 
 class FigureMean(Value):
-    """The arithmetic mean of a figure over the `n` items that have it, null where none has; `truncated` of them rest on
-    a text that was cut."""
+    """The mean of a figure over the `n` items that have it; for `truncated` of them a text was cut."""
 
     n: int
     mean: float | None
@@ -121,9 +120,9 @@ class FigureCorrelation(Value):
 class ReferenceReport(Value):
     """The means of each system and of all items, and each figure against each human aspect.
 
-    `overall` counts every item once, not every system. `correlations` is by aspect, then figure. `unavailable` counts
-    the items that lack a figure, by figure and reason. `tools` says what measured: equal texts mean equal figures, but
-    for RQA, which depends on `seed` and on the other questions too.
+    `overall` weights every item equally. `correlations` is by aspect, then figure. `unavailable` counts the items that
+    lack a figure, by figure and reason. `tools` describes how figures were measured: equal tools give equal figures,
+    except for RQA, which also depends on `seed` and on the other questions.
     """
 
     language: Language

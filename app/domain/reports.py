@@ -1,7 +1,6 @@
-"""What the analyses answer with.
+"""The reports of the analyses.
 
-A figure that the data cannot give is null, and `undefined` says by its name why: there is never a NaN, and never a
-null without a word.
+A figure that the data do not define is null, with the reason in `undefined` under its name. Reports never hold NaN.
 """
 
 from __future__ import annotations
@@ -25,23 +24,25 @@ Best = Annotated[
 ]
 Kendall = Annotated[float | None, Field(description="τ-b")]
 Matrix = dict[str, dict[str, float | None]]
-"""A figure by pair of aspects; the diagonal included."""
+"""A figure by pair of aspects, including the diagonal."""
 
 Decorrelation = Literal["principal-axis", "residual"]
 
 
 class RatingsUsed(Value):
-    """Which human ratings of a batch an analysis rests on, each one rater's of one response."""
+    """The human ratings of a batch that an analysis uses, each by one rater of one response."""
 
-    counted: int = Field(description="ratings that the figures rest on")
+    counted: int = Field(description="ratings that the figures use")
     simulated: bool = Field(
-        description="whether these are simulated ratings, which is so only where no person's rating is left"
+        description="whether these are simulated ratings, which are used only if no ratings by people are left"
     )
-    simulated_left_out: int = Field(description="simulated ratings that are left out, since people rated too")
+    simulated_left_out: int = Field(
+        description="simulated ratings that are left out, since there are ratings by people"
+    )
     excluded: int = Field(description="ratings that are left out since their rater or round is excluded")
 
     def notes(self) -> Iterator[str]:
-        """What a reader of the figures must know, a sentence each."""
+        """What a reader of the figures must know, one sentence each."""
         if self.simulated:
             yield "These ratings are simulated: no person rated, and they validate no judge."
         if self.simulated_left_out:
@@ -51,7 +52,7 @@ class RatingsUsed(Value):
 
 
 Used = Annotated[
-    RatingsUsed | None, Field(description="of a batch, which human ratings the figures rest on; else null")
+    RatingsUsed | None, Field(description="for a batch, the human ratings that the figures use; else null")
 ]
 
 
@@ -107,8 +108,10 @@ class AgreementReport(Value):
 
 
 class Ceiling(Value):
-    """What a human reaches against the others: a mark to hold a metric's correlation against. It is a cautious one: a
-    rater is held against all raters but one, the metric against all."""
+    """The correlation of a rater with the others: a reference for a metric's correlation.
+
+    It is a conservative one: a rater is compared with the other raters, the metric with all of them.
+    """
 
     raters: int = Field(description="named raters on the items that have a score")
     spearman: float | None
@@ -127,11 +130,10 @@ class SystemLevel(Value):
 
 
 class AspectCorrelation(Value):
-    """Scores against the rater means of the same items.
+    """Scores compared with the rater means of the same items.
 
-    The coefficients' intervals are by bootstrap: clusters are drawn, each with all items of a dialogue and what all
-    systems answered to them, and the percentiles are expanded for their number (Hesterberg 2015). The bias's is by t
-    over clusters.
+    The coefficients' intervals are bootstrap intervals over clusters (a dialogue with all responses to its items), with
+    percentiles expanded for their number (Hesterberg 2015). The interval of the bias uses t over clusters.
     """
 
     n: N
@@ -188,8 +190,7 @@ class SignificantPair(Value):
 class AspectPairs(Value):
     """D(X), the pairs of systems that the aspect tells apart.
 
-    D(X) of data that cannot show a difference is empty, as it is where there is none: `undefined` then says under
-    `pairs` that it means nothing.
+    If the data cannot show a difference, D(X) is empty too; `undefined` then has the reason under `pairs`.
     """
 
     pairs: int = Field(description="how many `significant` there are")
@@ -201,9 +202,9 @@ class AspectPairs(Value):
 
 
 class Decorrelated(Value):
-    """What becomes of the pairs of the higher aspect once the lower one is taken out of it.
+    """The pairs of the higher aspect after the lower one is removed from it.
 
-    The changes are null where the points have no such axis; `undefined` says why.
+    The changes are null if the points have no such axis; `undefined` says why.
     """
 
     method: Decorrelation
@@ -342,4 +343,4 @@ class WinReport(Value):
 
 
 Report = AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport
-"""What any analysis answers with."""
+"""The report of any analysis."""

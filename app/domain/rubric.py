@@ -1,7 +1,4 @@
-"""The texts that a rubric is made of, each in several languages.
-
-Rubrics: versioned aspects, scales, level descriptions and composites, as data.
-"""
+"""Rubrics: versioned aspects, scales, level descriptions and composites, as data in several languages."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ def check_prose(text: str) -> str:
 
 
 def check_phrase(text: str) -> str:
-    """A prose of one line without white space around it, so that it can be found again in a judge's reply."""
+    """One line of prose without surrounding white space, so that it can be recognised in a judge's reply."""
     refuse_controls(check_prose(text), one_line=True)
     if text != text.strip():
         raise ValueError("begins or ends with white space")
@@ -43,11 +40,11 @@ LocalizedPhrase = Annotated[dict[Language, Phrase], Field(min_length=1)]
 
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
-"""As requests write it."""
+"""A version as written in a request."""
 
 
 def name_version(rubric_id: str, version: int | None) -> str:
-    """`id@version`, as requests name that version; the id alone where the version is not known."""
+    """`id@version`, or the id alone if the version is not known."""
     return rubric_id if version is None else f"{rubric_id}@{version}"
 
 
@@ -176,7 +173,7 @@ Composite = Annotated[MeanComposite | LinearComposite, Field(discriminator="kind
 
 
 class Rubric(Value):
-    """What a judge is asked. `calls` is `joint` (all aspects in one call) or `independent` (one call an aspect)."""
+    """What a judge is asked. `calls` is `joint` (all aspects in one call) or `independent` (one call per aspect)."""
 
     id: Id = Field(description="the file's name without .yaml; callers name the rubric by it")
     version: Annotated[int, Field(ge=1)] = Field(
@@ -196,9 +193,9 @@ class Rubric(Value):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the meaning: the parsed rubric, not its file's white space, comments or key order.
+        """SHA-256 of the parsed rubric; white space, comments and key order of the file do not matter.
 
-        Fields at their default are left out, so that a field that a later Saiten adds changes no digest.
+        Fields at their default are excluded, so that a new optional field does not change any digest.
         """
         return digest(self.model_dump(mode="json", exclude_defaults=True))
 
@@ -245,14 +242,14 @@ def scale_faults(aspect: Aspect) -> Iterator[tuple[Location, str]]:
         if value != before + 1:
             yield ("levels", index, "value"), f"must be {before + 1}: levels are consecutive integers, lowest first"
     if aspect.best is not None and aspect.best not in aspect.values:
-        yield ("best",), f"is {aspect.best}, which is no level of {aspect.id}"
+        yield ("best",), f"is {aspect.best}, which is not a level of {aspect.id}"
     for language, example in (aspect.one_shot or {}).items():
         if example.rating not in aspect.values:
-            yield ("one_shot", language, "rating"), f"is {example.rating}, which is no level of {aspect.id}"
+            yield ("one_shot", language, "rating"), f"is {example.rating}, which is not a level of {aspect.id}"
 
 
 def rubric_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
-    """What no single aspect or composite can see of itself, each with its place."""
+    """Faults across aspects and composites, each with its place."""
     yield from repeated({("aspects", index, "id"): aspect.id for index, aspect in enumerate(rubric.aspects)})
     for language in rubric.title:
         names: dict[Location, str] = {
@@ -266,7 +263,7 @@ def rubric_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
 
 
 def composite_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
-    """Composites whose id is taken, or that name what is no aspect, or one aspect twice in a mean."""
+    """Composites whose id is taken, that name an unknown aspect, or that name one aspect twice in a mean."""
     known = [aspect.id for aspect in rubric.aspects]
     yield from repeated({("composites", index, "id"): part.id for index, part in enumerate(rubric.composites)})
     for index, composite in enumerate(rubric.composites):
@@ -275,7 +272,7 @@ def composite_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
         parts: dict[Location, str] = {("composites", index, *place): part for place, part in parts_of(composite)}
         for place, part in parts.items():
             if part not in known:
-                yield place, f"{part} is no aspect of this rubric ({', '.join(known)})"
+                yield place, f"{part} is not an aspect of this rubric ({', '.join(known)})"
         if isinstance(composite, MeanComposite):
             yield from repeated(parts)
 
@@ -301,7 +298,7 @@ def parts_of(composite: Composite) -> Iterator[tuple[Location, str]]:
 
 
 def localized_texts(rubric: Rubric) -> Iterator[tuple[Location, Mapping[str, Any]]]:
-    """Every text of the rubric that exists once a language (the title apart), with its place."""
+    """Every text of the rubric that exists once per language (except the title), with its place."""
     yield ("task",), rubric.task
     for number, aspect in enumerate(rubric.aspects):
         here: Location = ("aspects", number)

@@ -1,7 +1,7 @@
 """The line that says how a score was made, in the manner of sacreBLEU (Post 2018).
 
-Equal signatures mean comparable scores. What may differ between two comparable scores (the text, the time, the bill) is
-not in it; what may not (rubric, judge, parameters, path, encoder, similarity baseline, weight, samples) is.
+Equal signatures mean comparable scores. The signature has everything that may change a score (rubric, judge,
+parameters, path, encoder, similarity baseline, weight, samples) and nothing else (text, time, cost).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def sign(pieces: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=256)
 def write_line(pieces: tuple[tuple[str, str], ...]) -> str:
-    """The line of these pieces: a batch's are the same for all its items."""
+    """The line of these pieces; cached, since all items of a batch share them."""
     return "|".join(f"{key}:{plain(value)}" for key, value in pieces)
 
 
@@ -37,12 +37,12 @@ def read_signature(signature: str) -> dict[str, str]:
 
 
 def read_comparable(signature: str) -> dict[str, str]:
-    """The pieces that can change a score: all but Saiten's own version."""
+    """The pieces that can change a score: all except Saiten's own version."""
     return {key: value for key, value in read_signature(signature).items() if key != SAITEN}
 
 
 def differences(one: str, other: str) -> dict[str, tuple[str, str]]:
-    """The pieces in which two lines differ, with both values."""
+    """The pieces that differ between two lines, with both values."""
     left, right = read_signature(one), read_signature(other)
     pairs = {key: (left.get(key, NONE), right.get(key, NONE)) for key in dict.fromkeys([*left, *right])}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
@@ -65,7 +65,7 @@ def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[s
         "dropped": ",".join(sorted(provenance.dropped)) or NONE,
         "samples": str(options.samples),
         "expected": "yes" if options.expected else "no",
-        # Only where it is so: signatures of earlier releases do not have the piece.
+        # Only if true: signatures of earlier releases do not have the piece.
         **({"screen": "yes"} if provenance.screen else {}),
     }
 
@@ -77,15 +77,15 @@ def show(parameter: object) -> str:
 
 
 def describe_composites(rubric: Rubric, options: JudgeOptions) -> dict[str, str]:
-    """Over what the rubric's composites were computed, where that changes them: several samples, an absolute term."""
+    """How composites were computed, if that matters: with several samples and an absolute term."""
     return {"composites": options.composites} if options.samples > 1 and depends_on_runs(rubric) else {}
 
 
 def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ...]) -> dict[str, str]:
     """The blend's pieces: encoder, b̄ with its source, w, and which aspects are blended.
 
-    A calibrated b̄ stands with four decimals: it differs in the sixth between a CPU and a GPU, which is no other way of
-    scoring. One that the caller gave stands as it was given.
+    A calibrated b̄ has four decimals, since it differs in the sixth between CPU and GPU. One given by the caller keeps
+    its digits.
     """
     if relevance is None or relevance.score is None or relevance.baseline is None:
         return {"encoder": NONE, "baseline": NONE, "weight": NONE, "blended": NONE}
@@ -98,7 +98,7 @@ def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ..
 
 
 def show_baseline(source: str, baseline: float) -> str:
-    """b̄ as the signature has it."""
+    """b̄ as in the signature."""
     return f"{baseline + 0.0:.12g}" if source == "number" else f"{baseline:.4f}"
 
 
@@ -108,7 +108,7 @@ def describe_rubric(version: str, rubric: Rubric) -> dict[str, str]:
 
 
 def merge_paths(source: Mapping[str, str], english: Mapping[str, str]) -> dict[str, str]:
-    """The pieces of an evaluation on both paths: the source path's, and of the English one what differs."""
+    """The pieces of an evaluation on both paths: the source path's, and those of the English path that differ."""
     differing = {f"english.{key}": value for key, value in english.items() if source.get(key) != value}
     differing.pop("english.path", None)
     return {**source, "path": "both", **differing}

@@ -1,8 +1,7 @@
-"""JSON as callers must send it: UTF-8, one document, no duplicate keys, only finite numbers, no lone surrogates.
+"""Strict JSON: UTF-8, one document, no duplicate keys, only finite numbers, no lone surrogates.
 
-One JSON object read as a stream: its members value by value, one member's list element by element.
-
-As strict as `strict_json`, with the same hooks; never more in memory than one value and what arrived last.
+A document is read whole, or as a stream: an object's members value by value, and one of its lists element by element,
+with no more in memory than one value and the last data received.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from typing import Any, NoReturn, TypeVar
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-"""Only so can a surrogate be written in UTF-8."""
+"""The only way to write a surrogate in UTF-8."""
 
 DIGITS = 20
-"""Longer integers are none that anybody counts with, and reading one costs the square of its length."""
+"""The most characters of an integer, since reading one takes quadratic time."""
 
 
 SAME_KEY = "an object holds the same key twice"
@@ -36,8 +35,8 @@ class StrictJSONError(ValueError):
 def parse_strict_json(body: bytes) -> Any:
     """The value of a JSON document; raises StrictJSONError.
 
-    Python's parser takes more than RFC 8259 gives: NaN, the last of two equal keys, UTF-16 by guess. Each lets a proxy
-    and this service read different things from the same bytes, so each is refused.
+    Python's parser accepts more than RFC 8259: NaN, duplicate keys, UTF-16. Each lets a proxy and this service read
+    different values from the same bytes, so each is refused.
     """
     if body.startswith(b"\xef\xbb\xbf"):
         raise StrictJSONError(BYTE_ORDER_MARK)
@@ -58,9 +57,9 @@ def read_integer(digits: str) -> int:
 
 
 def read_strict_json(text: str, *, parse_int: Callable[[str], Any] = read_integer) -> Any:
-    """The value of a JSON text; raises StrictJSONError for whatever RFC 8259 or a second reader could take otherwise.
+    """The value of a JSON text; raises StrictJSONError for anything ambiguous or beyond RFC 8259.
 
-    `parse_int` is given each integer as it is spelled. Lone surrogates are the caller's to refuse or to mend.
+    `parse_int` receives each integer as it is spelled. The caller must handle lone surrogates.
     """
     try:
         return strict_decoder(parse_int).decode(text)
@@ -73,7 +72,7 @@ def read_strict_json(text: str, *, parse_int: Callable[[str], Any] = read_intege
 
 @lru_cache(maxsize=8)
 def strict_decoder(parse_int: Callable[[str], Any] = read_integer) -> json.JSONDecoder:
-    """Python's decoder with every hook that makes it strict, for texts. Its errors are its own, or StrictJSONError."""
+    """Python's decoder with strict hooks. It raises its own errors or StrictJSONError."""
     return json.JSONDecoder(
         object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_number, parse_int=parse_int
     )
@@ -120,7 +119,7 @@ SPACE = re.compile(r"[ \t\n\r]*")
 NUMBER = re.compile(r"[-+.0-9eE]+")
 
 CUT_TOKEN = 12
-"""An error this close to the end of what has arrived may come from a token that is cut: `-Infinit`, `\\ud83`."""
+"""An error this close to the end of the data may come from a token that is cut: `-Infinit`, `\\ud83`."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +151,11 @@ class IsAList(Exception):
 
 Result = TypeVar("Result")
 Reading = Generator[None, None, Result]
-"""Yields None whenever it needs more text, and returns what it read."""
+"""Yields None whenever it needs more text, and returns the value read."""
 
 
 class Window:
-    """The part of a document that has arrived and is not read yet; a value in it may have `value_bytes` at most."""
+    """The part of a document that has been received but not read; a value may have at most `value_bytes`."""
 
     def __init__(self, value_bytes: int) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")()
@@ -171,7 +170,7 @@ class Window:
         self._ended = False
 
     def add(self, data: bytes, *, last: bool = False) -> None:
-        """Takes what arrived next; raises StrictJSONError where it is not UTF-8."""
+        """Adds the next data; raises StrictJSONError if it is not UTF-8."""
         waiting = len(self._decode.getstate()[0])
         try:
             new = self._decode.decode(data, last)
@@ -189,7 +188,7 @@ class Window:
         self._ended = last
 
     def peek(self) -> Reading[str]:
-        """The next character that is no white space; empty at the document's end."""
+        """The next character that is not white space; empty at the document's end."""
         while True:
             match = SPACE.match(self._text, self._position)
             self._position = match.end() if match else self._position
@@ -200,7 +199,7 @@ class Window:
             yield
 
     def take(self, expected: str, what: str) -> Reading[str]:
-        """Goes over one of the characters `expected`; raises StrictJSONError where it is another."""
+        """Consumes one of the characters `expected`; raises StrictJSONError for any other."""
         found = yield from self.peek()
         if found == "" or found not in expected:
             raise self.error(f"Expecting {what}")

@@ -1,12 +1,6 @@
-"""One result as figures: what summaries and analyses read of it.
+"""The results of a batch in figures: one result's scores, the tally of many, and the summary.
 
-What a summary needs of a result, small enough to be kept beside it: taken from an evaluation, packed, unpacked.
-
-What many results amount to, as figures that can be added up piece by piece.
-
-A batch's figures as they are kept beside it: results are added, and all is packed into one short text.
-
-What the results of a batch amount to.
+Scores and tallies are packed into short texts, so that they can be stored beside the results.
 """
 
 from __future__ import annotations
@@ -22,16 +16,16 @@ from pydantic_core import from_json
 
 from app.domain.batch import BatchStatus, Counts, Entry, Failure
 from app.domain.errors import JudgeReplyInvalid
-from app.domain.evaluation import AspectResult, Evaluation, Usage
+from app.domain.evaluation import Evaluation, Usage
 from app.domain.model import Value
 from app.domain.reliability import Reliability
 
 
 class Scores(NamedTuple):
-    """One result as summaries and analyses need it. `aspects` holds (mean rating or None, blended value or None,
+    """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
     unrated reason or None, rating or None) by aspect.
 
-    `similarity` is b; `system` is what the candidate's own metadata name as such; `context` is the digest of its
+    `similarity` is b; `system` is the entry of that name in the candidate's metadata; `context` is the digest of its
     dialogue context.
     """
 
@@ -66,20 +60,25 @@ SYSTEM = "system"
 """The metadata entry that names what produced a response."""
 
 TRANSLATION_SENSITIVE = "translation-sensitive"
-"""Among a result's warnings: an aspect that both paths rated, and not alike."""
+"""The warning that an aspect was rated differently on the two paths."""
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
-    """The evaluation's figures. With both paths they are those of its top, the source path's. Each warning's code
-    stands once, and `translation-sensitive` with them. `context` is the digest of its dialogue context."""
+    """The evaluation's figures; with both paths those of the source path.
+
+    Each warning code occurs once, `translation-sensitive` among them. `context` is the digest of the dialogue context.
+    """
     codes = [warned.code for warned in evaluation.warnings]
     if evaluation.paths is not None and evaluation.paths.translation_sensitive:
         codes.append(TRANSLATION_SENSITIVE)
     return Scores(
         status=evaluation.status,
-        aspects={name: figures_of(result) for name, result in evaluation.aspects.items()},
+        aspects={
+            name: (one.mean, one.blended, one.unrated.reason if one.unrated else None, one.rating)
+            for name, one in evaluation.aspects.items()
+        },
         composites=evaluation.composites,
         warnings=tuple(dict.fromkeys(codes)),
         similarity=evaluation.relevance.score if evaluation.relevance else None,
@@ -88,13 +87,8 @@ def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
     )
 
 
-def figures_of(result: AspectResult) -> tuple[float | None, float | None, str | None, int | None]:
-    """Mean, blended value, unrated reason and rating: one aspect's entry in `Scores.aspects`."""
-    return result.mean, result.blended, result.unrated.reason if result.unrated else None, result.rating
-
-
 def failed_scores(failure: Failure) -> Scores:
-    """The scores of a candidate without an evaluation: none, and why."""
+    """The scores of a candidate without an evaluation: only the reason."""
     return Scores(status="failed", aspects={}, composites={}, failure=failure.code)
 
 
@@ -113,7 +107,7 @@ def pack_scores(scores: Scores) -> str:
 
 
 def unpack_scores(text: str) -> Scores:
-    """The scores in a text that `pack` wrote. Raises ValueError for any other text."""
+    """The scores in a text from `pack_scores`. Raises ValueError for any other text."""
     packed = from_json(text)
     try:
         return Scores(
@@ -130,7 +124,7 @@ def unpack_scores(text: str) -> Scores:
             context=packed.get("x"),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError("these are no packed scores") from error
+        raise ValueError("these are not packed scores") from error
 
 
 @dataclass(slots=True)
@@ -142,14 +136,14 @@ class Moments:
     squares: float = 0.0
 
     def add(self, value: float) -> None:
-        """Takes one value in."""
+        """Adds one value."""
         self.n += 1
         deviation = value - self.mean
         self.mean += deviation / self.n
         self.squares += deviation * (value - self.mean)
 
     def merge(self, other: Moments) -> None:
-        """Takes all values of `other` in, by Chan, Golub and LeVeque's update: equal means add no deviation."""
+        """Adds all values of `other`, by Chan, Golub and LeVeque's update: equal means add no deviation."""
         if not other.n:
             return
         if not self.n:
@@ -171,7 +165,7 @@ class AspectTally:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, mean: float | None, blended: float | None, reason: str | None, rating: int | None) -> None:
-        """Takes one result's entry of `Scores.aspects` in."""
+        """Adds one result's entry of `Scores.aspects`."""
         if mean is None:
             self.reasons[reason or "missing"] += 1
             return
@@ -182,7 +176,7 @@ class AspectTally:
             self.blended.add(blended)
 
     def merge(self, other: AspectTally) -> None:
-        """Takes all verdicts of `other` in."""
+        """Adds all verdicts of `other`."""
         self.means.merge(other.means)
         self.blended.merge(other.blended)
         self.levels.update(other.levels)
@@ -205,7 +199,7 @@ class Tally:
         return self.statuses.total()
 
     def merge(self, other: Tally) -> None:
-        """Takes all results of `other` in, of which none may be in already."""
+        """Adds all results of `other`, none of which may have been added before."""
         self.statuses.update(other.statuses)
         for name, aspect in other.aspects.items():
             self.aspects.setdefault(name, AspectTally()).merge(aspect)
@@ -224,7 +218,7 @@ def tally_scores(results: Iterable[Scores]) -> Tally:
 
 
 def add_scores(tally: Tally, scores: Scores) -> None:
-    """Takes one result in; each is to be added once, in any order."""
+    """Adds one result. Each must be added once, in any order."""
     tally.statuses[scores.status] += 1
     for name, figures in scores.aspects.items():
         tally.aspects.setdefault(name, AspectTally()).add(*figures)
@@ -254,7 +248,7 @@ def pack_tally(tally: Tally) -> str:
 
 
 def unpack_tally(text: str) -> Tally:
-    """The figures in a text that `pack` wrote. Raises ValueError for any other text."""
+    """The tally in a text from `pack_tally`. Raises ValueError for any other text."""
     packed = from_json(text)
     try:
         return Tally(
@@ -265,16 +259,16 @@ def unpack_tally(text: str) -> Tally:
             failures=Counter(packed["f"]),
         )
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError("this is no packed tally") from error
+        raise ValueError("this is not a packed tally") from error
 
 
 def list_moments(moments: Moments) -> list[float]:
-    """The moments in the order in which they are made."""
+    """The moments in the order of the constructor's arguments."""
     return [moments.n, moments.mean, moments.squares]
 
 
 def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], reasons: dict[str, int]) -> AspectTally:
-    """One aspect's figures; JSON has made texts of the levels."""
+    """One aspect's figures. The levels are texts in JSON."""
     counted = Counter({int(level): count for level, count in levels.items()})
     return AspectTally(Moments(*means), Moments(*blended), counted, Counter(reasons))
 
@@ -282,8 +276,8 @@ def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], re
 class Spread(Value):
     """`n` values: their mean, sample standard deviation (n − 1) and the 95 % interval of the mean.
 
-    `mean` is null of nothing, `sd` of fewer than two values. The interval takes dialogues, not their turns, as
-    independent, and never leaves the scale; where there is none, `reason` says why.
+    `mean` is null without values, `sd` with fewer than two. The interval treats dialogues, not their turns, as
+    independent, and never leaves the scale; if there is none, `reason` says why.
     """
 
     n: int
@@ -297,7 +291,7 @@ class Spread(Value):
 
 
 class MeanEstimate(Value):
-    """What is known of a mean beside it."""
+    """The interval of a mean."""
 
     clusters: int
     interval: Annotated[tuple[float, float], Field(strict=False)] | None
@@ -305,9 +299,9 @@ class MeanEstimate(Value):
 
 
 class Intervals(Value):
-    """The intervals of a batch's means, as they are kept beside it: by aspect, by composite, and by `NAME.blended`.
+    """The stored intervals of a batch's means, by aspect, composite and `NAME.blended`, over `results` results.
 
-    They are of `results` results, of `clusters` independent units; null where no result is a turn of a dialogue.
+    `clusters` counts independent units; it is null if no result is a turn of a dialogue.
     """
 
     results: int
@@ -328,10 +322,9 @@ class AspectSummary(Spread):
 
 
 class Coverage(Value):
-    """How much of what was asked for there is: `rated` of `expected` verdicts, one a candidate and aspect.
+    """`rated` of `expected` verdicts, one per candidate and aspect.
 
-    Candidates that failed, and those still without a result, are among the expected; `share` is null where nothing is
-    expected.
+    Failed candidates and those without a result yet are expected too; `share` is null if nothing is expected.
     """
 
     rated: int

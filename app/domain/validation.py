@@ -1,6 +1,6 @@
-"""From a JSON value to a domain value, with a JSON pointer to everything that does not fit.
+"""Validates JSON values against models, with a JSON pointer to each fault, and suggests names for misspelt ones.
 
-Which name was meant, where one is misspelt. Without numpy: requests that are checked, not analysed, ask it too.
+Loads no numpy, since requests that are only checked use it too.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ MESSAGES = {
     "too_long": "may hold at most {max_length}",
     "string_pattern_mismatch": "must match {pattern}",
 }
-"""Pydantic's error types in the words of somebody who writes JSON."""
+"""Pydantic's error types in the terms of JSON."""
 
 
 class InvalidDocument(InvalidRequest):
-    """A document that was read and does not fit.
+    """A document that does not fit its model.
 
-    `faults` are (JSON pointer, what is wrong), never empty, at most MOST_FAULTS; `total` counts those that are not
-    listed too.
+    `faults` are (JSON pointer, what is wrong), never empty, at most MOST_FAULTS; `total` also counts those that are not
+    listed.
     """
 
     def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
@@ -63,8 +63,8 @@ class InvalidDocument(InvalidRequest):
 def validate(model: type[Model], value: Any, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:
     """The model's instance of a parsed JSON value; raises InvalidDocument.
 
-    The document may hold `limit_values(limits)` values, those of its `unlimited` members not counted: each value may
-    be a fault, and each fault costs time and memory before it can be counted.
+    The document may hold `limit_values(limits)` values, excluding its `unlimited` members, because each value may be a
+    fault that costs time and memory.
     """
     most = limit_values(limits)
     where = find_excess(value, most, unlimited)
@@ -118,7 +118,7 @@ def explain(error: ValidationError, value: Any) -> list[tuple[str, str]]:
     unknown = [fault for fault in found if fault[1] == MESSAGES["extra_forbidden"]]
     for fault in unknown[MOST_UNKNOWN:]:
         del found[fault]
-    # Where a value may have one of several forms, the form that it fits best says where; the others say nothing.
+    # Of a union, the branch that fits best has the deepest pointer; the faults of the others are dropped.
     outer = find_ancestors(where for where, _ in found)
     kept = [fault for fault in found if fault[0] not in outer]
     more = len(unknown) - MOST_UNKNOWN
@@ -126,7 +126,7 @@ def explain(error: ValidationError, value: Any) -> list[tuple[str, str]]:
 
 
 def find_ancestors(pointers: Iterable[str]) -> set[str]:
-    """The pointers to everything that one of these lies in."""
+    """The pointers to all ancestors of these places."""
     found: set[str] = set()
     for where in pointers:
         outer = where
@@ -136,7 +136,7 @@ def find_ancestors(pointers: Iterable[str]) -> set[str]:
 
 
 def describe(fault: ErrorDetails) -> str:
-    """What is wrong, in the words of somebody who writes JSON. It never holds the caller's value."""
+    """What is wrong, in the terms of JSON, without the caller's value."""
     known = MESSAGES.get(fault["type"])
     if known is not None:
         return known.format(**fault.get("ctx", {}))
@@ -146,7 +146,7 @@ def describe(fault: ErrorDetails) -> str:
 def locate(fault: ErrorDetails, value: Any) -> str:
     """A pointer into the document that was sent, without pydantic's names of union members, which are not in it.
 
-    A name that the caller made up is cut: a document's echo stays short.
+    An unknown name is cut, so that the echo stays short.
     """
     kept: list[int | str] = []
     for part in fault["loc"]:
@@ -159,7 +159,7 @@ def locate(fault: ErrorDetails, value: Any) -> str:
 
 
 def step(value: Any, part: str | int) -> tuple[bool, Any]:
-    """Whether `part` leads into the value, and to what; where it does not, the value itself."""
+    """Whether `part` is a key or index of the value, and the part; if not, the value itself."""
     if isinstance(value, dict) and isinstance(part, str) and part in value:
         return True, value[part]
     if isinstance(value, list) and isinstance(part, int) and part < len(value):
@@ -176,12 +176,11 @@ MOST_NAME = 128
 """Characters of a system, an item, a rater or an aspect that a caller names: reports repeat it in every pair."""
 
 NEAR = 0.75
-"""From which likeness on a name is taken for another, misspelt: "factuality" is 0.7 like "acceptability"."""
+"""Similarity from which a name counts as a misspelling; "factuality" and "acceptability" have 0.7."""
 
 
 def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
-    """The known name that is nearest, as a question; nothing where none is near, or for what is too long for a name: a
-    search takes the square of the length."""
+    """A question with the nearest known name; empty if none is near or the name is too long to be searched quickly."""
     if len(name) > MOST_NAME:
         return ""
     near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME], n=1, cutoff=cutoff)

@@ -1,11 +1,7 @@
-"""The structured reply: one JSON object with a member per aspect.
+"""Reads a judge's reply strictly, as JSON or in the text format: the whole message is the verdict, or there is none.
 
-The text reply, for endpoints without structured output: `自然さ: 「3」`, one aspect after the other.
-
-Reads a judge's reply, strictly: the whole message is the verdict, or there is none.
-
-Nothing is cut out of a longer text, so what the judge quotes of a candidate can never become a rating. Nothing is
-clamped, coerced or filled in: what the judge did not validly rate is `Unrated`, with the reason.
+Nothing is extracted from a longer text, so a quote of the candidate can never become a rating. Nothing is clamped,
+coerced or filled in: an aspect without a valid rating is `Unrated`, with the reason.
 """
 
 from __future__ import annotations
@@ -37,11 +33,11 @@ class Number(str):
 def read_json_verdict(
     reply: str, aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False
 ) -> tuple[dict[str, VerdictPart], bool]:
-    """The parts of a reply that follows `build_schema`, less what it leaves out, and whether it says that a text
-    addresses its evaluator, which with `screen` it must answer. Raises Malformed.
+    """The parts of a reply that follows `build_schema`, without missing aspects, and whether it says that a text
+    addresses its evaluator, which it must answer with `screen`. Raises Malformed.
 
-    The text must be one JSON object and nothing else but JSON's white space around it. Repeated or unknown members,
-    fractions, exponents, strings, booleans, null, NaN where an integer belongs: no verdict.
+    The text must be a single JSON object. Repeated or unknown members, and anything but an integer in the place of a
+    rating, are refused.
     """
     members = parse_object(reply)
     addressed = members.pop(SCREEN, None) if screen else False
@@ -62,7 +58,7 @@ def read_json_verdict(
 
 def parse_object(reply: str) -> dict[str, Any]:
     """The reply's members, integers kept as they are spelled. Raises Malformed."""
-    # `-0` equals 0, but no scale has a level that is written so: numbers stay as they are spelled.
+    # Numbers stay as they are spelled, so that `-0` is not read as the level 0.
     try:
         members = read_strict_json(reply, parse_int=Number)
     except StrictJSONError as fault:
@@ -95,7 +91,7 @@ def require_number(value: Any) -> str:
 
 
 def locate_numbers(reply: str) -> Mapping[tuple[str, ...], tuple[int, int]]:
-    """Where each integer stands in a text known to be an object of JSON, by its path of member names."""
+    """The span of each integer in a valid JSON object, by its path of member names."""
     spans: dict[tuple[str, ...], tuple[int, int]] = {}
     path: list[str] = []
     name = ""
@@ -124,7 +120,7 @@ VALUE = r"「[ \t\u3000]*+(?P<value>[-－0-9０-９]*)[ \t\u3000]*+」"
 def read_text_verdict(
     reply: str, aspects: tuple[Aspect, ...], language: str, *, explain: bool
 ) -> dict[str, VerdictPart]:
-    """The parts of a reply in the text format, less what it leaves out. Raises Malformed.
+    """The parts of a reply in the text format, without missing aspects. Raises Malformed.
 
     The grammar covers the whole message: entries with white space between them and nothing else, each aspect at most
     once, in any order (each is named). With `explain` every entry begins with its aspect's reason, on a line of its
@@ -158,7 +154,7 @@ def entry_pattern(aspects: tuple[Aspect, ...], language: str, *, explain: bool) 
 
 
 def read_entry(found: re.Match[str], *, explain: bool) -> VerdictPart:
-    """What one entry says. Raises Malformed where its value is no integer."""
+    """The part in one entry. Raises Malformed if its value is not an integer."""
     reason = clean(found["reason"].strip()) if explain else None
     written = found["value"]
     if not written:
@@ -179,16 +175,16 @@ def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
 
 Rating = int | Unrated
 
-LEAKED = "the judge's reply holds part of its own instructions, which it is told never to write"
+LEAKED = "the judge's reply holds part of its own instructions, which it must never write"
 
 
 @dataclass(frozen=True)
 class VerdictReading:
-    """What a reply says: a rating or `Unrated` for every aspect that was asked, reasons where they were given.
+    """The content of a reply: a rating or `Unrated` for every requested aspect, and the reasons given.
 
-    `spans` holds, for each rated aspect, where its value stands in the reply: (start, end) in code points. `leaked` is
-    True where the reply holds the canary of its own instructions; it then rates nothing. `addressed`: it says that a
-    text addresses its evaluator.
+    `spans` holds the place of each rating in the reply as (start, end) in code points. `leaked` is True if the reply
+    holds the canary of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses
+    its evaluator.
     """
 
     ratings: Mapping[str, Rating]
@@ -221,10 +217,10 @@ def read_verdict(
 ) -> VerdictReading:
     """The reply's ratings of `aspects`; every aspect is in the result.
 
-    `finish_reason` and `refusal` are the endpoint's own words beside the message: a reply that was cut off, filtered or
-    refused rates nothing, whatever its text looks like. Nor does one that holds the `canary`: whoever writes out the
-    instructions has obeyed somebody else, and its numbers may be theirs as well. With `screen` a structured reply must
-    say whether a text addresses its evaluator, which changes no rating.
+    `finish_reason` and `refusal` come from the endpoint: a reply that was cut off, filtered or refused rates nothing,
+    whatever its text. Neither does one that holds the `canary`: a judge that reveals its instructions has followed the
+    text under evaluation, and its ratings may come from there too. With `screen` a structured reply must say whether a
+    text addresses its evaluator, which does not change any rating.
     """
     if canary is not None and any(leaks(text, canary) for text in (reply, refusal) if text):
         return replace(rate_nothing(aspects, "unparseable", LEAKED), leaked=True)
@@ -243,7 +239,7 @@ def read_verdict(
 
 
 def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, str] | None:
-    """Why there is no verdict to be read, and in words; None where there may be one."""
+    """Why there is no verdict, as a code and in words; None if there may be one."""
     if refusal:
         return "refused", "the judge refused to rate this dialogue"
     if finish_reason == "content_filter":
@@ -262,7 +258,7 @@ def rate_nothing(aspects: tuple[Aspect, ...], reason: UnratedReason, detail: str
 
 
 def assess(parts: Mapping[str, VerdictPart], aspects: tuple[Aspect, ...]) -> VerdictReading:
-    """Holds each part of a well-formed verdict against its aspect's scale."""
+    """Checks each part of a well-formed verdict against the scale of its aspect."""
     ratings: dict[str, Rating] = {}
     reasons: dict[str, str] = {}
     spans: dict[str, tuple[int, int]] = {}

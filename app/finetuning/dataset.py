@@ -63,8 +63,8 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Matching:
-    """`rows` holds, by candidate's position, the rows of its ratings. `strangers` are (line, item) of each unit whose
-    item is no candidate's."""
+    """`rows` holds the rows of ratings by candidate position. `strangers` are (line, item) of ratings without a
+    candidate."""
 
     rows: Mapping[int, Sequence[int]]
     strangers: Sequence[tuple[int, str]] = ()
@@ -72,7 +72,7 @@ class Matching:
 
 @dataclass
 class Curriculum:
-    """What there is to learn. `unrated` counts candidates without a rating, `incomplete` labels that rate
+    """The training conversations. `unrated` counts candidates without a rating, `incomplete` labels that rate
     only some of the aspects of one call."""
 
     conversations: list[Conversation] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Curriculum:
     incomplete: int = 0
 
     def unseen(self, rubric: Rubric) -> dict[str, list[int]]:
-        """By aspect the levels that no conversation shows: a model that never saw a level will hardly give it."""
+        """By aspect the levels that no conversation shows; a model will hardly ever give a level that it never saw."""
         shown = {(name, value) for one in self.conversations for name, value in one.ratings.items()}
         missing = {
             aspect.id: [value for value in aspect.values if (aspect.id, value) not in shown]
@@ -90,7 +90,7 @@ class Curriculum:
 
 
 def check_levels(observations: Observations, rubric: Rubric) -> None:
-    """Raises InvalidLines for every rating that is no level of its aspect, such as a mean of several raters'."""
+    """Raises InvalidLines for every rating that is not a level of its aspect, such as a mean of several raters'."""
     faults: list[tuple[int, str]] = []
     total = 0
     for name, column in observations.ratings.items():
@@ -99,7 +99,7 @@ def check_levels(observations: Observations, rubric: Rubric) -> None:
         total += len(wrong)
         levels = ", ".join(map(str, aspect.values))
         faults += [
-            (line_of(observations, row), f"{name!r} is {column[row]:g}, which is no level of it ({levels})")
+            (line_of(observations, row), f"{name!r} is {column[row]:g}, which is not a level of it ({levels})")
             for row in wrong[:MOST_FAULTS]
         ]
     if total:
@@ -157,15 +157,15 @@ def rows_by_unit(observations: Observations) -> list[list[int]]:
 
 
 def labels_of(rows: Iterable[int], observations: Observations, label: Label) -> list[Ratings]:
-    """What a candidate's raters say: each one's ratings, or one lower median of them all, which always is a level."""
-    said: dict[int, dict[str, int]] = {}
+    """A candidate's labels: each rater's ratings, or the lower median of all, which is always a level."""
+    by_rater: dict[int, dict[str, int]] = {}
     for row in rows:
-        own = said.setdefault(int(observations.rater[row]), {})
+        own = by_rater.setdefault(int(observations.rater[row]), {})
         own |= {name: int(column[row]) for name, column in observations.ratings.items() if not np.isnan(column[row])}
     if label == "each":
-        return [ratings for ratings in said.values() if ratings]
+        return [ratings for ratings in by_rater.values() if ratings]
     values: dict[str, list[int]] = {}
-    for ratings in said.values():
+    for ratings in by_rater.values():
         for name, value in ratings.items():
             values.setdefault(name, []).append(value)
     return [{name: statistics.median_low(each) for name, each in values.items()}] if values else []
@@ -204,7 +204,7 @@ def build_curriculum(
         labels = labels_of(matching.rows.get(position, ()), observations, label)
         made.unrated += not labels
         user = enclose(candidate.dialogue, candidate.references if rubric.references else (), language)
-        # Raters are not asked this, so the rules answer it.
+        # Raters do not answer this, so the rules do.
         suspected = bool(inspect_dialogue(candidate.dialogue, aspects=rubric.aspect_names)) if screened else None
         for ratings in labels:
             for aspects, system in zip(groups, systems, strict=True):
@@ -220,8 +220,8 @@ def build_curriculum(
 
 def converse(system: str, user: str, reply: str) -> tuple[Mapping[str, str], ...]:
     """The three messages."""
-    said = {"system": system, "user": user, "assistant": reply}
-    return tuple({"role": role, "content": content} for role, content in said.items())
+    texts = {"system": system, "user": user, "assistant": reply}
+    return tuple({"role": role, "content": content} for role, content in texts.items())
 
 
 def write_reply(
@@ -240,8 +240,8 @@ def hold_out(
 ) -> frozenset[int]:
     """The positions to validate on: at most `share` of those given (between 0 and 1), but one dialogue at least.
 
-    An item is never parted, nor are items that answer one dialogue context: a model that was taught one answer to a
-    question has seen the question. Which are held out depends on ids and seed alone, not on the order. Raises
+    Items are never split, nor are items with one dialogue context, since a model that was trained on one answer has
+    seen the question. Which are held out depends on ids and seed alone, not on the order. Raises
     InvalidRequest where nothing would be left to train on.
     """
     groups = group_candidates(candidates, positions)
@@ -257,7 +257,7 @@ def hold_out(
 
 
 def group_candidates(candidates: Sequence[TrainingCandidate], positions: Sequence[int]) -> list[list[int]]:
-    """The positions, parted so that neither an item nor a dialogue context stands in two groups."""
+    """The positions in groups that share neither items nor dialogue contexts."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -1,4 +1,4 @@
-"""Erasing everything of a project that bears certain metadata."""
+"""Erases everything of a project with certain metadata."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ logger = logging.getLogger("saiten.governance")
 
 
 class ErasureService:
-    """Erases, notes it in the audit log, and removes from the call cache what is owed.
+    """Erases texts and results, records it in the audit log, and removes the calls from the call cache.
 
-    Methods raise InvalidRequest and the `Store…` errors. Without a `cache` what is owed is left to those who have it.
+    Methods raise InvalidRequest and the `Store…` errors. Without a `cache`, processes that have one do the removal.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class ErasureService:
         self._now = now
 
     async def erase(self, project: str, metadata: Mapping[str, str], *, actor: str) -> Erased:
-        """What bears all these entries. The audit log names their keys alone: a value may name a person.
+        """Erases what has all these entries. The audit log names only their keys, since a value may name a person.
 
-        Where the cache is out of reach, its part is done as soon as a sweep finds it there.
+        If the cache is not reachable, a later sweep removes the calls.
         """
         if not metadata:
             raise InvalidRequest("name at least one metadata entry", pointer="/metadata")

@@ -1,7 +1,4 @@
-"""Puts a project's policy for suspected attacks into what a caller left open.
-
-Projects' policies as administrators set them.
-"""
+"""The policies of projects: read for each request, and shown and changed by administrators."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ from app.storage.sql.governance import AuditLog, PolicyStore
 Asked = TypeVar("Asked", EvaluationRequest, BatchOptions)
 
 RECENT_SECONDS = 2.0
-"""So long a policy that another process has changed may go unseen; one that this process changes holds at once."""
+"""How long a change by another process may go unnoticed; a change by this process applies at once."""
 
 
 class RecentPolicies:
-    """The policies of a `PolicyStore`. What it has read it remembers for `seconds`, for those who judge by it."""
+    """The policies of a `PolicyStore`, cached for `seconds`."""
 
     def __init__(
         self, store: PolicyStore, *, seconds: float = RECENT_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -46,18 +43,17 @@ class RecentPolicies:
 
 
 def settle(asked: Asked, policy: ProjectPolicy) -> Asked:
-    """The same with an integrity policy: the caller's own, else the project's."""
+    """The request with an integrity policy: its own, else the project's."""
     return asked if asked.integrity is not None else asked.model_copy(update={"integrity": policy.integrity})
 
 
 async def settle_for(project: str, asked: Asked, policies: RecentPolicies) -> Asked:
-    """The same, with the policy that holds for the project now. Raises the `Store…` errors."""
-    # Who says what is to be done need not wait for the store.
+    """The request with an integrity policy; the store is read only if it has none. Raises the `Store…` errors."""
     return asked if asked.integrity is not None else settle(asked, await policies.recent(project))
 
 
 class PolicyService:
-    """Shows policies, and changes them with a line in the audit log. Methods raise the `Store…` errors."""
+    """Shows policies, and changes them with an event in the audit log. Methods raise the `Store…` errors."""
 
     def __init__(self, *, policies: RecentPolicies, audit: AuditLog, now: Callable[[], datetime]) -> None:
         self._policies = policies
@@ -72,7 +68,7 @@ class PolicyService:
         """Sets the policy, on behalf of `actor`, who is as in `AuditEvent`."""
         now = self._now()
         before = await self._policies.find_policy(project)
-        # Noted first: what cannot be noted is not done.
+        # Recorded first: a change that cannot be recorded is not made.
         await self._audit.note(
             AuditEvent(
                 at=now,

@@ -1,4 +1,4 @@
-"""Letting texts go when their time is over, project by project."""
+"""Hashes or drops texts when their retention time is over, project by project."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from app.storage.sql.texts import TextStore
 logger = logging.getLogger("saiten.governance")
 
 SWEEP_SECONDS = 10.0
-"""Between two looks at what is to go."""
+"""Between two sweeps."""
 
 AT_ONCE = 500
-"""Records of one transaction: it takes a fraction of a second, and others write in between."""
+"""Records per transaction, which takes a fraction of a second and lets others write in between."""
 
 
 class Retention:
-    """Hashes or drops texts as the policies say. Any number of processes may: each project is one's at a time."""
+    """Hashes or drops texts as the policies say. Several processes may run it, one per project."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Retention:
             await self._sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:
-        """Everything that is due, in steps; how many records it was. Raises the `Store…` errors."""
+        """Redacts everything that is due, in steps, and returns the number of records. Raises the `Store…` errors."""
         total = 0
         for project, policy in (await self._policies.policies()).items():
             try:
@@ -59,7 +59,7 @@ class Retention:
             except StoreError:
                 raise
             except Exception:
-                # A record that nobody can read, say: it must not keep the texts of other projects.
+                # An unreadable record, for example, must not block the other projects.
                 logger.exception("texts that are to go stay", extra={"project": project, "code": SaitenError.code})
         return total
 

@@ -49,7 +49,7 @@ def draw_other_questions(questions: Iterable[str], seed: int) -> dict[str, str]:
 
 
 def compute_perplexity(nats: float) -> float | None:
-    """exp of the mean negative log-likelihood (nats per token); None where that is no number or above 230."""
+    """exp of the mean negative log-likelihood (nats per token); None if that is NaN or above 230."""
     return math.exp(nats) if nats <= MOST_NATS else None
 
 

@@ -32,7 +32,7 @@ TOO_UNLIKELY = "the response is too unlikely for a perplexity: the model does no
 
 @dataclass(frozen=True)
 class MetricTools:
-    """What measures texts of `language`. A text stands for what is not at hand, and says why."""
+    """What measures texts of `language`. A string takes the place of an unavailable tool and says why."""
 
     language: Language
     words: Words
@@ -91,7 +91,7 @@ async def measure(
 ) -> list[ItemFigures]:
     """Every item's figures, in order. `seed` draws the random other questions of RQA.
 
-    No figure but RQA's depends on what is measured beside the item. `done` is told of each item that is finished.
+    No figure but RQA's depends on what is measured beside the item. `done` is called with each finished item.
     """
     others = draw_other_questions((item.asked for item in items if item.asked is not None), seed)
     sheets = [MeasuredItem(item, tools.words.count(item.response)) for item in items]
@@ -138,7 +138,7 @@ async def add_similarity(sheet: MeasuredItem, encoder: Encoder | str, language: 
 
 
 def choose_best(found: Sequence[Similarity]) -> Similarity:
-    """The highest F1; raises EncoderUnavailable where one is no number, for then the highest is not known."""
+    """The highest F1; raises EncoderUnavailable if one is NaN."""
     if not all(math.isfinite(similarity.f1) for similarity in found):
         raise EncoderUnavailable(NOT_FINITE)
     return max(found, key=lambda similarity: similarity.f1)

@@ -1,6 +1,6 @@
-"""The reliability badge: what results and summaries say of how far their judge was held against people.
+"""The reliability badges of judges: how far results and summaries can be trusted, by human ratings.
 
-The badge follows the ratings: what they say of a judge is computed again after they changed, and nobody waits.
+After ratings change, the badges that depend on them are computed again in the background.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 FRESH_SECONDS = 10.0
-"""So long another process's validation may go unseen."""
+"""How long a validation by another process may go unnoticed."""
 
 NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
 """Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
@@ -55,7 +55,7 @@ Names = tuple[str, ...]
 
 
 class Badges:
-    """A project's badges. Each is put into words once: a stream of results asks a hundred thousand times."""
+    """A project's badges. Each is written once, since a stream of results asks for it a hundred thousand times."""
 
     def __init__(self, found: Mapping[JudgeKey, Validation]) -> None:
         self._known = {key: describe_reliability(one) for key, one in found.items() if one.aspects}
@@ -185,14 +185,14 @@ def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport
     """The gate's report with the state beside each measure, in its comparison as well."""
     comparison = report.comparison
     if comparison is not None:
-        held = {name: states[name] for name in measures_of(comparison)}
-        comparison = comparison.model_copy(update={"reliability": held})
+        own = {name: states[name] for name in measures_of(comparison)}
+        comparison = comparison.model_copy(update={"reliability": own})
     return report.model_copy(update={"comparison": comparison, "reliability": dict(states)})
 
 
 @lru_cache(maxsize=256)
 def unknown(names: Names) -> Reliability:
-    """The badge of a judge that was never held against people, with the aspects of these names."""
+    """The badge of a judge that was never compared with human ratings, with these aspects."""
     return list_all(UNVALIDATED, names)
 
 
@@ -234,7 +234,7 @@ def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -
 logger = logging.getLogger("saiten.meta")
 
 REST = 9.0
-"""Seconds of rest for each second of work: ratings that keep coming cost a tenth of the time at most."""
+"""Seconds of rest per second of work, so that continuous ratings take at most a tenth of the time."""
 
 NEWEST = 20
 """Batches of a project that are looked at for ratings that name neither a batch nor an evaluation of one."""
@@ -285,7 +285,7 @@ class Revalidation:
         for batch_id in batches:
             self._note(project, batch_id, removed=removed)
         if self._pending and self._runner is None:
-            # In a context of its own: the request that asks first is none of the others' business.
+            # In a context of its own, without the log context of the request that happened to be first.
             self._runner = asyncio.create_task(self._run(self._revalidator), context=Context())
 
     async def drain(self) -> None:
@@ -387,7 +387,7 @@ class BadgeRenewal:
         await self._reliabilities.renew(project, keys.pop(), batch_id, found, now=self._now(), removed=removed)
 
     async def look(self, project: str, *, removed: bool) -> Collection[str]:
-        """Where ratings are gone nobody knows whose they were: all are looked at."""
+        """The batches whose badges may have changed; if ratings were removed, every batch that may be concerned."""
         resting = await self._reliabilities.batches(project)
         if not (await self._ratings.mark(project)).count:
             return resting if removed else []

@@ -69,7 +69,7 @@ class RoundService:
     async def open(self, project: str, batch_id: str, options: RoundOptions) -> RatingRound:
         """A new round of responses that are drawn from the batch's results of now. InvalidRequest where none has a
         rating by the judge."""
-        await self._find_rubric(project, batch_id)  # else nobody could be asked
+        await self._find_rubric(project, batch_id)  # raises UnknownRubric before anything is drawn
         pages = score_pages(self._batches, project, batch_id)
         rated = [one.entry.position async for page in pages for one in page if one.scores.status != "failed"]
         if not rated:
@@ -103,7 +103,7 @@ class RoundService:
         return None if task is None else await self._write_sheet(project, found, rater, task)
 
     async def sheet(self, project: str, round_id: str, rater: str, number: int) -> RatingSheet:
-        """The rater's response of that number again, with what the rater said of it; NotFound where there is none."""
+        """The rater's response of that number again, with the rater's rating; raises NotFound if there is none."""
         rater = read_rater(rater, self._limits)
         found = await self.find(project, round_id)
         for task in await self._rounds.tasks(project, round_id, rater):
@@ -156,7 +156,7 @@ class RoundService:
             context=candidate.context,
             response=candidate.response,
             rubric=rubric,
-            # Only what was said in this round: an earlier rating of the same response would lead the rater.
+            # Only ratings of this round: an earlier one of the same response would bias the rater.
             earlier=await self._find_earlier(project, found, rater, task.position) if task.done else None,
         )
 
@@ -225,7 +225,7 @@ def find_faults(ratings: Mapping[str, float], rubric: Rubric) -> Iterator[tuple[
             yield aspect.id, f"{ratings[aspect.id]:g} is off its scale from {low} to {high}"
     known = {aspect.id for aspect in rubric.aspects}
     unknown = [name for name in ratings if name not in known]
-    yield from ((clip(name), "is no aspect that is asked for") for name in unknown[:MOST_UNKNOWN])
+    yield from ((clip(name), "is not a requested aspect") for name in unknown[:MOST_UNKNOWN])
 
 
 def present(found: RatingRound | None) -> RatingRound:
@@ -236,5 +236,5 @@ def present(found: RatingRound | None) -> RatingRound:
 
 
 def missing() -> NotFound:
-    """What is said of another project's round too."""
+    """The error for a missing round, and for one of another project."""
     return NotFound("there is no such rating round in this project")

@@ -46,8 +46,7 @@ class Shape(NamedTuple):
 
 
 class Opinion(NamedTuple):
-    """What one rater said of the result in a row of the table. What is held against a blended value stands as
-    `NAME.blended` too."""
+    """One rater's ratings of the result in a row; `NAME.blended` repeats what a blended value is compared with."""
 
     row: int
     rater: str
@@ -65,10 +64,10 @@ class Origin(NamedTuple):
 
 
 class AnswerTable:
-    """The results of some batches, a row each: who said it, to what, and its values, what is blended as `NAME.blended`.
+    """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`.
 
-    Systems are told apart by batch, and an item's candidates of one system from each other. `ambiguous` counts ratings
-    that fit several results, `unmatched` those that fit none.
+    Systems of different batches are different, and so are an item's candidates by one system. `ambiguous` counts
+    ratings that fit several results, `unmatched` those that fit none.
     """
 
     def __init__(self) -> None:
@@ -169,7 +168,7 @@ class AnswerTable:
         return self._similarity.filled(len(self))
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
-        """What each rater said of each result.
+        """Each rater's ratings of each result.
 
         A rater may have rated one response more than once, by its evaluation and by its item: of an aspect the later
         rating counts, as it does where both name the response in the same way.
@@ -233,7 +232,7 @@ def places_of(item: str, candidate: int | None, system: str) -> set[Place]:
 
 
 def widen(ratings: Mapping[str, float], blended: Sequence[str]) -> dict[str, float]:
-    """The ratings, and those of blended aspects once more as what the blended value is held against."""
+    """The ratings, those of blended aspects once more as `NAME.blended`."""
     return {**ratings, **{f"{name}.blended": value for name, value in ratings.items() if name in blended}}
 
 
@@ -317,13 +316,13 @@ def judge_opinions(table: AnswerTable) -> Opinions:
 
 
 def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opinions:
-    """What raters said of results, one opinion for each rater of each; raises InvalidRequest where nobody rated one."""
+    """The human ratings of results, one opinion per rater and result; raises InvalidRequest without any."""
     found = table.rate(ratings)
     if not found:
-        told = "no human ratings concern these results; keep some with POST /v1/ratings"
+        detail = "no human ratings concern these results; keep some with POST /v1/ratings"
         if table.ambiguous:
-            told = f"{table.ambiguous} ratings fit more than one result; name the batch, the candidate or the system"
-        raise InvalidRequest(told)
+            detail = f"{table.ambiguous} ratings fit more than one result; name the batch, the candidate or the system"
+        raise InvalidRequest(detail)
     raters: dict[str, int] = {}
     shapes: dict[Names, int] = {}
     shape = [shapes.setdefault(tuple(one.ratings), len(shapes)) for one in found]
@@ -383,7 +382,7 @@ def refuse_many(rows: int, ratings: int, scores: int) -> None:
 
 
 def refuse_absurd(columns: Mapping[str, Floats]) -> None:
-    """Raises InvalidLines where somebody rated beyond everything that can be reckoned with."""
+    """Raises InvalidLines for values beyond what the analyses accept."""
     faults = []
     for name, column in columns.items():
         absurd = np.flatnonzero(np.abs(column) > reading.LARGEST)

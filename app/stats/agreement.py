@@ -23,12 +23,12 @@ from app.stats.statistics import (
 )
 
 MOST_LISTED = 200
-"""Raters of whom each has a figure of their own in a report."""
+"""Raters up to which a report lists each one's figure."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Each of `compared` raters against the mean of the others, averaged; `reason` says why there is no figure.
+    """Each of `compared` raters correlated with the mean of the others, averaged; `reason` says why there is no figure.
 
     Of the other raters `few` share too few items with others, and `constant` share enough, but there they or the others
     never vary.
@@ -42,7 +42,7 @@ class Agreement:
     few: int = 0
     constant: int = 0
     by_rater: Mapping[int, float | None] = field(default_factory=dict)
-    """Spearman by the rater's number, None for one without; of more than `MOST_LISTED` raters of nobody."""
+    """Spearman by the rater's number, None if undefined; empty with more than `MOST_LISTED` raters."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class NamedRatings:
 def named_ratings(observations: Observations, aspect: str, units: Mask | None = None) -> NamedRatings:
     """What named raters gave for the aspect, where wanted only on some units (a mask of shape (units,)).
 
-    A rating without a rater may be a mean of raters, so it is compared with none.
+    A rating without a rater may be a mean of several, so it is excluded.
     """
     column = observations.ratings[aspect]
     kept = ~np.isnan(column) & (observations.rater != NO_RATER)
@@ -120,7 +120,7 @@ def settled_others(rated: NamedRatings, count: Integers, rows: Mask | slice) -> 
     """
     order = np.argsort(rated.unit, kind="stable")
     total = add_others(rated.unit, rated.values, order)[rows]
-    # Where nothing is negative, the sum of the absolute values is the same.
+    # Without negative values the sum of the absolute values is the same.
     size = add_others(rated.unit, np.abs(rated.values), order)[rows] if rated.values.min() < 0 else total
     others = count[rated.unit[rows]] - 1
     mean = total / others
@@ -241,7 +241,7 @@ def find_notes(compared: Agreement, unnamed: int) -> Iterator[str]:
         return
     reasons = {
         f"sharing fewer than {FEWEST} items with others": compared.few,
-        "being constant on the items shared with others, or held against others who are": compared.constant,
+        "being constant on the items shared with others, or compared with others who are": compared.constant,
     }
     for reason, left in reasons.items():
         if left:

@@ -25,7 +25,7 @@ from app.stats.pairing import (
 from app.stats.statistics import level
 
 MOST_RESPONSES = 20
-"""Responses of an item whose places are told; the others are counted."""
+"""Responses of an item whose places are listed; the others are only counted."""
 
 NO_VALUES = "no pair has a value on both sides"
 
@@ -33,7 +33,7 @@ NO_VALUES = "no pair has a value on both sides"
 @dataclass(frozen=True)
 class Paired:
     """Both runs by measure. `rows` are the pairs' in either run, the baseline's first, each of shape (pairs,).
-    `shared_ids` are those under which an item is told by its context too."""
+    `shared_ids` are those under which an item is identified by its context too."""
 
     columns: tuple[Columns, Columns]
     rows: tuple[Integers, Integers]
@@ -63,7 +63,7 @@ def find_changes(
     columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
     numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
     pairing, *rows = pair_up(*columns, asked="auto", numbered=numbered, comparable=comparable)
-    told = Changes(
+    empty = Changes(
         measure=measure,
         unit="share" if chosen is None else "points",
         pairs=0,
@@ -74,15 +74,15 @@ def find_changes(
         best={name: value for kind, name in aspects if (value := best.get(name)) is not None},
     )
     if not pairing.pairs:
-        return explain(told, "unpaired", pairing.reason)
+        return explain(empty, "unpaired", pairing.reason)
     paired = Paired(columns, (rows[0], rows[1]), shared_ids)
     moved = paired.differences(chosen) if chosen else average_shares(paired, aspects, (baseline, candidate))
     if np.isnan(moved).all():
-        return explain(told, "no-values", NO_VALUES)
+        return explain(empty, "no-values", NO_VALUES)
     drops, gains = rank_largest(moved, most), rank_largest(-moved, most)
     shown = dict.fromkeys([*aspects, *([chosen] if chosen else [])])
     described = describe(paired, (baseline, candidate), [*drops, *gains], moved, list(shown))
-    return told.model_copy(
+    return empty.model_copy(
         update={
             "pairs": int((~np.isnan(moved)).sum()),
             "dropped": int((moved < 0).sum()),
@@ -93,9 +93,9 @@ def find_changes(
     )
 
 
-def explain(told: Changes, code: NoChanges, reason: str) -> Changes:
+def explain(changes: Changes, code: NoChanges, reason: str) -> Changes:
     """No changes, and why."""
-    return told.model_copy(update={"code": code, "reason": reason})
+    return changes.model_copy(update={"code": code, "reason": reason})
 
 
 def locate(name: str, known: Sequence[MeasureKey], runs: Sequence[ComparedRun]) -> MeasureKey:

@@ -55,7 +55,7 @@ from app.stats.resampling import (
     flip_signs,
     join_errors,
     join_freedom,
-    split_anew,
+    permute_runs,
 )
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
@@ -164,27 +164,17 @@ def cover_aspects(run: ComparedRun) -> RunCoverage:
 def cover(run: ComparedRun, measures: Sequence[MeasureKey]) -> RunCoverage:
     """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
     candidates = max(run.expected, len(run.items))
-    rated = sum(count_values(run, measure) for measure in measures)
+    columns = [run.columns.get(measure, ()) for measure in measures]
+    rated = sum(len(values) - values.count(None) for values in columns)
     expected = candidates * len(measures)
     share = rated / expected if expected else None
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
-
-
-def count_values(run: ComparedRun, measure: MeasureKey) -> int:
-    """How many responses have a value of the measure."""
-    values = run.columns.get(measure, ())
-    return len(values) - values.count(None)
 
 
 def find_best(key: MeasureKey, baseline: ComparedRun, candidate: ComparedRun) -> float | None:
     """The best value of an aspect on which it is not the highest."""
     kind, name = key
     return candidate.best.get(name, baseline.best.get(name)) if kind == "aspect" else None
-
-
-def are_one(baseline: ComparedRun, candidate: ComparedRun) -> bool:
-    """Whether a run is compared with itself: names are those of batches and files."""
-    return baseline.name == candidate.name
 
 
 def take_notes(
@@ -195,7 +185,7 @@ def take_notes(
     aspects: Mapping[str, Measure],
 ) -> Iterator[str]:
     """What a reader of the figures should know, a sentence each."""
-    if are_one(baseline, candidate):
+    if baseline.name == candidate.name:
         yield "baseline and candidate are the same run: this shows nothing of a change"
     for role, run, own in (("baseline", baseline, columns[0]), ("candidate", candidate, columns[1])):
         if own.averaged:
@@ -209,18 +199,20 @@ def take_notes(
         yield tell_contexts(pairing)
     for aspect, measure in aspects.items():
         if measure.best is not None:
-            told = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
+            note = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
             before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
             known = before is not None and after is not None
-            yield f"{told}; the mean rating is {before:.3f} before and {after:.3f} now" if known else told
+            yield f"{note}; the mean rating is {before:.3f} before and {after:.3f} now" if known else note
 
 
 def tell_contexts(pairing: Pairing) -> str:
     """That pairs need not answer the same."""
     pairs = count(pairing.contexts_differ, "pair")
     one = pairing.contexts_differ == 1
-    told = "has different dialogue contexts and so answers" if one else "have different dialogue contexts and so answer"
-    return f"{pairs} of {pairing.pairs:,} {told} different things"
+    phrase = (
+        "has different dialogue contexts and so answers" if one else "have different dialogue contexts and so answer"
+    )
+    return f"{pairs} of {pairing.pairs:,} {phrase} different things"
 
 
 OF_TEST = ("p", "p_adjusted", "smallest_detectable")
@@ -277,7 +269,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Chance:
-    """What can be said of chance."""
+    """The test, the interval and the power of one measure."""
 
     p: float | None
     interval: Interval
@@ -389,7 +381,7 @@ def weigh_runs(
     estimate = estimate_unpaired(*found, bounds=sides.bounds, alpha=alpha)
     error = join_errors(*found)
     freedom = join_freedom(*found) if error else float(max(1, sides.units - 1))
-    p = split_anew(ours, theirs, generator, flips=flips) if sides.testable else None
+    p = permute_runs(ours, theirs, generator, flips=flips) if sides.testable else None
     return estimate, error, freedom, p
 
 
@@ -511,8 +503,8 @@ UNSIGNED = "signature"
 def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str, tuple[str, str]]:
     """The pieces in which the runs differ, or in which one run differs from itself: both runs' values, by piece.
 
-    Several values within a run are joined by a comma. A run without any value differs from nothing: where everything
-    failed there is no score that could have been made in another way, and it is coverage that is missing.
+    Several values within a run are joined by a comma. A run without any value differs from nothing: if everything
+    failed, coverage is what is missing.
     """
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
     valued = has_values(baseline) and has_values(candidate)
@@ -554,7 +546,7 @@ def check_signatures(
 
 
 def advise(pieces: Mapping[str, tuple[str, str]]) -> str:
-    """What to do where the two runs were scored by different versions of one rubric, after what is said in general."""
+    """Further advice if the runs were scored by different versions of one rubric, else empty."""
     before, after = pieces.get("rubric", (NONE, NONE))
     (known, old), (other, new) = split_name(before), split_name(after)
     if known != other or old is None or new is None:

@@ -33,7 +33,7 @@ def correlate(
     """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are; of
     many items, or many aspects, with fewer resamples.
 
-    `match` names, for a score, the rating of another name that it is held against (`mate`: `acceptability`). Raises
+    `match` names, for a score, the rating of another name that it is compared with (`mate`: `acceptability`). Raises
     InvalidRequest where there is no such score or no such rating.
     """
     ratings, scores = observations.ratings, observations.scores

@@ -1,14 +1,13 @@
-"""Whether a judge rates the anchors as it did.
+"""Tests whether a judge still rates the anchors as before.
 
-Two questions per aspect: do its ratings lie higher or lower than then, and do more of them differ than its own noise
-explains? Both are also asked of all aspects together. The answers come from one exchange test: if the judge had not
-moved, the runs of now and the stored runs of an anchor could change places. All aspects of an anchor change places
-together, since one reply may hold them all. The smallest p of each exchange is what the p-values are held against, so
-that a judge that did not move is found in at most `alpha` of all checks, however many questions there are (Westfall
-and Young 1993, min-p).
+Two questions per aspect, and for all aspects together: are its ratings higher or lower than the stored ones, and do
+more of them differ than its own noise explains? Both use one exchange test: if the judge has not moved, the current and
+the stored runs of an anchor are exchangeable. All aspects of an anchor are exchanged together, since one reply may hold
+them all. The p-values are adjusted by the smallest p of each exchange (Westfall and Young 1993, min-p), so that a judge
+that has not moved is found to have moved in at most `alpha` of all checks.
 
-A judge that repeats itself exactly would be found at a single rating that changed for good. So a finding also needs
-changes worth more anchors than one change in fifty explains (`LEAST_NOISE`).
+For a judge that repeats itself exactly, a single changed rating would be significant. A finding therefore also needs
+more changes than one in fifty (`LEAST_NOISE`) explains.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LEAST_NOISE = 0.02
 """Even a judge that repeated itself on every anchor changes one rating in fifty now and then."""
 
 WORTH = 0.05
-"""Changes are worth telling where `LEAST_NOISE` explains so many with less than this probability."""
+"""Changes count if `LEAST_NOISE` explains so many with less than this probability."""
 
 POWER = 0.8
 DRAWS = 10_000
@@ -86,8 +85,8 @@ def compare_anchors(
             }
         )
     p_shift, p_changed = exchange.adjusted[count], exchange.adjusted[-1]
-    told = is_worth(sum(exchange.changes), len(pairs) * count)
-    return found, PooledDrift(p_shift=p_shift, p_changed=p_changed, moved=told and min(p_shift, p_changed) < alpha)
+    enough = is_worth(sum(exchange.changes), len(pairs) * count)
+    return found, PooledDrift(p_shift=p_shift, p_changed=p_changed, moved=enough and min(p_shift, p_changed) < alpha)
 
 
 Pair = tuple[list[tuple[int | None, ...]], list[tuple[int | None, ...]]]
@@ -249,7 +248,7 @@ def share_changed(runs: Sequence[Sequence[int | None]]) -> float:
 
 
 def blank(why: str) -> AspectDrift:
-    """An aspect of which nothing can be said."""
+    """An aspect without any figure."""
     return AspectDrift(
         n=0,
         shift=None,

@@ -1,4 +1,4 @@
-"""Weights fitted to what people said: of the relevance term in a blend, and of the parts of a composite."""
+"""Weights fitted to human ratings: of the relevance term in a blend, and of the terms of a composite."""
 
 from __future__ import annotations
 

@@ -1,16 +1,12 @@
-"""A gate: which measures may not drop, which must reach a minimum, and the verdict on each.
+"""The gate: which measures may not drop, which must reach a minimum, and the verdict for a CI job.
 
-The gate: what a CI job should make of a run, and why.
+It fails only on what is significant, and passes only if a drop that matters would have been detected. Too little
+coverage or a judge that moved make it inconclusive whatever the rules find.
 
-It fails only on what is beyond chance, and passes only where a drop that matters would have been seen. Too little
-coverage and a judge that moved make it inconclusive, whatever the rules find: they say nothing of the system then.
-
-What the data say of a rule on the mean: at its minimum, below it, or they cannot tell.
-
-A scale has ends, so that what is rare may not have occurred yet: ten threes are what a mean of 3.1 gives one time in
-three, if one rating in ten is a four. The t-interval takes that as impossible. It is therefore made with a few values
-added at the end of the scale that speaks against the finding. Where values are of dialogues, dialogues are what varies,
-and whole dialogues are what is added.
+A minimum needs care near the ends of a scale, where rare values may not have occurred yet: ten threes are what a mean
+of 3.1 gives one time in three if one rating in ten is a four. The t interval excludes that. The interval is therefore
+computed with a few values added at the end of the scale that speaks against the finding; if values belong to dialogues,
+whole dialogues are added.
 """
 
 from __future__ import annotations
@@ -86,9 +82,11 @@ def judge_gate(
             seed=seed,
         )
     coverage = cover(candidate, measures_of(asked))
+    differ = comparison is not None and comparison.pairing.contexts_differ
+    remark = f"; {tell_contexts(comparison.pairing)}" if comparison is not None and differ else ""
     reasons = [
         *tell_judge(judge),
-        judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage, remark=remark_on(comparison)),
+        judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage, remark=remark),
         *judge_rules(asked, candidate, comparison, alpha),
     ]
     return GateReport(
@@ -105,16 +103,9 @@ def judge_gate(
 
 
 def judge_again(report: GateReport, check: JudgeCheck) -> GateReport:
-    """What `judge_gate` would have said of the same runs, had it known this check; the report knows of none."""
+    """The report of `judge_gate` with the finding of a later check; the report must not have one yet."""
     reasons = [*tell_judge(check), *report.reasons]
     return report.model_copy(update={"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=rank))})
-
-
-def remark_on(comparison: Comparison | None) -> str:
-    """What makes pairs less than they seem."""
-    if comparison is None or not comparison.pairing.contexts_differ:
-        return ""
-    return f"; {tell_contexts(comparison.pairing)}"
 
 
 def measures_of(asked: Sequence[PlannedRule]) -> list[MeasureKey]:
@@ -123,7 +114,7 @@ def measures_of(asked: Sequence[PlannedRule]) -> list[MeasureKey]:
 
 
 def tell_judge(check: JudgeCheck | None) -> Iterator[GateReason]:
-    """A judge that moved is no regression of the system."""
+    """The finding of a check of the judge: a judge that moved is not a regression of the system."""
     if check is None:
         return
     if check.verdict == "moved":
@@ -177,12 +168,12 @@ def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "")
     """Whether enough is there to speak of the whole. Where nothing is expected it is not."""
     counted = list(shares)
     enough = all(of and have / of >= minimum for have, of, _ in counted)
-    told = (f"{have:,} of {of:,} {what}" + (f" ({100 * have / of:.2f} %)" if of else "") for have, of, what in counted)
+    parts = (f"{have:,} of {of:,} {what}" + (f" ({100 * have / of:.2f} %)" if of else "") for have, of, what in counted)
     return GateReason(
         code="held" if enough else "coverage",
         aspect=None,
         verdict="pass" if enough else "inconclusive",
-        detail=f"{', '.join(told)}; at least {100 * minimum:g} % of each must be there" + remark,
+        detail=f"{', '.join(parts)}; at least {100 * minimum:g} % of each must be there" + remark,
         about="coverage",
     )
 
@@ -288,7 +279,7 @@ def conclude(reasons: Sequence[GateReason]) -> GateVerdict:
 
 
 def rank(reason: GateReason) -> int:
-    """What decides first: what makes the rules void, what failed, what could not be told, what held."""
+    """The order of reasons: those that override the rules, then failures, inconclusive ones, and passes."""
     if reason.about != "rule" and reason.verdict != "pass":
         return 0
     return {"fail": 1, "inconclusive": 2, "pass": 3}[reason.verdict]
@@ -402,11 +393,12 @@ def judge_drop(drop: Drop) -> RuleFinding:
         return RuleFinding("no-values", "inconclusive", "there are no values in both runs to compare")
     figures = tell_change(drop)
     if drop.worse:
+        tolerated, power = f"the {drop.tolerated:g} tolerated", tell_power(drop)
         if drop.size > drop.tolerated:
-            told = f"{figures}: beyond chance, and as observed more than {tolerance(drop)}{tell_power(drop)}"
-            return RuleFinding("drop", "fail", told)
-        told = f"{figures}: beyond chance, but as observed no more than {tolerance(drop)}{tell_power(drop)}"
-        return RuleFinding("held", "pass", told)
+            detail = f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
+            return RuleFinding("drop", "fail", detail)
+        detail = f"{figures}: beyond chance, but as observed no more than {tolerated}{power}"
+        return RuleFinding("held", "pass", detail)
     if stands_still(measure):
         return judge_standstill(drop)
     if drop.better:
@@ -414,18 +406,15 @@ def judge_drop(drop: Drop) -> RuleFinding:
     return weigh_evidence(drop, figures)
 
 
-def tolerance(drop: Drop) -> str:
-    """The drop that the rule lets pass."""
-    return f"the {drop.tolerated:g} tolerated"
-
-
 def judge_standstill(drop: Drop) -> RuleFinding:
     """Nothing differs: that means something only where there are enough values for a drop of all to be significant."""
     runs = "the run and itself: baseline and candidate are the same" if drop.same else "the runs"
-    told = f"{name_value(drop.measure)} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
+    best = drop.measure.best
+    value = "no value" if best is None else f"no value's distance from {best:g}"
+    detail = f"{value} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
     if drop.least_p() < drop.level:
-        return RuleFinding("held", "pass", told)
-    return lack(f"{told}, but so few could not show a drop; {tell_fewest(drop, share=1.0)}")
+        return RuleFinding("held", "pass", detail)
+    return lack(f"{detail}, but so few could not show a drop; {tell_fewest(drop, share=1.0)}")
 
 
 def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
@@ -450,7 +439,7 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
 
 
 def lack(detail: str) -> RuleFinding:
-    """The data cannot tell."""
+    """The finding that the data are not sufficient."""
     return RuleFinding("not-enough-data", "inconclusive", detail)
 
 
@@ -499,11 +488,6 @@ def tell_change(drop: Drop) -> str:
     return f"{word} by {abs(drop.size):.3f} ({means}{within}{p}; {tell_size(measure)})"
 
 
-def name_value(measure: Measure) -> str:
-    """What is compared."""
-    return "no value" if measure.best is None else f"no value's distance from {measure.best:g}"
-
-
 def tell_ratings(measure: Measure) -> str:
     """Where distances are compared, that they are, and the ratings' own means; else nothing."""
     before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
@@ -529,7 +513,7 @@ def tell_p(p: float) -> str:
 
 
 def join(findings: list[RuleFinding]) -> RuleFinding:
-    """A rule's checks as one: the worst decides, each is told."""
+    """Joins the checks of a rule: the worst decides, and all are reported."""
     order: dict[GateVerdict, int] = {"fail": 0, "inconclusive": 1, "pass": 2}
     ranked = sorted(findings, key=lambda finding: order[finding.verdict])
     return RuleFinding(ranked[0].code, ranked[0].verdict, "; ".join(finding.detail for finding in ranked))
@@ -634,11 +618,11 @@ def judge_minimum(asked: Minimum) -> RuleFinding:
     figures = tell_mean(asked)
     lowest, highest = (asked.bound(end) for end in asked.limits)
     if asked.mean < round(asked.least, DECIMALS):
-        told = f"{figures}; {tell_interval(asked, 'upper')} reaches {highest:.3f}"
+        detail = f"{figures}; {tell_interval(asked, 'upper')} reaches {highest:.3f}"
         if highest < asked.least:
-            return RuleFinding("below-minimum", "fail", told)
+            return RuleFinding("below-minimum", "fail", detail)
         needed = asked.find_needed(asked.least - asked.mean)
-        return lack(f"{told}: about {tell_items(asked, needed)} would show so small a shortfall")
+        return lack(f"{detail}: about {tell_items(asked, needed)} would show so small a shortfall")
     if lowest >= asked.least:
         return RuleFinding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {lowest:.3f}")
     needed, aim = asked.find_needed(asked.shortfall), f"a shortfall of {asked.shortfall:g}"

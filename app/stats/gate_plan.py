@@ -62,7 +62,7 @@ def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedR
     runs = (candidate,) if baseline is None else (candidate, baseline)
     scale = next((found for run in runs if (found := find_scale(rule.aspect, run)) is not None), None)
     if scale is None:
-        require_told(number, rule)
+        require_scale(number, rule)
         return PlannedRule(number, rule, key, rule.must_detect)
     width = scale[1] - scale[0]
     if key[0] != "blended":  # a blend adds what it likes to its aspect's scale
@@ -79,7 +79,7 @@ def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedR
     )
 
 
-def require_told(number: int, rule: GateRule) -> None:
+def require_scale(number: int, rule: GateRule) -> None:
     """Raises InvalidRequest where a rule cannot do without a scale."""
     if rule.min_mean is not None:
         raise InvalidRequest(

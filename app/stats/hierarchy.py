@@ -1,19 +1,13 @@
-"""Which aspects depend on which, and what is left of an aspect once another is taken out of it.
+"""Dependencies between aspects, and what is left of an aspect once another is removed from it (Tsuta & Yoshinaga 2024).
 
-Which aspect merely follows which: dependencies between aspects (Tsuta & Yoshinaga 2024, section 3.1).
+Section 3.1: an aspect that needs another first (a response that is not fluent cannot be relevant) tells apart all
+systems that the other tells apart, in the same direction, and more. Y depends on X if D(X), the significant pairs of
+systems, is not empty and a strict subset of D(Y).
 
-An aspect that needs another first (a response that is not fluent cannot be relevant) tells apart all systems that the
-other tells apart, in the same direction, and more. So Y depends on X where D(X), the significant pairs of systems, is
-not empty and a strict subset of D(Y).
-
-What is left of an aspect once another is taken out of it (Tsuta & Yoshinaga 2024, section 3.2).
-
-Two methods. `principal-axis`: all items of all systems are points (x, y); they are projected on that principal axis of
-their covariance which loads more on y, oriented so that the loading is positive. `residual`: y less its least-squares
-line on x.
-
-Where x and y vary equally, the two axes load equally on y. Then the minor axis is taken: its projection has the smaller
-correlation with x, √((1 − |r|) / 2) rather than √((1 + |r|) / 2), and taking x out is what the projection is for.
+Section 3.2: two methods remove x from y. `principal-axis` projects all items (x, y) of all systems on the principal
+axis of their covariance that loads more on y, oriented so that this loading is positive. `residual` subtracts from y
+its least-squares line on x. If x and y vary equally, both axes load equally on y; then the minor axis is taken, since
+its projection has the smaller correlation with x, √((1 − |r|) / 2) rather than √((1 + |r|) / 2).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Gates and attacks as JUnit XML, for the test reports of CI.
+"""Gates and attacks as JUnit XML for the test reports of CI systems.
 
-The gate's report as JUnit XML, which every CI shows.
-
-A rule that failed is a `failure`; what could not be told is an `error`, since CI jobs pass over what is `skipped`.
-Where the judge moved, that is the error, and the rules are skipped: what they found says nothing of the system.
+A failed rule is a `failure`; an inconclusive one is an `error`, since CI jobs ignore `skipped`. If the judge moved,
+that is the error and the rules are skipped, since their findings say nothing about the system.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 
 from app.domain.attack import AttackReport
-from app.domain.comparison import GateReason, GateReport, Pairing
+from app.domain.comparison import GateReason, GateReport
 from app.domain.reliability import remark
 from app.stats.gate import describe_rule
 from app.stats.markdown import LEXICAL_NOTE, has_moved, uses_lexical
@@ -29,7 +27,7 @@ OUTCOMES: Mapping[Literal["pass", "fail", "inconclusive"], Outcome] = {
     "fail": "failure",
     "inconclusive": "error",
 }
-"""What a CI should take a verdict for: what could not be told must not be passed over."""
+"""The outcome of a test case by verdict; an inconclusive one must not be ignored."""
 
 ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped (section 2.2)."""
@@ -56,9 +54,9 @@ def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequen
     }
     root = ET.Element("testsuites", {"name": clean(suite), **counts})
     group = ET.SubElement(root, "testsuite", {"name": clean(suite), **counts})
-    told = ET.SubElement(group, "properties")
+    listed = ET.SubElement(group, "properties")
     for name, value in properties:
-        ET.SubElement(told, "property", {"name": name, "value": clean(value)})
+        ET.SubElement(listed, "property", {"name": name, "value": clean(value)})
     for case in cases:
         add_case(group, clean(suite), case)
     ET.indent(root)
@@ -97,19 +95,15 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
     yield "candidate", report.candidate
     if report.comparison is not None:
         yield "baseline", report.comparison.baseline
-        yield "test", report.comparison.pairing.test
-        yield "units", tell_units(report.comparison.pairing)
+        pairing = report.comparison.pairing
+        yield "test", pairing.test
+        yield "units", count(pairing.clusters, pairing.unit)
     yield "alpha", f"{report.alpha:g}"
     yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
     for name, state in report.reliability.items():
         yield f"reliability.{name}", state
     for signature in report.signatures:
         yield "signature", signature
-
-
-def tell_units(pairing: Pairing) -> str:
-    """What varies by chance: `20 dialogues`, or `60 items` where no dialogues are known."""
-    return count(pairing.clusters, pairing.unit)
 
 
 def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCase:

@@ -26,9 +26,9 @@ REFERENCE = re.compile(
 backslash before it is gone already."""
 
 JOINER = "\u2060"
-"""Shows nothing; within such a text it keeps anybody of that name from getting a message."""
+"""Shows nothing; within such a text it keeps a user of that name from being notified."""
 
-VOID = "While the judge rates differently, its ratings say nothing of the system: record the baseline anew."
+VOID = "While the judge rates differently, its ratings say nothing about the system: record the baseline again."
 
 DASH = "–"
 
@@ -66,11 +66,11 @@ def name_verdict(report: GateReport) -> str:
 
 def name_runs(report: GateReport) -> str:
     """Which run was judged, against which, and how."""
-    told = f"Candidate run **{escape(report.candidate)}**"
+    run = f"Candidate run **{escape(report.candidate)}**"
     if report.comparison is None:
-        return f"{told}, alpha {report.alpha:g}."
+        return f"{run}, alpha {report.alpha:g}."
     pairing = report.comparison.pairing
-    return f"{told} against **{escape(report.comparison.baseline)}**, alpha {report.alpha:g}; {escape(pairing.reason)}."
+    return f"{run} against **{escape(report.comparison.baseline)}**, alpha {report.alpha:g}; {escape(pairing.reason)}."
 
 
 def list_reasons(report: GateReport) -> Iterator[str]:
@@ -140,8 +140,8 @@ def show_difference(measure: Measure) -> str:
     """The difference, with its interval where there is one."""
     if measure.difference is None:
         return DASH
-    told = f"{measure.difference:+.3f}"
-    return told if measure.interval is None else f"{told} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+    shown = f"{measure.difference:+.3f}"
+    return shown if measure.interval is None else f"{shown} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
 
 
 def show_size(measure: Measure) -> str:
@@ -251,7 +251,7 @@ def show_mean(found: Mean) -> str:
     """`+12.5 % [+8.0, +17.1]`."""
     if found.mean is None:
         return DASH
-    told = f"{100 * found.mean:+.1f} %"
+    shown = f"{100 * found.mean:+.1f} %"
     return (
-        told if found.interval is None else f"{told} [{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
+        shown if found.interval is None else f"{shown} [{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
     )

@@ -30,7 +30,7 @@ NOTHING = array("d", [float("nan")])
 
 @dataclass(frozen=True)
 class Observations:
-    """`n` rows, each what one rater (or an unnamed one) said of one item of one system.
+    """`n` rows, each the values of one item of one system by one rater, named or not.
 
     `system`, `item` and `rater` have shape (n,) and index `systems`, `items` and `raters`; `rater` is NO_RATER where
     none is named. `ratings` and `scores` hold a column of shape (n,) by aspect, NaN where there is no value: humans'
@@ -168,7 +168,7 @@ class NumberColumn:
         self.lines = 0
 
     def put(self, row: int, value: float | None, line: int) -> None:
-        """Sets the value of a row after all those that are set; None is no value."""
+        """Sets the value of a row after all earlier ones; None means no value."""
         if line != self._last:
             self._last = line
             self.lines += 1
@@ -251,7 +251,7 @@ def are_different(keys: Integers) -> bool:
 
 
 def agree_within(group: Integers, groups: int, column: Floats) -> bool:
-    """Whether all values of each group are equal; shapes (n,), `group` numbers from 0, and NaN is no value."""
+    """Whether all values of each group are equal; shapes (n,), `group` numbers from 0, and NaN means no value."""
     held = ~np.isnan(column)
     whole = bool(held.all())
     group, column = (group, column) if whole else (group[held], column[held])

@@ -60,7 +60,7 @@ def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
 
 
 def are_comparable(baseline: ComparedRun, candidate: ComparedRun) -> bool:
-    """Whether the contexts of both runs are told by the same kind of digest."""
+    """Whether the contexts of both runs use the same kind of digest."""
     return baseline.texts == candidate.texts and baseline.texts != "drop"
 
 
@@ -80,7 +80,7 @@ def tabulate(
 ) -> Columns:
     """The run's values by measure, one row an item, with the mean of its candidates and repeats.
 
-    Under `shared_ids` an item is told by its id and its context. Aspects with a `best` value count by minus their
+    Under `shared_ids` an item is identified by its id and its context. Aspects with a `best` value count by minus their
     distance from it. Without these two the run's own are taken.
     """
     apart = find_shared_ids(run) if shared_ids is None else shared_ids
@@ -164,12 +164,12 @@ def pair_up(
         unit="dialogue" if baseline.clusters or candidate.clusters else "item",
         clusters=min(len(np.unique(numbers)) for numbers in units),
     )
-    told = (
+    units_note = (
         tell_units(baseline, candidate, [len(np.unique(numbers)) for numbers in units])
         if items and (len(rows) or not paired)
         else ""
     )
-    return pairing.model_copy(update={"reason": reason + told}), rows[:, 0], rows[:, 1]
+    return pairing.model_copy(update={"reason": reason + units_note}), rows[:, 0], rows[:, 1]
 
 
 def number_pairs(baseline: Columns, candidate: Columns, rows: Integers) -> Integers:

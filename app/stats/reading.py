@@ -1,4 +1,4 @@
-"""Ratings in JSON lines, a JSON array or CSV become columns; whatever does not fit is told with its line.
+"""Ratings in JSON lines, a JSON array or CSV become columns; every fault is reported with its line.
 
 A million ratings need no more memory than their columns: lines are read one at a time.
 """
@@ -286,7 +286,7 @@ class ObservationReader:
         return scores
 
     def _check(self, values: Mapping[str, Any], columns: Columns, scales: Scales) -> None:
-        """Raises Unfit for a value that is no number or off its scale; opens the columns that are not there yet."""
+        """Raises Unfit for a value that is not a number or off its scale; adds missing columns."""
         for aspect, value in values.items():
             if aspect not in columns:
                 self.check_aspect(aspect)
@@ -356,7 +356,7 @@ def refuse_missing(record: dict[str, Any], has_more: bool) -> None:
 
 
 def check_number(value: Any, name: str) -> None:
-    """Raises Unfit for what is no number, true and false among them, or lies beyond ±LARGEST."""
+    """Raises Unfit for anything but a number within ±LARGEST; true and false are not numbers."""
     if type(value) is not float and type(value) is not int:
         raise Unfit(f"{clip(name)!r} is not a number")
     if not -LARGEST <= value <= LARGEST:
@@ -455,7 +455,7 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
 
     The first row names the columns: `item`; where wanted `system`, `rater`, `dialogue`, `similarity`, `labels` (where
     the reader has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an aspect. An empty
-    cell is no value, an empty row no record. A row is numbered by its first line.
+    cell means no value; empty rows are skipped. A row is numbered by its first line.
     """
     broken: list[tuple[int, str]] = []
     places: list[Place] = []
@@ -545,7 +545,7 @@ def add_row(
     line: int,
     to_number: Callable[[str, str], float],
 ) -> None:
-    """Gives the reader one row as a record; an empty cell is no value. `to_number` is `number_of`, or a cache of it."""
+    """Passes one row to the reader as a record; an empty cell means no value. `to_number` may cache `number_of`."""
     if len(row) != len(places):
         reader.refuse(line, f"has {len(row)} cells where the header has {len(places)}")
         return

@@ -1,34 +1,26 @@
-"""Estimates of clustered samples and their intervals: in closed form, by resampling, by permutation.
+"""Estimates of clustered samples: intervals in closed form, bootstrap intervals, and permutation tests.
 
-Means and differences with intervals that take dialogues, not their turns, as independent.
+The unit is the cluster: a dialogue with its turns, or an item of its own. Only sums over clusters are needed.
 
-The unit is the cluster: a dialogue with its turns, or an item that stands alone. Only sums over clusters are needed.
+Intervals of means and differences (`benchmarks/verdicts.py` measures their coverage):
 
-- Standard errors are cluster-robust with the CR2 correction for few clusters, and t has the degrees of freedom that go
-  with it (Bell & McCaffrey 2002). Clusters of one size make it the t interval of the clusters' means.
+- Standard errors are cluster-robust with the CR2 correction for few clusters, and t has the matching degrees of freedom
+  (Bell & McCaffrey 2002). With clusters of one size this is the t interval of the clusters' means.
 - On a scale, a mean's variance vanishes towards the ends, and a mean near an end is skewed. There the interval is
   Wilson's (1927) score interval on the mean as a share of the scale, with the effective number of values that the
   clustered variance implies (Korn & Graubard 1998) and a t quantile. In the middle of a scale it hardly differs from
   the t interval, near the ends it keeps its coverage, and it never leaves the scale.
 - Differences combine two such intervals (MOVER: Newcombe 1998, Zou & Donner 2008).
 
-`benchmarks/verdicts.py` measures their coverage.
+Bootstrap intervals: what several systems answered to one context is not independent, nor are the turns of a dialogue.
+So clusters are drawn, each with all of its pairs (Davison & Hinkley 1997, section 3.8), and intervals use expanded
+percentiles. A resample is represented by the count of each distinct pair, since ratings have few values.
 
-The bootstrap over clusters: many resamples at once, and intervals by expanded percentiles.
-
-What several systems answered to one context is not independent: a hard context is hard for all of them. Nor are the
-turns of one dialogue. So clusters are drawn, each with all of its pairs (Davison & Hinkley 1997, section 3.8), and a
-resample is told by how often each pair is in it: of pairs that are equal together, since ratings have few values.
-
-Is a difference of two means beyond chance? Tests about the means themselves, with clusters as the units.
-
-A cluster is a dialogue with its turns, or an item that stands alone. Both tests compare the studentised difference with
-what it would be had chance decided: which run of a pair is which (sign flips), or which run a cluster is of
-(permutations). Studentised, they also hold where only the means are equal and not the distributions (Janssen 1997,
-Chung & Romano 2013). Ranks cannot do that: a signed-rank test is none of the mean.
-
-Time and memory are bounded: flips are made a block at a time, and of very many clusters chance moves several at once,
-the same ones in every flip. Such flips are a subgroup of all, so that the test stays one of the right level.
+Tests of the difference of two means compare the studentised difference with its distribution under sign flips (paired)
+or permutations (unpaired) of clusters. Studentised, they are also valid if only the means are equal and not the
+distributions (Janssen 1997, Chung & Romano 2013), unlike a signed-rank test. Time and memory are bounded: flips are
+made in blocks, and with very many clusters several are flipped together, which is a subgroup of all flips, so that the
+test keeps its level.
 """
 
 from __future__ import annotations
@@ -137,8 +129,8 @@ def estimate_mean(
 ) -> IntervalEstimate:
     """The mean of all values and its interval at 1 − alpha, from sums and numbers of values by cluster.
 
-    Both have shape (clusters,); clusters without values do not count. `bounds` are the ends of the scale, None where
-    values know none, as blended ones do: the interval is that of t then.
+    Both have shape (clusters,); clusters without values do not count. `bounds` are the ends of the scale, None if there
+    are none, as for blended values: the interval is then that of t.
     """
     held = counts > 0
     if not held.any():
@@ -198,7 +190,7 @@ def estimate_paired(
     product = sides[0].error * sides[1].error
     correlation = float(sides[0].parts @ sides[1].parts) / product if product else 0.0
     low, high = combine(sides, (0.0, width), (quantile, quantile), max(-1.0, min(1.0, correlation)))
-    # Where no pair has risen yet, that says nothing of how far one might: the end on that side is at least that of t.
+    # If no pair has risen or fallen, the end on that side is at least that of the t interval.
     if not falls.any():
         low = min(low, found.mean - quantile * found.error)
     if not rises.any():
@@ -219,7 +211,7 @@ def estimate_unpaired(
         return IntervalEstimate(difference, (low, high), clusters, None)
     quantiles = find_quantile(candidate.freedom, alpha), find_quantile(baseline.freedom, alpha)
     ends = combine((candidate, baseline), bounds, quantiles, 0.0)
-    # A side that is all alike may yet vary: then the interval is at least that of t.
+    # If one side does not vary, the interval is at least the t interval.
     low, high = ends if baseline.error and candidate.error else (min(low, ends[0]), max(high, ends[1]))
     width = bounds[1] - bounds[0]
     return IntervalEstimate(difference, clip(low, high, (-width, width)), clusters, None)
@@ -271,18 +263,18 @@ EXACT_IN_SINGLE = 2**24
 """Integers below it are exact in single precision."""
 
 NANOSECONDS = 25_000_000_000
-"""Of one processor, that the resamples of all aspects of a report may take together, as reckoned by `reckon`."""
+"""Processor time that the resamples of all aspects of a report may take, by `estimate_nanoseconds`."""
 
 FEWEST_RESAMPLES = 200
-"""Fewer do not tell where a percentile lies: there is no interval then."""
+"""With fewer, percentiles are too uncertain and there is no interval."""
 
 COEFFICIENTS = ("spearman", "pearson", "kendall")
 
 LEAST_DEFINED = 0.95
-"""Share of resamples that must have the figure: percentiles of those that happen to have one would be too narrow."""
+"""Share of resamples in which the figure must be defined: otherwise the percentiles would be too narrow."""
 
 FEWEST_CLUSTERS = 3
-"""Clusters of which resamples say something: those of two are both, or one of them twice."""
+"""Fewer clusters have too few distinct resamples."""
 
 Counts = Integers
 """How often each pair is in each resample, shape (resamples, n)."""
@@ -357,7 +349,7 @@ def afford(x: Floats, y: Floats, resamples: int, nanoseconds: float) -> tuple[in
     """
     cells = count_cells(x, y)
     for names in (COEFFICIENTS, COEFFICIENTS[:2]):
-        most = int(nanoseconds / reckon(len(x), cells, with_kendall="kendall" in names))
+        most = int(nanoseconds / estimate_nanoseconds(len(x), cells, with_kendall="kendall" in names))
         if most >= min(resamples, FEWEST_RESAMPLES):
             return min(resamples, most), names
     return 0, ()
@@ -369,7 +361,7 @@ def count_cells(x: Floats, y: Floats) -> int:
     return len(np.unique(x_place * max(1, len(y_values)) + y_place)) if len(x_values) else 0
 
 
-def reckon(n: int, cells: int, *, with_kendall: bool) -> float:
+def estimate_nanoseconds(n: int, cells: int, *, with_kendall: bool) -> float:
     """About how many nanoseconds one resample of n pairs takes, `cells` of them different: measured, not promised."""
     calls = 300_000 / max(1, CELLS // max(1, n))
     plain = 20 * n + 120 * cells + calls
@@ -501,10 +493,10 @@ PER_LEVEL = 20
 """Flips that are expected below the level of a test, so that chance in drawing them hardly matters."""
 
 MOST_MOVED = 2_000
-"""Clusters that chance moves one by one."""
+"""Clusters that are flipped one by one; more are merged into blocks."""
 
 MANY = 60
-"""Clusters of which never all flips or permutations can be tried."""
+"""Clusters beyond which flips or permutations can never all be listed."""
 
 
 TIES = 1e-9
@@ -525,7 +517,7 @@ def find_least_p(flips: int, left: int, right: int | None = None) -> float:
 
 
 def can_list(ways: int, flips: int, *, halved: bool) -> bool:
-    """Whether all ways can be tried. Of sign flips each has a mirror with the same statistic: half of them do."""
+    """Whether all ways can be listed. Sign flips come in mirrored pairs with one statistic, so half are enough."""
     return ways // (1 + halved) <= flips
 
 
@@ -591,7 +583,7 @@ def draw_signs(clusters: int, flips: int, generator: np.random.Generator) -> Ite
         yield np.unpackbits(packed, axis=1, count=clusters).astype(np.float64)
 
 
-def split_anew(
+def permute_runs(
     baseline: tuple[Floats, Floats],
     candidate: tuple[Floats, Floats],
     generator: np.random.Generator,
@@ -642,7 +634,7 @@ def describe_sums(sums: Floats, clusters: int) -> tuple[Floats, Floats]:
     own, sizes, squares, products, sizes_squared = sums.T
     mean = own / sizes
     found = (squares - 2 * mean * products + mean**2 * sizes_squared) / sizes**2
-    # What is left of rounding is no variance.
+    # A remainder of rounding is not a variance.
     found = np.where(found > TIES * squares / sizes**2, found, 0.0)
     return mean, found * clusters / max(1, clusters - 1)
 

@@ -1,15 +1,8 @@
-"""Statistics of one or two columns: ranks, correlations, tests of pairs of systems, sizes of differences.
-
-Which systems differ: Mann and Whitney's U of every pair of systems at once.
+"""Ranks and correlations, Mann and Whitney's test of all pairs of systems at once, effect sizes and Holm's adjustment.
 
 U, p and the choice between the exact and the asymptotic distribution are those of `scipy.stats.mannwhitneyu` with its
-defaults. Counting the values of each system instead of ranking each pair of samples makes one test of all pairs cost
-about as much as SciPy's test of one.
-
-How large a difference of two samples is, how small a one would have been seen, and what many tests amount to.
-
-Values are in scale points, differences are candidate minus baseline. The tests of a comparison are in
-`resampling.py`.
+defaults. Counting the values of each system instead of ranking each pair of samples makes the tests of all pairs cost
+about as much as one of SciPy's. Values are in scale points, and differences are candidate minus baseline.
 """
 
 from __future__ import annotations
@@ -37,7 +30,7 @@ FREQUENT = 4
 """So often each value must be there on average for counting to be faster than sorting."""
 
 MOST_SQUARE = 400_000_000
-"""Items by the square of the number of aspects, up to which each aspect is held against each other."""
+"""Items by the square of the number of aspects, up to which all aspects are compared with each other."""
 
 
 def obstacle(x: Floats, y: Floats, x_name: str = "scores", y_name: str = "ratings") -> str | None:
@@ -56,10 +49,10 @@ def count(n: int, noun: str) -> str:
 
 
 def refuse_wide(aspects: int, items: int) -> None:
-    """Raises InvalidRequest where holding each of the aspects against each other on so many items takes a minute."""
+    """Raises InvalidRequest if comparing all pairs of aspects on so many items would take a minute."""
     if aspects * aspects * items > MOST_SQUARE:
         raise InvalidRequest(
-            f"{aspects:,} aspects are too many to hold each against each other on {items:,} items; "
+            f"{aspects:,} aspects are too many to compare with each other on {items:,} items; "
             f"on so many, at most {isqrt(MOST_SQUARE // items):,} are taken"
         )
 
@@ -255,7 +248,7 @@ class PairTests:
 def refuse_many(systems: int, aspects: int, *, most: int = MOST_PAIRS) -> None:
     """Raises InvalidRequest where so many systems, or pairs of them by so many aspects, are beyond a report."""
     if systems > MOST_SYSTEMS:
-        raise InvalidRequest(f"these are {systems:,} systems; at most {MOST_SYSTEMS} are held against each other")
+        raise InvalidRequest(f"these are {systems:,} systems; at most {MOST_SYSTEMS} are compared with each other")
     pairs = systems * (systems - 1) // 2 * aspects
     if pairs > most:
         raise InvalidRequest(
@@ -267,7 +260,7 @@ def refuse_many(systems: int, aspects: int, *, most: int = MOST_PAIRS) -> None:
 def compare_systems(values: Floats, system: Integers, systems: int) -> PairTests:
     """Tests every pair of `systems` systems on `values`, of shape (n,), of which `system`, of shape (n,), owns each.
 
-    NaN is no value. Equal values tie; nothing is rounded here (`join_ties`).
+    NaN means no value. Equal values tie; nothing is rounded here (`join_ties`).
     """
     rated = ~np.isnan(values)
     n = np.bincount(system[rated], minlength=systems).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Who wins: the share of dialogue contexts in which a system's value is the highest, ties apart."""
+"""Win rates: the share of dialogue contexts in which a system's value is the highest, ties excluded."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ NO_CONTEST = "no context has a value from both systems"
 def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | None = None) -> WinReport:
     """Per measure, how often each system wins, and each pair of systems on the contexts that both answered.
 
-    Contexts of one dialogue are not independent, and intervals take them together. A context is an item, and the
-    systems that have it answered it. `measures` are columns of shape (n,), NaN for no
-    value: by default the ratings, or the scores where there are no ratings. A system's value on a context is the mean
-    of its rows. The higher value wins: of a scale whose best lies inside, such as −1 … 1 around 0, hand in −|value|.
-    Raises InvalidRequest for more pairs of systems than a report holds.
+    A context is an item, answered by the systems that have it; intervals use dialogues as units. `measures` are columns
+    of shape (n,), NaN for a missing value, by default the ratings, else the scores. A system's value on a context is
+    the mean of its rows, and the higher value wins: for a scale whose best level lies inside, such as −1 … 1 around 0,
+    pass −|value|. Raises InvalidRequest for more pairs of systems than a report holds.
     """
     columns = (observations.ratings or observations.scores) if measures is None else measures
     clustered = observations.dialogue is not None
@@ -147,7 +146,7 @@ def count_outcomes(found: Valued) -> Integers:
 def explain_none(found: Valued) -> str:
     """Why no context was won."""
     if len(found.systems) < 2:
-        return f"{len(found.systems) or 'no'} system: there is nobody to win against"
+        return f"{len(found.systems) or 'no'} system: there is no other to win against"
     if not len(found.values):
         return "no context has a value"
     return "no context has a value from every system"

@@ -10,7 +10,7 @@ from typing import Any, cast
 from markupsafe import Markup
 
 from app.batches.service import BatchService
-from app.comparison.computations import PATIENCE_SECONDS, Examination, PendingComputation
+from app.comparison.computations import WAIT_SECONDS, Examination, PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import UnknownRubric
@@ -174,7 +174,7 @@ async def examine(
     *,
     measure: str | None = None,
     mismatch: bool = False,
-    patience_seconds: float = PATIENCE_SECONDS,
+    wait_seconds: float = WAIT_SECONDS,
 ) -> Examination | PendingComputation:
     """The comparison, once it is computed. Raises SignatureMismatch, and UnknownAspect for the measure."""
     key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch)
@@ -184,7 +184,7 @@ async def examine(
         lambda: container.dashboard.examiner.examine(
             project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, measure=measure
         ),
-        patience_seconds=patience_seconds,
+        wait_seconds=wait_seconds,
     )
 
 

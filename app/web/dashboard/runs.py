@@ -256,7 +256,7 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
     if rubric is None or large or find_obstacle(container, (before, batch)) is not None:
         return Glance(batch, before, "unknown")
     try:
-        found = await examine(container, project, (before, batch), rubric, patience_seconds=WAIT_SECONDS)
+        found = await examine(container, project, (before, batch), rubric, wait_seconds=WAIT_SECONDS)
     except SignatureMismatch:
         return Glance(batch, before, "mismatch")
     except SaitenError:

@@ -115,7 +115,7 @@ def test_there_is_nothing_to_learn_from_texts_that_were_covered(desk: Desk):
 
 def test_an_element_of_an_array_is_no_line(desk: Desk):
     desk.write([item("a")], json.dumps([rating("a"), rating("b", ratings={"formality": 7})]))
-    assert "ratings: element 2: 'formality' is 7, which is no level of it" in desk.run().stderr
+    assert "ratings: element 2: 'formality' is 7, which is not a level of it" in desk.run().stderr
 
 
 def test_raters_are_merged_or_kept_apart(desk: Desk):

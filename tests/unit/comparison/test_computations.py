@@ -55,12 +55,12 @@ async def computations(clock: HandClock) -> AsyncIterator[Computations]:
 
 async def ask(computations: Computations, key: str, work: Callable[[], Awaitable[str]]) -> str | PendingComputation:
     """Without patience."""
-    return await computations.get("team", key, work, patience_seconds=0)
+    return await computations.get("team", key, work, wait_seconds=0)
 
 
 async def test_what_gets_ready_within_the_patience_is_the_answer_and_is_kept(computations: Computations) -> None:
     work = free()
-    assert [await computations.get("team", "k", work, patience_seconds=FOREVER) for _ in range(3)] == ["done"] * 3
+    assert [await computations.get("team", "k", work, wait_seconds=FOREVER) for _ in range(3)] == ["done"] * 3
     assert work.runs == 1
 
 
@@ -74,25 +74,25 @@ async def test_what_takes_longer_is_pending_and_goes_on(computations: Computatio
         PendingComputation(began, 7.0),
     )
     work.let.set()
-    assert await computations.get("team", "k", work, patience_seconds=FOREVER) == "done"
+    assert await computations.get("team", "k", work, wait_seconds=FOREVER) == "done"
     assert work.runs == 1
 
 
 async def test_a_caller_that_goes_away_ends_nothing(computations: Computations) -> None:
     work = Work()
-    caller = asyncio.create_task(computations.get("team", "k", work, patience_seconds=FOREVER))
+    caller = asyncio.create_task(computations.get("team", "k", work, wait_seconds=FOREVER))
     await work.begun.wait()
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller
     work.let.set()
-    assert await computations.get("team", "k", work, patience_seconds=FOREVER) == "done"
+    assert await computations.get("team", "k", work, wait_seconds=FOREVER) == "done"
     assert work.runs == 1
 
 
 async def test_projects_do_not_see_each_others_results(computations: Computations) -> None:
     for project in ("team", "rivals"):
-        assert await computations.get(project, "k", free(project), patience_seconds=FOREVER) == project
+        assert await computations.get(project, "k", free(project), wait_seconds=FOREVER) == project
 
 
 async def test_only_so_many_compute_and_wait_and_others_are_turned_away(computations: Computations) -> None:
@@ -116,7 +116,7 @@ async def test_only_so_many_compute_and_wait_and_others_are_turned_away(computat
 async def test_the_results_asked_for_last_are_kept(computations: Computations) -> None:
     works = {key: free(key) for key in "abc"}
     for key in ("a", "b", "a", "c", "a", "b"):
-        assert await computations.get("team", key, works[key], patience_seconds=FOREVER) == key
+        assert await computations.get("team", key, works[key], wait_seconds=FOREVER) == key
     assert [work.runs for work in works.values()] == [1, 2, 1]
 
 
@@ -124,11 +124,11 @@ async def test_an_error_is_the_answer_for_a_short_time(computations: Computation
     work = free(error=NotFound("gone"))
     for _ in range(2):
         with pytest.raises(NotFound, match="gone"):
-            await computations.get("team", "k", work, patience_seconds=FOREVER)
+            await computations.get("team", "k", work, wait_seconds=FOREVER)
     assert work.runs == 1
     clock.move(ERROR_SECONDS)
     work.error = None
-    assert await computations.get("team", "k", work, patience_seconds=FOREVER) == "done"
+    assert await computations.get("team", "k", work, wait_seconds=FOREVER) == "done"
 
 
 async def test_a_fault_is_logged_even_if_nobody_comes_back(
@@ -138,7 +138,7 @@ async def test_a_fault_is_logged_even_if_nobody_comes_back(
     await ask(computations, "k", work)
     work.let.set()
     with pytest.raises(ZeroDivisionError):
-        await computations.get("team", "k", work, patience_seconds=FOREVER)
+        await computations.get("team", "k", work, wait_seconds=FOREVER)
     (logged,) = caplog.records
     assert logged.exc_info is not None
     assert logged.exc_info[1] is work.error
@@ -146,8 +146,8 @@ async def test_a_fault_is_logged_even_if_nobody_comes_back(
 
 async def test_closing_ends_what_runs_and_nothing_is_begun_after(computations: Computations) -> None:
     work, kept = Work(), free("kept")
-    assert await computations.get("team", "kept", kept, patience_seconds=FOREVER) == "kept"
-    waiting = asyncio.create_task(computations.get("team", "k", work, patience_seconds=FOREVER))
+    assert await computations.get("team", "kept", kept, wait_seconds=FOREVER) == "kept"
+    waiting = asyncio.create_task(computations.get("team", "k", work, wait_seconds=FOREVER))
     await work.begun.wait()
     await computations.close()
     assert work.ended.is_set()
@@ -161,7 +161,7 @@ async def test_one_project_does_not_take_the_others_places(clock: HandClock) -> 
     works = {key: Work() for key in "abc"}
     found = [await ask(computations, key, work) for key, work in works.items()]
     assert [one.state for one in found if isinstance(one, PendingComputation)][1:] == ["waiting", "turned-away"]
-    other = await computations.get("rivals", "a", Work(), patience_seconds=0)
+    other = await computations.get("rivals", "a", Work(), wait_seconds=0)
     assert isinstance(other, PendingComputation)
     assert other.state == "waiting"
     await computations.close()

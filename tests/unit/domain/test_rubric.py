@@ -113,7 +113,7 @@ def test_composites_name_known_aspects_each_at_its_place():
     )
     found = faults_of(data)
     assert set(found) == {("composites", 0, "of", 1), ("composites", 1, "terms", 1, "aspect")}
-    assert "wit is no aspect of this rubric (warmth, clarity)" in found.values()
+    assert "wit is not an aspect of this rubric (warmth, clarity)" in found.values()
 
 
 def test_a_mean_takes_an_aspect_once():

@@ -272,7 +272,7 @@ async def test_a_rating_is_kept_of_the_evaluation(rounds: Rounds) -> None:
         ({"warmth": 2, "clarity": 3}, [("/ratings/warmth", "2 is off its scale from 0 to 1")]),
         ({"warmth": float("nan"), "clarity": 3}, [("/ratings/warmth", "nan is off its scale from 0 to 1")]),
         ({"warmth": 1, "clarity": float("-inf")}, [("/ratings/clarity", "-inf is off its scale from 1 to 3")]),
-        ({**VALUES, "a/b": 1}, [("/ratings/a~1b", "is no aspect that is asked for")]),
+        ({**VALUES, "a/b": 1}, [("/ratings/a~1b", "is not a requested aspect")]),
         ({}, [(f"/ratings/{name}", "is missing: every aspect is to be rated") for name in ("warmth", "clarity")]),
     ],
 )

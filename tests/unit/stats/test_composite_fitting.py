@@ -156,7 +156,7 @@ def test_held_out_items_that_are_all_alike_have_no_correlation():
 
 
 def test_an_aspect_that_nobody_rated_is_named_with_the_nearest():
-    with pytest.raises(UnknownAspect, match="'acceptable'; did you mean 'acceptability'"):
+    with pytest.raises(UnknownAspect, match="'acceptable' has no ratings; did you mean 'acceptability'"):
         fit_composite(observe_columns(answers(5, 0)), MATE, "acceptable")
     with pytest.raises(UnknownAspect, match=r"the aspect 'factuality' has no ratings$"):
         fit_composite(observe_columns({"acceptability": np.ones(3)}), MATE, "acceptability")

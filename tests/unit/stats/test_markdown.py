@@ -65,7 +65,7 @@ def test_where_the_judge_moved_the_headline_says_so_and_no_rule_has_failed():
     assert [line.split(": ")[0] for line in lines if line.startswith(("- ", "While"))] == [
         "- **inconclusive** judge",
         "- **pass** coverage",
-        "While the judge rates differently, its ratings say nothing of the system",
+        "While the judge rates differently, its ratings say nothing about the system",
         "- warmth (max\\_drop 0)",
         "- clarity (max\\_drop 0, min\\_mean 2)",
     ]

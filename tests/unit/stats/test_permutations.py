@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from app.stats import resampling
-from app.stats.resampling import FLIPS, find_least_p, flip_signs, split_anew
+from app.stats.resampling import FLIPS, find_least_p, flip_signs, permute_runs
 
 SUMS = st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4)), min_size=1, max_size=8)
 
@@ -86,7 +86,7 @@ def test_few_clusters_are_tested_over_all_splits(baseline, candidate):
         other, spread = distance(list(rows))
         found.append(other * variance >= squared * spread * (1 - 1e-9) - 1e-15)
     sides = [np.array(side, dtype=float).T for side in (baseline, candidate)]
-    p = split_anew((sides[0][0], sides[0][1]), (sides[1][0], sides[1][1]), draw())
+    p = permute_runs((sides[0][0], sides[0][1]), (sides[1][0], sides[1][1]), draw())
     assert p == pytest.approx(np.mean(found), abs=1e-12)
 
 
@@ -98,7 +98,7 @@ def test_many_values_have_the_p_of_scipys_studentised_permutations():
         return np.abs(stats.ttest_ind(x, y, axis=axis, equal_var=False).statistic)
 
     expected = stats.permutation_test((left, right), welch, n_resamples=20_000, rng=4, alternative="greater").pvalue
-    found = split_anew((left, np.ones(30)), (right, np.ones(24)), draw(), flips=20_000)
+    found = permute_runs((left, np.ones(30)), (right, np.ones(24)), draw(), flips=20_000)
     assert found == pytest.approx(expected, abs=6 * np.sqrt(expected / 20_000))
 
 
@@ -110,7 +110,7 @@ def test_very_many_clusters_are_moved_together_and_cost_no_more():
     assert flip_signs(values, ones, draw()) == pytest.approx(expected, abs=0.01)
     sides = (values[:300_000], ones[:300_000]), (values[300_000:] + 0.005, ones[300_000:])
     expected = stats.ttest_ind(sides[0][0], sides[1][0], equal_var=False).pvalue
-    assert split_anew(*sides, draw()) == pytest.approx(expected, abs=0.03)
+    assert permute_runs(*sides, draw()) == pytest.approx(expected, abs=0.03)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

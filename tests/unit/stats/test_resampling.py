@@ -19,8 +19,8 @@ from app.stats.resampling import (
     afford,
     count_cells,
     draw,
+    estimate_nanoseconds,
     interval_of,
-    reckon,
     resample,
 )
 
@@ -69,7 +69,7 @@ def test_kendall_is_the_same_where_there_are_many_pairs(name, value, monkeypatch
 
 def test_resamples_are_as_many_as_there_is_time_for_and_without_tau_where_that_takes_too_long():
     x, y = np.random.default_rng(0).random((2, 5000))
-    with_tau, without = (reckon(5000, 5000, with_kendall=kendall) for kendall in (True, False))
+    with_tau, without = (estimate_nanoseconds(5000, 5000, with_kendall=kendall) for kendall in (True, False))
     assert afford(x, y, 2000, 2000 * with_tau) == (2000, COEFFICIENTS)
     assert afford(x, y, 2000, 300.5 * with_tau) == (300, COEFFICIENTS)
     assert afford(x, y, 2000, 300.5 * without) == (300, ("spearman", "pearson"))
@@ -82,7 +82,9 @@ def test_what_is_equal_is_reckoned_once():
     assert count_cells(values, -values) == 5
     assert count_cells(values, np.zeros(60_000)) == 5
     assert count_cells(np.empty(0), np.empty(0)) == 0
-    assert reckon(60_000, 5, with_kendall=True) < reckon(60_000, 60_000, with_kendall=True) / 5
+    assert (
+        estimate_nanoseconds(60_000, 5, with_kendall=True) < estimate_nanoseconds(60_000, 60_000, with_kendall=True) / 5
+    )
 
 
 def test_four_thousand_items_have_all_resamples_that_may_be_asked_for():

@@ -150,7 +150,7 @@ def test_counts_are_those_of_a_plain_loop(contexts):
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({"p": [1, 2, 3]}, "1 system: there is nobody to win against"),
+        ({"p": [1, 2, 3]}, "1 system: there is no other to win against"),
         ({"p": [1, None], "q": [None, 1]}, "no context has a value"),
         ({"p": [1, nan], "q": [nan, 1]}, "no context has a value from every system"),
         ({"p": [nan], "q": [nan]}, "no context has a value"),

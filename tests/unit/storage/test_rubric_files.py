@@ -160,7 +160,7 @@ def test_the_digest_follows_each_word(folder: Path, old: str, new: str):
         ("      - value: 1", "      - value: x", (LINES["- value: 1"], "/aspects/0/levels/1/value"), "found 'x'"),
         ("      - value: 1\n        label", "      - label", (LINES["- value: 1"], "/aspects/0/levels/1/value"),
          "is missing"),
-        ("of: [warmth]", "of: [warmth, warmt]", (LINES["of: [warmth]"], "/composites/0/of/1"), "is no aspect"),
+        ("of: [warmth]", "of: [warmth, warmt]", (LINES["of: [warmth]"], "/composites/0/of/1"), "is not an aspect"),
         ("of: [warmth]", "of: []", (LINES["of: [warmth]"], "/composites/0/of"), "must hold at least 1; holds 0"),
         ("of: [warmth]", "of: warmth", (LINES["of: [warmth]"], "/composites/0/of"), "must be a list"),
         ("    of: [warmth]\n", "", (LINES["- id: mood"], "/composites/0/of"), "is missing"),
