@@ -158,7 +158,7 @@ class ChunkRun:
     def _leave(self, task: asyncio.Task[None]) -> None:
         self._give_place_back(task)
         self._chunk.tasks.discard(task)
-        # One that `LeasedChunk.lose` cancelled is no error.
+        # A task that `LeasedChunk.lose` cancelled has not failed.
         if not task.cancelled() and (error := task.exception()) is not None:
             self._error = self._error or error
             self._chunk.stop()

@@ -45,7 +45,7 @@ class Syntax(Protocol):
 class BatchReader:
     """Reads a batch piece by piece: `feed` returns the items that are complete, `close` those left at the end.
 
-    Raises StrictJSONError for what is no JSON, and InvalidDocument with up to `MOST_FAULTS` faults: at once where there
+    Raises StrictJSONError for invalid JSON, and InvalidDocument with up to `MOST_FAULTS` faults: at once where there
     are as many or where a limit is passed, else from `close`. After a fault no more items are returned. Memory: the
     largest item, of at most `limits.body_bytes` bytes, and what is fed at a time.
     """

@@ -1,4 +1,4 @@
-"""The end of a batch whose similarity baseline b̄ is the mean b of its own responses."""
+"""Ending a batch whose similarity baseline b̄ is the mean b of its own responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENGLISH = "english."
 
 @dataclass
 class Means:
-    """b by language path, as it is added up: eight bytes a candidate, for their sum is rounded only once."""
+    """The values of b by language path. Memory: eight bytes per candidate, so that their sum is rounded only once."""
 
     scores: dict[Path, array[float]] = field(default_factory=dict)
 
@@ -37,10 +37,10 @@ class Means:
 
 
 async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> None:
-    """Puts b̄ and the blended values into every result, completes the batch, and keeps what its results amount to.
+    """Puts b̄ and the blended values into every result, completes the batch, and stores its figures.
 
-    Every value is made anew from c, b and b̄, so doing it twice, or going on after a crash, gives the same. Figures that
-    were not kept are added up by who asks for them first.
+    Every value is computed from c, b and b̄, so doing it twice, or resuming after a crash, gives the same result.
+    Figures that were not stored are computed by the first caller who asks for them.
     """
     project = await store.project_of(batch_id)
     options = await store.options(project, batch_id) if project is not None else None
@@ -62,7 +62,7 @@ async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> 
 
 
 async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[list[ItemResult]]:
-    """All results of the batch, a page at a time."""
+    """All results of the batch, page by page."""
     after = -1
     while page := await store.results(project, batch_id, after=after, limit=PAGE):
         yield page
@@ -70,7 +70,7 @@ async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIte
 
 
 def paths_of(result: ItemResult) -> list[tuple[Path, PathResult | Evaluation]]:
-    """What holds a similarity in a result: each language path in use."""
+    """The parts of a result that have a similarity: one per language path in use."""
     evaluation = result.evaluation
     if evaluation is None:
         return []
@@ -105,7 +105,7 @@ class Blended:
 
 
 def blend_path(result: PathResult, baseline: float | None, names: tuple[str, ...], pieces: dict[str, str]) -> Blended:
-    """One path's result with b̄; as it was where it has no similarity."""
+    """One path's result with b̄; unchanged if it has no similarity."""
     relevance = result.relevance
     if relevance is None or relevance.score is None or baseline is None:
         return Blended(result, pieces)
@@ -140,7 +140,7 @@ def replace_path(evaluation: Evaluation, found: Blended, pieces: dict[str, str])
 
 
 def split_pieces(pieces: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The source path's and the English path's pieces of a signature on both: what `merge_paths` put together."""
+    """The source path's and the English path's pieces of a signature on both paths: the inverse of `merge_paths`."""
     source = {key: value for key, value in pieces.items() if not key.startswith(ENGLISH)} | {"path": "source"}
     english = {key.removeprefix(ENGLISH): value for key, value in pieces.items() if key.startswith(ENGLISH)}
     return source, source | english | {"path": "english"}

@@ -151,7 +151,7 @@ class Translations:
 
     def add(self, dialogue: Dialogue) -> None:
         """Counts what of the dialogue has not been counted."""
-        texts = [said.text for said in dialogue.context]
+        texts = [utterance.text for utterance in dialogue.context]
         block: frozenset[str] = frozenset()
         so_far = b""
         for start in range(0, len(texts), BLOCK_UTTERANCES):
@@ -177,7 +177,9 @@ class Contexts:
         """The context's digest, of `DIGEST_BYTES` bytes."""
         if context is not self._last:
             self._last = context
-            self._digest = digest_texts(part.encode() for said in context for part in (said.speaker, said.text))
+            self._digest = digest_texts(
+                part.encode() for utterance in context for part in (utterance.speaker, utterance.text)
+            )
         return self._digest
 
 

@@ -40,7 +40,7 @@ class Spool:
         self._file: IO[bytes] | None = None
 
     async def __aenter__(self) -> Self:
-        with told():
+        with translate_errors():
             self._file = await asyncio.to_thread(tempfile.TemporaryFile, prefix="saiten-")
         return self
 
@@ -65,14 +65,14 @@ class Spool:
     async def flush(self) -> None:
         """Puts on disk what is not there yet."""
         lines, self._waiting = self._waiting, bytearray()
-        with told():
+        with translate_errors():
             await asyncio.to_thread(self._write, lines)
 
     async def items(self) -> AsyncIterator[list[BatchItem]]:
         """All items from the first, some at a time. They were validated; the limits of today do not matter."""
         position = 0
         while True:
-            with told():
+            with translate_errors():
                 lines = await asyncio.to_thread(self._read, position)
             if not lines:
                 return
@@ -83,7 +83,7 @@ class Spool:
 
     async def clusters(self) -> array[int]:
         """The cluster of each item that names no dialogue, as `find_clusters` gives it."""
-        with told():
+        with translate_errors():
             return await asyncio.to_thread(find_clusters, self._read_traces)
 
     @staticmethod
@@ -117,8 +117,8 @@ class Spool:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """An error of the file in words that say what to do."""
+def translate_errors() -> Iterator[None]:
+    """Raises errors of the file as StoreFull or StoreError, with advice."""
     try:
         yield
     except OSError as error:
@@ -241,7 +241,7 @@ async def store_batch(
             await store.append(batch_id, block)
         return await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
     except BaseException:
-        # Where even that fails, the sweep discards what was never accepted; the first error is the one to be told.
+        # Where even that fails, the sweep discards what was never accepted; the first error is the one to raise.
         with suppress(StoreError):
             await store.discard(batch_id)
         raise

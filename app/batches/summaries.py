@@ -155,7 +155,7 @@ async def find_intervals(store: BatchStore, project: str, batch: Batch, rubric: 
 
 
 def postpone_intervals(names: Iterable[str], results: int) -> Intervals:
-    """What is said in their place of a batch that goes on and has many results."""
+    """What stands in their place while a batch with many results is running."""
     waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
     return Intervals(results=results, clusters=None, measures=dict.fromkeys(names, waiting))
 
@@ -274,7 +274,7 @@ class Summaries:
         """The figures, out of every score; those of a batch that has ended are kept for who asks again."""
         tally = await tally_pages(score_pages(self._store, project, batch.id))
         if batch.status in ENDED:
-            with suppress(StoreError):  # a full disk is no reason to tell nothing
+            with suppress(StoreError):  # a full disk must not prevent the answer
                 await self._store.keep_tally(project, batch.id, tally)
         return tally
 

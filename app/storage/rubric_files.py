@@ -107,7 +107,7 @@ def check_rubric(path: Path) -> list[RubricFault]:
 
 
 def examine(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
-    """The rubric with its faults; where there is no rubric there is at least one fault."""
+    """The rubric with its faults; without a rubric there is at least one fault."""
     try:
         document = read_document(read_text(path))
     except Unreadable as refused:

@@ -1,7 +1,4 @@
-"""What is wrong in a rubric file, and where.
-
-Plain data out of YAML, with the line of every part.
-"""
+"""Reads YAML as plain data with the line of every part, and describes the faults of a rubric file."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ MESSAGES: Mapping[str, str] = {
     "value_error": "{error}",
     "fault": "{detail}",
 }
-"""Pydantic's error types in the words of somebody who writes YAML, to be filled from the error's context."""
+"""Messages for Pydantic's error types in terms of YAML, to be formatted with the error's context."""
 
 SHOWN_CHARACTERS = 60
 

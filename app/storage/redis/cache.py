@@ -37,9 +37,9 @@ WARNED_EVERY_SECONDS = 5.0
 CLAIM = """
 local kept = redis.pcall('GET', KEYS[1])
 if type(kept) == 'string' and kept ~= ARGV[3] then return kept end
--- An error is as good as the lock: with a Redis that takes no writes, everybody makes their own call.
+-- An error is as good as the lock: with a Redis that takes no writes, every caller makes its own call.
 if redis.pcall('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
--- A lock that would not lapse in time is nobody's: no process sets one. Its own is one whose release was lost.
+-- No process sets a lock that would not expire in time. If the lock is the caller's own, its release was lost.
 local left = redis.call('PTTL', KEYS[2])
 local other = redis.pcall('GET', KEYS[2]) ~= ARGV[1]
 if other and left >= 0 and left <= tonumber(ARGV[2]) then return 0 end
@@ -54,8 +54,8 @@ local kept = redis.pcall('SET', KEYS[1], ARGV[3], 'EX', ARGV[2])
 if redis.pcall('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
 return kept
 """
-"""Keeps a reply and releases its lock at once: whoever waits for the lock finds the reply. KEYS: value, lock. ARGV:
-owner, seconds that it is kept, reply."""
+"""Keeps a reply and releases its lock at once: a caller that waits for the lock finds the reply. KEYS: value, lock.
+ARGV: owner, seconds that it is kept, reply."""
 
 RELEASE = "if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 RENEW = "if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
@@ -139,7 +139,7 @@ class RedisCallCache:
                 raise StoreUnavailable("replies in Redis could not be removed; check REDIS_URL and that it runs")
 
     async def close(self) -> None:
-        """Lets go of what this process still holds, so that nobody waits for it. The client is not closed."""
+        """Releases the locks of this process, so that no other process waits for them. The client is not closed."""
         if self._renewing is not None:
             await cancel_for_good([self._renewing])
         for key in list(self._flights):

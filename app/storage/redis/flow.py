@@ -26,7 +26,7 @@ KEPT_SECONDS = 3600
 """After so long without a call all that was learned of an endpoint is forgotten."""
 HEARTBEAT_SECONDS = 3.0
 OVERDUE_SECONDS = 5.0
-"""A process with calls under way that was silent for so long is reckoned to have no more of them than its share."""
+"""A process with calls under way that was silent for this long is assumed to have only its share of them."""
 RETRY_SECONDS = 0.02
 """When to ask again where the others have all the calls under way, and none that ends here would tell of a place."""
 LOST_SECONDS = 5.0
@@ -76,7 +76,7 @@ class RedisFlowState:
         return self._read(answer)
 
     async def close(self) -> None:
-        """Leaves its share to the others at once, where Redis can be told."""
+        """Gives up its share at once, if Redis can be reached."""
         await self._outage.close()
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -86,8 +86,8 @@ class RedisFlowState:
 
     def _write(self, report: Report, demand: Demand) -> list[Any]:
         age = report.throttled_age_seconds
-        told = [report.requests_per_minute or 0, report.tokens_per_minute or 0]
-        seen = [report.successes, -1 if age is None else max(0.0, age), report.closed_seconds, report.tokens, *told]
+        learned = [report.requests_per_minute or 0, report.tokens_per_minute or 0]
+        seen = [report.successes, -1 if age is None else max(0.0, age), report.closed_seconds, report.tokens, *learned]
         return [self._process, *self._bounds, *seen, demand.in_flight, demand.interactive, *demand.tokens]
 
     def _read(self, answer: Sequence[Any]) -> Grant:

@@ -21,7 +21,7 @@ FAILURES = (RedisError, OSError, TimeoutError)
 class RedisOutage:
     """Asks Redis as long as it answers.
 
-    `user` and `instead` are said in the log, once an outage: whose exchanges fail, and what is done meanwhile.
+    `user` and `instead` appear in the log once per outage: whose exchanges fail, and what is done meanwhile.
 
     Args:
         probe: any short exchange.

@@ -199,11 +199,13 @@ class EvaluationStore:
 
 async def answer_under(connection: AsyncConnection, project: str, key: str, status: int, body: bytes) -> None:
     """Keeps the answer with the evaluation that it holds, if any; else lets the key go."""
-    table, told = idempotency_keys, EVALUATION.match(body)
+    table, found_id = idempotency_keys, EVALUATION.match(body)
     this = (table.c.project == project) & (table.c.key == key)
-    if told is not None:
+    if found_id is not None:
         # Locked: an erasure that comes meanwhile waits and then finds the answer; one that came first leaves no row.
-        query = select(evaluations.c.id).where(evaluations.c.id == told[1].decode(), evaluations.c.project == project)
+        query = select(evaluations.c.id).where(
+            evaluations.c.id == found_id[1].decode(), evaluations.c.project == project
+        )
         if (await connection.execute(query.with_for_update(read=True, key_share=True))).first() is None:
             await connection.execute(delete(table).where(this, table.c.status.is_(None)))
             return

@@ -1,6 +1,6 @@
 """What a database's error means to the operator of Saiten: full, out of reach, or broken.
 
-SQLite is told by its result code (https://sqlite.org/rescode.html), PostgreSQL by its SQLSTATE
+SQLite's errors are recognised by their result code (https://sqlite.org/rescode.html), PostgreSQL's by their SQLSTATE
 (https://www.postgresql.org/docs/current/errcodes-appendix.html): words change with version and language, codes do not.
 """
 
@@ -37,7 +37,7 @@ SQLITE = {
 """What to do, by SQLite's primary result code."""
 
 SPACE = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
-"""Codes that SQLite also gives where there is no space for a file beside the database."""
+"""Codes that SQLite also gives if there is not enough space for a file beside the database."""
 
 WRITING = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE})
 

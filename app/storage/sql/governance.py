@@ -119,9 +119,9 @@ def holdable(text: str) -> str:
     return UNSTORABLE_CHARACTERS.sub("\ufffd", text)
 
 
-def tell_events(*told: AuditEvent | None) -> None:
+def tell_events(*events: AuditEvent | None) -> None:
     """A log record for each event that there is: ids and the action, without the details."""
-    for event in told:
+    for event in events:
         if event is not None:
             about = {"project": event.project, "actor": event.actor, "action": event.action, "target": event.target}
             logger.info("audit", extra=about)
@@ -194,7 +194,7 @@ async def charge_keys(connection: AsyncConnection, costs: Mapping[str, float], n
 async def find_overspent(
     connection: AsyncConnection, key_id: str, default_usd: float | None, now: datetime
 ) -> tuple[float, float] | None:
-    """What the key has spent today and may spend (USD), where that is no less; None where it may go on."""
+    """What the key has spent today and may spend (USD), if it has reached the limit; None otherwise."""
     limit = select(api_keys.c.usd_per_day).where(api_keys.c.id == key_id).scalar_subquery()
     today = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now)).scalar_subquery()
     own, cost = (await connection.execute(select(limit, func.coalesce(today, 0.0)))).one()

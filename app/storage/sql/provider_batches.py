@@ -1,4 +1,4 @@
-"""The course of batches in the provider's own batch mode."""
+"""Batches in the provider's own batch mode: their parts, replies and leftovers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ class ProviderBatchStore:
         self._clock = clock
 
     async def lease(self, batch_id: str, owner: str, lease_seconds: float) -> datetime | None:
-        """When the batch's course began; None where another's lease runs, its time has not come, or it is gone."""
+        """When the batch's first step began; None if another step has the lease, its time has not come, or it is
+        erased."""
         now, run = self._clock(), provider_runs
         free = (run.c.lease_until.is_(None) | (run.c.lease_until < now)) & (run.c.next_step_at <= now)
         async with change(self._engine) as connection:
@@ -249,7 +250,7 @@ class ProviderBatchStore:
             await connection.execute(statement)
 
     async def over(self, limit: int) -> list[str]:
-        """Batches that are completed or cancelled and not forgotten yet: their records hold what the replies said."""
+        """Batches that are completed or cancelled and not forgotten yet: their records contain the replies."""
         query = (
             select(provider_runs.c.batch_id)
             .join(batches, batches.c.id == provider_runs.c.batch_id)

@@ -187,7 +187,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
         if found is None:
             break
         texts = "drop" if found.texts == UNDER_WAY["drop"] else sweep.texts
-        # Said from the start: a process that still holds something of the batch must not put texts back.
+        # Marked from the start: a process that still has data of the batch must not restore its texts.
         await set_texts(sweep.connection, found.id, UNDER_WAY[texts])
         places = await find_places(sweep.connection, found.id, texts, limit - done)
         await redact_places(sweep, found.id, texts, places)
@@ -323,7 +323,7 @@ def rewrite_result(row: Any, cover: Cover, cover_context: Callable[[str | None],
             update={"evaluation": redact_evaluation(kept.evaluation, cover), "trace": redact_trace(kept.trace, cover)}
         ).model_dump_json()
     elif failure.code != ERASED_CODE:
-        # It may quote what a judge said.
+        # It may quote a judge.
         failure = failure.model_copy(update={"detail": DROPPED})
     return {
         "this": row.id,

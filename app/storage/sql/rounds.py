@@ -248,12 +248,12 @@ async def count_by_rater(connection: AsyncConnection, ids: Sequence[str]) -> dic
     return {round_id: dict(sorted(counts.items())) for round_id, counts in found.items()}
 
 
-def describe(told: RatingRound, rated: Sequence[tuple[int, int]], raters: dict[str, int]) -> RoundProgress:
+def describe(found: RatingRound, rated: Sequence[tuple[int, int]], raters: dict[str, int]) -> RoundProgress:
     """How far the round is. What was rated beyond what is wanted counts for the rater alone."""
-    wanted = told.options.raters_per_item
+    wanted = found.options.raters_per_item
     return RoundProgress(
         ratings=sum(min(ratings, wanted) * responses for ratings, responses in rated),
-        wanted=told.drawn * wanted,
+        wanted=found.drawn * wanted,
         complete=sum(responses for ratings, responses in rated if ratings >= wanted),
         raters=raters,
     )

@@ -7,7 +7,7 @@ This uses two private names of aiosqlite, `_execute` and `_conn`: its public cal
 description of the columns. Measured on two busy cores, 2,000 small SELECTs through SQLAlchemy: 0.59 ms of CPU per
 statement without this and 0.34 ms with it, and 2.4 to 3.0 ms elapsed against 0.6 to 2.8 ms.
 
-Lets a connection to SQLite that is given up twice come to its end.
+`stop_once` lets a connection that is closed twice come to its end.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ def stop_once(connection: Any, _record: Any) -> None:
 
     A task that is cancelled amid a statement has its connection closed; where it is cancelled again meanwhile, as when
     a caller hangs up and then the service stops, SQLAlchemy stops the connection's thread while the close still goes
-    on. That then tells the thread to stop too, which is no longer there, and waits for its answer for ever: the event
-    loop, and the process with it, does not end.
+    on. The close then also asks the thread to stop, which has already ended, and waits for its answer for ever: the
+    event loop, and the process with it, does not end.
     """
     driver = connection.driver_connection
     stop, found = type(driver).stop, ref(driver)
-    told: list[Future[Any] | None] = []
+    stops: list[Future[Any] | None] = []
 
     def stop_it() -> Future[Any] | None:
         alive = found()
-        if not told and alive is not None:
-            told.append(stop(alive))
-        return told[0] if told else None
+        if not stops and alive is not None:
+            stops.append(stop(alive))
+        return stops[0] if stops else None
 
     driver.stop = stop_it

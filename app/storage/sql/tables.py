@@ -286,8 +286,8 @@ erased_calls = Table(
 
 # `key` is the digest of project, target and rater, which may be null in part and whose lengths only the operator
 # bounds. `batch_id` is the batch that the rating goes with: the one that it names, with an `item`, or its
-# `evaluation`'s. The number of a rating that was removed is not given again: somebody may stand there who reads in
-# pages.
+# `evaluation`'s. The number of a rating that was removed is not used again: a caller who reads in pages may have
+# stopped there.
 human_ratings = Table(
     "human_ratings",
     metadata,

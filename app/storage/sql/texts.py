@@ -83,7 +83,7 @@ class TextStore:
     async def erase_marked(self, project: str, metadata: Mapping[str, str]) -> Erased:
         """Removes everything whose metadata hold all these entries: batches as `BatchStore.erase` does, candidates of
         other batches (in their place stands a failure with the code `erased`, and a result that comes in later is
-        refused), single evaluations, and human ratings of any of them. Their calls are owed as those of an erased
+        refused), single evaluations, and human ratings of any of them. Their calls are noted as those of an erased
         batch."""
         self._cleaning.mark_traces()
         erased = await self._marked.erase(project, metadata)
@@ -94,7 +94,7 @@ class TextStore:
         self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
     ) -> int:
         """Hashes or drops texts of what is older than `before`, at most `limit` records; how many it did. The calls
-        that held them are owed. Where a policy is given: nothing, once the project's keeps texts otherwise."""
+        that held them are noted. Where a policy is given: nothing, once the project's keeps texts otherwise."""
         done = await self._redaction.sweep(project, texts, before, limit, under=under)
         if done:
             self._cleaning.mark_traces()
@@ -147,7 +147,7 @@ class MarkedErasure:
 
     async def _find_candidates(self, project: str, metadata: Mapping[str, str]) -> dict[str, list[int]]:
         """By batch, the positions of candidates whose rows hold the entries somewhere: each is to be read."""
-        fits = [self._holds(item.request, key, value) for key, value in metadata.items()]
+        fits = [self._has_marks(item.request, key, value) for key, value in metadata.items()]
         query = (
             select(item.batch_id, item.position)
             .join(batches, batch.id == item.batch_id)
@@ -170,7 +170,7 @@ class MarkedErasure:
         return done
 
     async def _erase_singles(self, project: str, metadata: Mapping[str, str]) -> int:
-        fits = [self._holds(result.record, key, value) for key, value in metadata.items()]
+        fits = [self._has_marks(result.record, key, value) for key, value in metadata.items()]
         query = select(result.id).where(result.project == project, result.batch_id.is_(None), *fits)
         async with read(self._engine) as connection:
             found = (await connection.execute(query.order_by(result.id))).scalars().all()
@@ -183,7 +183,7 @@ class MarkedErasure:
 
     async def _forget_answers(self, project: str, metadata: Mapping[str, str]) -> None:
         """Removes kept answers that bear the metadata themselves, whatever became of what they tell of."""
-        fits = [self._holds_bytes(answer.body, key, value) for key, value in metadata.items()]
+        fits = [self._has_marks_in_bytes(answer.body, key, value) for key, value in metadata.items()]
         query = select(answer.key).where(answer.project == project, answer.body.is_not(None), *fits)
         async with read(self._engine) as connection:
             keys = (await connection.execute(query.order_by(answer.key))).scalars().all()
@@ -191,14 +191,14 @@ class MarkedErasure:
             async with change(self._engine) as connection:
                 await forget_marked_answers(connection, project, some, metadata)
 
-    def _holds(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
+    def _has_marks(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
         """Whether the JSON in the column has this entry somewhere, as pydantic writes it."""
         find = func.strpos if file_of(self._engine) is None else func.instr
         found: ColumnElement[bool] = find(column, write_entry(key, value).decode()) > 0
         return found
 
-    def _holds_bytes(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
-        """As `_holds`, for a column of bytes."""
+    def _has_marks_in_bytes(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
+        """As `_has_marks`, for a column of bytes."""
         # Qualified: PostgreSQL takes a plain `position` with IN alone.
         find = func.pg_catalog.position if file_of(self._engine) is None else func.instr
         found: ColumnElement[bool] = find(column, literal(write_entry(key, value), LargeBinary)) > 0
@@ -214,7 +214,7 @@ async def erase_singles(
     connection: AsyncConnection, project: str, ids: Sequence[str], metadata: Mapping[str, str]
 ) -> int:
     """Removes those of the evaluations that bear the metadata, with their human ratings and the answers that hold them;
-    how many it were. Their calls are owed."""
+    returns how many. Their calls are noted."""
     query = select(result.id, result.record, result.calls).where(result.id.in_(ids), result.batch_id.is_(None))
     rows = (await connection.execute(query.order_by(result.id))).all()
     found = [row for row in rows if bears(from_json(row.record)["evaluation"]["metadata"], metadata)]
@@ -234,8 +234,8 @@ async def forget_answers_of(connection: AsyncConnection, project: str, ids: Coll
         start = b'{"id":' + to_json(one)
         by_length.setdefault(len(start), []).append(start)
     for length, starts in by_length.items():
-        told = func.substr(answer.body, 1, length, type_=LargeBinary).in_(starts)
-        await connection.execute(delete(idempotency_keys).where(answer.project == project, told))
+        names_one = func.substr(answer.body, 1, length, type_=LargeBinary).in_(starts)
+        await connection.execute(delete(idempotency_keys).where(answer.project == project, names_one))
 
 
 async def forget_marked_answers(
@@ -251,10 +251,10 @@ async def forget_marked_answers(
 def read_metadata(body: bytes) -> Mapping[str, str]:
     """The metadata that an answer tells; none where it is of another kind."""
     try:
-        told = from_json(body)
+        parsed = from_json(body)
     except ValueError:
         return {}
-    own = told.get("metadata") if isinstance(told, dict) else None
+    own = parsed.get("metadata") if isinstance(parsed, dict) else None
     return own if isinstance(own, dict) else {}
 
 
@@ -376,7 +376,7 @@ async def remove_ratings(
 
 
 async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Collection[int], now: datetime) -> None:
-    """No rater is given them any more. Whoever has one goes on to the next."""
+    """Withdraws the candidates from their rounds. A rater who has one continues with the next."""
     mine = select(rating_rounds.c.id).where(rating_rounds.c.batch_id == batch_id)
     drawn, task = round_items.c, round_tasks.c
     these = drawn.round_id.in_(mine) & drawn.position.in_(places)

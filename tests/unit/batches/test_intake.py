@@ -16,7 +16,7 @@ import pytest
 
 from app.batches import intake
 from app.batches.document import BatchReader
-from app.batches.intake import Intake, Spool, store_batch, take_in, told
+from app.batches.intake import Intake, Spool, store_batch, take_in, translate_errors
 from app.domain.batch import Candidate, Entry
 from app.domain.clusters import name_dialogue
 from app.domain.dialogue import DEFAULT_LIMITS, Limits
@@ -173,7 +173,7 @@ async def test_others_have_a_turn_within_a_large_chunk() -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_a_full_store(code: int) -> None:
-    with pytest.raises(StoreFull, match="TMPDIR"), told():
+    with pytest.raises(StoreFull, match="TMPDIR"), translate_errors():
         raise OSError(code, "full")
 
 

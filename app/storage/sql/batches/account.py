@@ -184,7 +184,7 @@ def log_completed(locked: Iterable[Locked]) -> None:
 
 
 def log_paused(batch_id: str, reason: str) -> None:
-    """Logs that a batch was paused. Its detail stays in the store: it may quote what a judge said."""
+    """Logs that a batch was paused. Its detail stays in the store: it may quote a judge."""
     logger.warning("batch paused: %s", reason, extra={"batch_id": batch_id, "code": reason})
 
 

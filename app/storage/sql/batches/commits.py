@@ -86,7 +86,7 @@ async def commit_results(
     # Last: while the row of a key is held, no other worker can commit for any batch of that key.
     await charge_keys(connection, sum_costs(locked, free), now)
     stopped = {job for job in held if job not in ending and not locked[job.batch].account.is_active}
-    touched = {job for job, span in held.items() if span.holds(job.batch, erased)}
+    touched = {job for job, span in held.items() if span.contains_any(job.batch, erased)}
     committed = Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready), frozenset(touched))
     return committed, locked.values()
 
@@ -206,7 +206,7 @@ async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locke
 
 
 def is_done(job: ChunkJob, span: CandidateSpan, kept: set[Place]) -> bool:
-    """Whether nothing of a chunk is left to do. One that stands for the batch as a whole is done when it was said so,
+    """Whether nothing of a chunk is left to do. A chunk for work on the whole batch is done when it was marked so,
     not when it is closed."""
     if job.chunk < 0:
         return span.state == "done"

@@ -1,4 +1,5 @@
-"""Leasing chunks: whose they are, what is left of them to do, and how many candidates the budget allows."""
+"""Leasing chunks, which is how a batch resumes after a crash: `claim_chunk` takes over a lease that has run out, and
+finds the candidates without a result, as far as the budget allows."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ chunk = batch_chunks.c
 
 @dataclass(frozen=True)
 class CandidateSpan:
-    """The candidates of a held chunk, both ends included."""
+    """The candidates of a leased chunk, both ends included."""
 
     first: int
     last: int
@@ -42,13 +43,13 @@ class CandidateSpan:
     def size(self) -> int:
         return self.last - self.first + 1
 
-    def holds(self, batch_id: str, places: Collection[tuple[str, int]]) -> bool:
-        """Whether any of the places, of several batches, is one of this chunk of the batch."""
+    def contains_any(self, batch_id: str, places: Collection[tuple[str, int]]) -> bool:
+        """Whether any of the places, which are of several batches, is in this chunk of the batch."""
         return any(owner == batch_id and self.first <= position <= self.last for owner, position in places)
 
 
 def match_jobs(jobs: Iterable[ChunkJob]) -> ColumnElement[bool]:
-    """Finds the jobs' chunks; each database reaches them by the primary key."""
+    """The condition that finds the jobs' chunks, by the primary key on either database."""
     numbers: dict[str, list[int]] = {}
     for job in jobs:
         numbers.setdefault(job.batch, []).append(job.chunk)
@@ -58,7 +59,7 @@ def match_jobs(jobs: Iterable[ChunkJob]) -> ColumnElement[bool]:
 async def find_leased(
     connection: AsyncConnection, owner: str, jobs: Iterable[ChunkJob]
 ) -> dict[ChunkJob, CandidateSpan]:
-    """Those of the jobs whose chunk is the owner's, locked in one order for all, so that none waits in a circle."""
+    """Those of the jobs whose chunk the owner has leased, locked in a fixed order, which prevents deadlocks."""
     query = select(chunk.batch_id, chunk.number, chunk.first, chunk.last, chunk.state)
     mine = query.where(match_jobs(jobs), chunk.owner == owner).order_by(chunk.batch_id, chunk.number)
     rows = await connection.execute(mine.with_for_update())
@@ -66,7 +67,7 @@ async def find_leased(
 
 
 async def find_stopped(connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]) -> frozenset[ChunkJob]:
-    """Those of the jobs whose batch is not to be worked on now."""
+    """Those of the jobs whose batch is not active."""
     query = select(batches.c.id).where(batches.c.id.in_({job.batch for job in held}), batches.c.status.not_in(ACTIVE))
     stopped = set((await connection.execute(query)).scalars())
     return frozenset(job for job in held if job.batch in stopped)
@@ -79,8 +80,8 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class CandidateBudget:
-    """`spent_usd` is None where the cost of a result is not known: then no more may be spent. `reserved_usd` is what
-    other chunks may still spend; `unit_usd` what one candidate may cost."""
+    """A batch's budget. `spent_usd` is None if the cost of a result is not known: then no more may be spent.
+    `reserved_usd` is what other chunks may still spend, `unit_usd` what one candidate may cost."""
 
     total_usd: float | None
     spent_usd: float | None
@@ -98,7 +99,7 @@ class CandidateBudget:
             return 0
         if self.unit_usd <= 0:
             return wanted
-        # A budget that is huge beside the cost allows infinitely many, which cannot be rounded down.
+        # A budget that is huge compared with the cost allows infinitely many, which cannot be rounded down.
         return max(0, math.floor(min(wanted, left_usd / self.unit_usd + ROUNDING)))
 
     def reserve(self, count: int) -> float:
@@ -122,7 +123,7 @@ chunk, item = batch_chunks.c, batch_items.c
 
 @dataclass(frozen=True)
 class Lease:
-    """A lease that `owner` wants until `until`, with `begun` candidates that it may begin before it reports more."""
+    """A lease for `owner` until `until`, with `begun` candidates that it may begin before it reports more."""
 
     owner: str
     until: datetime
@@ -132,10 +133,10 @@ class Lease:
 async def claim_chunk(
     connection: AsyncConnection, job: ChunkJob, lease: Lease, usd_per_day: float | None, now: datetime
 ) -> Work | None:
-    """Leases the job's chunk, as `BatchStore.claim` says. `usd_per_day` is what a key may cost that has no limit."""
+    """Leases the job's chunk, see `BatchStore.claim`. `usd_per_day` is the limit of a key without its own."""
     batch = (await lock_against_erasure(connection, [job.batch])).get(job.batch)
     if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
-        # It will be changed, or its budget computed. In most claims neither is so, and they need not wait for commits.
+        # The batch will be changed, or its budget computed. Most claims do neither, and need not wait for commits.
         batch = (await upgrade_locks(connection, {job.batch: batch})).get(job.batch)
     if batch is None or not is_open(batch, job, now) or await is_overspent(connection, batch, job, usd_per_day, now):
         return None
@@ -143,13 +144,13 @@ async def claim_chunk(
     if found is None:
         return None
     if found.begun:
-        # The owner before died, or lost it: what it had begun may be paid for.
+        # The previous owner died, or lost the lease: what it had begun may be paid for.
         batch = (await upgrade_locks(connection, {job.batch: batch}))[job.batch]
         await spend_lost(connection, batch, found.begun, now)
         await store_accounts(connection, [batch])
     todo = await select_todo(connection, job.batch, found)
     if not todo and job.chunk >= 0:
-        # The owner before had kept every result and died before it closed the chunk.
+        # The previous owner had stored every result and died before it closed the chunk.
         batch = (await lock_batches(connection, [job.batch]))[job.batch]
         await close_chunks(connection, {batch.id: batch}, {job: True}, now)
         await store_accounts(connection, [batch])
@@ -191,9 +192,9 @@ async def claim_chunk(
 async def is_overspent(
     connection: AsyncConnection, batch: Locked, job: ChunkJob, usd_per_day: float | None, now: datetime
 ) -> bool:
-    """Whether the batch's key may spend nothing more today: then the batch is paused here."""
+    """Whether the batch's key has reached today's limit; if so, pauses the batch."""
     key_id: str | None = batch.row._mapping["api_key"]
-    # Replies that the provider's batch has are paid for, and a batch's end costs nothing.
+    # The replies of a provider's batch are already paid for, and a batch's end costs nothing.
     costs = job.chunk == COLLECT if batch.row._mapping["mode"] == "provider-batch" else job.chunk >= 0
     if key_id is None or not costs:
         return False
@@ -209,7 +210,7 @@ async def is_overspent(
 
 
 async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: CandidateBudget, now: datetime) -> None:
-    """Pauses a batch whose budget allows no candidate, unless other chunks still hold some of it in reserve."""
+    """Pauses a batch whose budget allows no candidate, unless other chunks still have some of it reserved."""
     others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
     if (await connection.execute(others)).scalar_one() == 0:
         batch.account.pause(EXHAUSTED, budget.explain(), now)
@@ -218,7 +219,7 @@ async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: Ca
 
 
 def is_open(batch: Locked, job: ChunkJob, now: datetime) -> bool:
-    """Whether the job may be done: its batch is active, and the deadline has not come. An end may be made after it."""
+    """Whether the job may be done: its batch is active and not past its deadline. `FINISH` may be done after it."""
     expires_at = batch.account.expires_at
     return batch.account.is_active and (expires_at is None or now < expires_at or job.chunk == FINISH)
 
@@ -237,9 +238,9 @@ def this_chunk(job: ChunkJob) -> Any:
 
 
 async def lock_free_chunk(connection: AsyncConnection, job: ChunkJob, now: datetime) -> Row[Any] | None:
-    """The job's chunk where it can be leased now: not done, not held back, and under no good lease."""
+    """The job's chunk if it can be leased now: not done, not blocked, and without a valid lease."""
     query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
-    # skip_locked: one that is being committed to is leased.
+    # skip_locked: a chunk that is being committed to is leased.
     found = (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
     if found is None or found.state in {"done", "blocked"}:
         return None
@@ -254,7 +255,7 @@ async def select_todo(connection: AsyncConnection, batch_id: str, found: Row[Any
 
 
 async def find_budget(connection: AsyncConnection, batch: Locked, job: ChunkJob) -> CandidateBudget:
-    """The budget as this chunk finds it."""
+    """The batch's budget without what this chunk has reserved."""
     total: Any = batch.row.budget_usd
     unit = price_candidate(batch.row.mode, batch.row.unit_cost_usd, batch.account.dearest_usd)
     if total is None:

@@ -1,4 +1,4 @@
-"""Which chunks are to be put on the job queue. A mark says that they were, so that each is queued once."""
+"""Chooses the chunks to be put on the job queue, and marks them as queued, so that each is queued once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.storage.sql.batches.rows import ACTIVE, RECEIVING
 from app.storage.sql.tables import batch_chunks, batches
 
 ABANDONED = timedelta(hours=1)
-"""A batch that has not been accepted for so long belonged to a process that died."""
+"""A batch that has not been accepted for this long belonged to a process that died."""
 
 LEAST = 2
 """Chunks that every batch may have under way, however many others there are."""
@@ -28,8 +28,8 @@ UNDER_WAY = chunk.state.in_(("queued", "leased")) & ~chunk.set_aside
 
 @dataclass(frozen=True)
 class Due:
-    """What a sweep has to do: `batches` with a job to give out, and whether a batch was `abandoned` while it came in.
-    `share` is how many chunks each batch may have queued or leased."""
+    """What a sweep has to do: `batches` with a job to be queued, and whether a batch was `abandoned` before it was
+    accepted. `share` is how many chunks each batch may have queued or leased."""
 
     batches: Sequence[str]
     abandoned: bool
@@ -37,7 +37,7 @@ class Due:
 
 
 async def find_due(connection: AsyncConnection, window: int, overdue: ColumnElement[bool], now: datetime) -> Due:
-    """What a sweep has to do. Locks nothing: in most cases there is nothing to do."""
+    """Finds what a sweep has to do, without locks: usually there is nothing to do."""
     status = batches.c.status
     open_ones = or_(status.in_(ACTIVE), and_(status == RECEIVING, begun_before(now)))
     rows = (await connection.execute(select(batches.c.id, status).where(open_ones))).all()
@@ -74,7 +74,7 @@ async def queue_next(connection: AsyncConnection, batch_id: str, window: int, no
 
 
 async def queue_after(connection: AsyncConnection, ids: Sequence[str], window: int, now: datetime) -> list[ChunkJob]:
-    """Marks the next chunks of batches as queued, some of whose chunks were closed. The caller has locked them."""
+    """Marks the next chunks as queued of batches with closed chunks. The caller has locked the batches."""
     if not ids:
         return []
     share = share_of(window, await count_active(connection))
@@ -82,26 +82,26 @@ async def queue_after(connection: AsyncConnection, ids: Sequence[str], window: i
 
 
 def share_of(window: int, active: int) -> int:
-    """How many chunks one of `active` batches may have queued or leased, so that a small one is soon served."""
+    """How many chunks each of `active` batches may have queued or leased, so that a small one is served soon."""
     return max(LEAST, math.ceil(window / max(1, active)))
 
 
 async def count_active(connection: AsyncConnection) -> int:
-    """Batches that are worked on."""
+    """The number of active batches."""
     query = select(func.count()).select_from(batches).where(batches.c.status.in_(ACTIVE))
     return (await connection.execute(query)).scalar_one()
 
 
 def begun_before(now: datetime) -> ColumnElement[bool]:
-    """Batches that were begun too long ago to be received still."""
+    """Batches that were begun too long ago to be still coming in."""
     return batches.c.created_at < now - ABANDONED
 
 
 def overdue_at(now: datetime, queued_before: datetime) -> ColumnElement[bool]:
-    """Chunks whose lease has run out, or that the queue lost: queued before that time, and never claimed."""
+    """Chunks whose lease has run out, or that the queue has lost: queued before that time and never claimed."""
     queued_long_ago = chunk.queued_at < queued_before
     run_out = and_(chunk.state == "leased", chunk.lease_until < now, or_(chunk.queued_at.is_(None), queued_long_ago))
-    # The states first and alone: by them each database finds the few in its index, whatever a batch has besides.
+    # The states stand first and alone, so that each database finds the few chunks by its index.
     under_way = chunk.state.in_(("queued", "leased"))
     return and_(under_way, or_(and_(chunk.state == "queued", queued_long_ago), run_out))
 
@@ -109,8 +109,9 @@ def overdue_at(now: datetime, queued_before: datetime) -> ColumnElement[bool]:
 async def queue_overdue(
     connection: AsyncConnection, batch_id: str, overdue: ColumnElement[bool], now: datetime
 ) -> list[ChunkJob]:
-    """Marks overdue chunks as queued now. The owner of a lease that ran out stays: the next claim counts a crash."""
-    # skip_locked: one whose lease is being renewed is not overdue.
+    """Marks overdue chunks as queued now. Keeps the owner of a lease that ran out, so that the next claim counts a
+    crash."""
+    # skip_locked: a chunk whose lease is being renewed is not overdue.
     query = select(chunk.number).where(chunk.batch_id == batch_id, overdue).order_by(chunk.number)
     numbers = (await connection.execute(query.with_for_update(skip_locked=True))).scalars().all()
     return await mark_chunks(connection, batch_id, numbers, {"queued_at": now})
@@ -121,8 +122,8 @@ async def queue_waiting(
 ) -> list[ChunkJob]:
     """Marks the next chunks as queued, so that at most `share` are queued or leased. The caller has locked the batch.
 
-    `with_end`: work on the batch as a whole too. Only a sweep gives that out again, so that an end which fails is not
-    tried without a pause.
+    `with_end` includes work on the whole batch. Only a sweep queues that again, so that a failing end is not retried
+    without a pause.
     """
     mine = chunk.batch_id == batch_id
     under_way = select(func.count()).where(mine, UNDER_WAY)

@@ -31,7 +31,7 @@ ROWS = 1000
 
 
 def utc_now() -> datetime:
-    """The time of this machine."""
+    """The current time, by this machine's clock."""
     return datetime.now(UTC)
 
 
@@ -237,7 +237,7 @@ async def insert_figures(
 
 
 async def rewrite_figures(connection: AsyncConnection, batch_id: str, results: Placed, measures: Sequence[str]) -> None:
-    """Writes the figures of results that have some already anew."""
+    """Replaces the figures of results that have some already."""
     rows = [
         {
             "this": batch_id,

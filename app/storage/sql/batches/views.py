@@ -123,13 +123,13 @@ def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
 
 
 def contain(text: str | None) -> Sequence[ColumnElement[bool]]:
-    """That the text stands somewhere in what people call a batch by."""
+    """That a batch's id, name or metadata contain the text."""
     if not text:
         return []
     entry = batch_metadata.c
-    said = exists().where(entry.batch_id == batches.c.id, entry.value.icontains(text, autoescape=True))
+    in_metadata = exists().where(entry.batch_id == batches.c.id, entry.value.icontains(text, autoescape=True))
     named = (column.icontains(text, autoescape=True) for column in (batches.c.id, batches.c.name))
-    return [or_(said, *named)]
+    return [or_(in_metadata, *named)]
 
 
 def scored_by(rubric: str | None) -> Sequence[ColumnElement[bool]]:
