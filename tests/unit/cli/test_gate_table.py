@@ -88,7 +88,7 @@ def test_where_the_judge_moved_nothing_is_said_to_have_failed() -> None:
     assert shown.startswith("gate: inconclusive (the judge moved)\n  ? judge: judge moved: ")
     assert "  · overall: fell by 0.750" in shown
     assert "✗" not in shown
-    assert "record the baseline again" in shown
+    assert "record the baseline again" in " ".join(shown.split())
 
 
 def test_means_that_are_not_of_the_ratings_themselves_say_what_they_are_of() -> None:
