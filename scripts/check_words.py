@@ -15,13 +15,11 @@ ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_name("words_to_avoid.txt")
 PLACES = (
     "app",
-    "benchmarks",
     "client",
     "docs",
     "examples",
     "helm",
     "scripts",
-    "tests",
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",

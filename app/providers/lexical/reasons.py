@@ -124,7 +124,7 @@ FAULTS: dict[str, Sign] = {
         {
             "ja": "文脈にない固有名詞が出てくる",
             "ko": "문맥에 없는 고유 명사가 나온다",
-            "en": "it brings in names that nobody mentioned",
+            "en": "it brings in names that were not mentioned",
         },
     ),
     "dwells": (

@@ -19,7 +19,7 @@ from app.domain.errors import StoreError, StoreFull, StoreUnavailable
 FULL = "the database has no space left; free some, then try again"
 LOCKED = "the database is locked by another process; let it finish or stop it, then try again"
 UNREACHABLE = "the database cannot be reached; check DATABASE_URL and that it runs"
-NO_TABLE = "a table of the database is missing; restore a backup, or restart Saiten to make the tables anew"
+NO_TABLE = "a table of the database is missing; restore a backup, or restart Saiten to create the tables again"
 NEARLY_FULL_BYTES = 4 * 1024 * 1024
 """Below this, a failed read or write is for want of space: SQLite's log grows by up to this between checkpoints."""
 

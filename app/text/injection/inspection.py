@@ -108,7 +108,7 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"(?:채점|평가|심사|판정|사정|검토|검수)[^.\n]{0,6}"
         r"(?:자|관|위원|담당|사람|분|쪽|ai|모델|시스템|기|봇|님)|심판|저지",
         r"\b(?:evaluators?|graders?|raters?|scorers?|judges?|assessors?|reviewers?|markers?|inspectors?)\b"
-        r"|\b(?:who|whoever|anyone|those|model|ai|you)\b[^.\n]{0,16} (?:scor|rat|grad|evaluat|judg|assess"
+        r"|\b(?:who(?:ever)?|anyone|those|model|ai|you)\b[^.\n]{0,16} (?:scor|rat|grad|evaluat|judg|assess"
         r"|review)(?:e|es|ing)\b",
     ),
     "the best score": (
@@ -253,7 +253,7 @@ def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
-    """Every kind suspected of `text`: as it stands, backwards, and in what it carries encoded.
+    """Every kind suspected of `text`: read forwards, read backwards, and in what it carries encoded.
 
     `above`: what words for the judge must score; less than 0 finds more of them.
     """

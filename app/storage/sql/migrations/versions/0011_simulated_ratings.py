@@ -1,7 +1,7 @@
 """Simulated ratings, and raters and rounds whose ratings do not count.
 
 Ratings of raters named `simulated-N` become simulated ones. Validations are cleared, since some rested on such ratings
-and judges were told apart by kind and model alone; they are computed anew when a project's results are next looked at.
+and judges were told apart by kind and model alone; they are computed again when a project's results are next looked at.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Removes both; simulated ratings are ratings like others then. Validations are computed anew."""
+    """Removes both; simulated ratings are ratings like others then. Validations are computed again."""
     op.execute("DELETE FROM validations")
     op.drop_table("rating_exclusions")
     op.drop_column("human_ratings", "simulated")
