@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from app.cli.items import InvalidItems, shorten_faults
 from app.comparison.inputs import make_reader
@@ -14,9 +14,12 @@ from app.domain.analysis_request import AnalysisRequest
 from app.domain.errors import InvalidLines
 from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError
+from app.domain.validation import MARK
 from app.runtime.ports import RubricSource
-from app.stats.observations import Observations
-from app.stats.reading import FILE_BOUNDS, MARK, ObservationReader, read_array, read_csv, read_ndjson
+
+if TYPE_CHECKING:
+    from app.stats.observations import Observations
+    from app.stats.reading import ObservationReader
 
 FOREIGN = {
     b"PK\x03\x04": "is a workbook or an archive; save the table as “CSV UTF-8”",
@@ -32,6 +35,8 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
 
     A byte order mark is ignored.
     """
+    from app.stats.reading import FILE_BOUNDS
+
     name = "standard input" if path == "-" else path
     reader = make_reader(request, rubrics, bounds=FILE_BOUNDS)
     opening: list[bytes] = []
@@ -52,6 +57,8 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
 
 def read(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:
     """The lines in that form; raises InvalidLines, StrictJSONError."""
+    from app.stats.reading import read_array, read_csv, read_ndjson
+
     match form:
         case "csv":
             return read_csv(lines, reader)

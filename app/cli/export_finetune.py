@@ -20,7 +20,7 @@ from app.domain.plain_text import escape_controls, printable
 from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError
 from app.domain.summary import SYSTEM
-from app.domain.validation import InvalidDocument, clip, validate
+from app.domain.validation import MARK, InvalidDocument, Unfit, clip, validate
 from app.finetuning.dataset import (
     Curriculum,
     Label,
@@ -34,7 +34,7 @@ from app.finetuning.dataset import (
 from app.openers import open_rubrics
 from app.runtime.settings import Settings, read_settings
 from app.stats.observations import Observations
-from app.stats.reading import MARK, ObservationReader, Unfit, name_of
+from app.stats.reading import ObservationReader, name_of
 
 SHARE = 0.1
 ITEM = "item"

@@ -18,13 +18,19 @@ from app.cli.analysis_input import guess, refuse_foreign
 from app.cli.items import InvalidItems, read_bytes, shorten_faults
 from app.domain.dialogue import DEFAULT_LIMITS, Limits
 from app.domain.errors import InvalidLines, InvalidRequest, NotFound
-from app.domain.human_rating import HumanRating, Unread, check_records, locate_fault, parse_lines, tell_rating
+from app.domain.human_rating import (
+    MOST_BATCHES,
+    HumanRating,
+    Unread,
+    check_records,
+    locate_fault,
+    parse_lines,
+    tell_rating,
+)
 from app.domain.model import ID_PATTERN, Value
 from app.domain.plain_text import escape_controls
 from app.domain.strict_json import StrictJSONError, parse_strict_json
-from app.domain.validation import clip
-from app.ratings.service import MOST_BATCHES
-from app.stats.reading import MARK, Unfit, number_of
+from app.domain.validation import MARK, Unfit, clip, number_of
 from saiten import ServiceRefused
 from saiten.client import write_line
 

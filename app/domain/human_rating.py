@@ -16,6 +16,10 @@ from app.domain.model import Finite, Id, Location, Value, refuse
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 
+MOST_BATCHES = 1000
+"""Whose items are rated at a time: each is looked up for its rubric."""
+
+
 MOST_EXCLUSIONS = 1000
 """Per project: each analysis reads them all."""
 

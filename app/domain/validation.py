@@ -5,6 +5,7 @@ Loads no numpy, since requests that are only checked use it too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -15,6 +16,13 @@ from pydantic_core import ErrorDetails
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, InvalidRequest
 from app.domain.model import pointer
+
+MARK = b"\xef\xbb\xbf"
+"""A byte order mark in UTF-8."""
+
+NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
+LARGEST = 1e15
+"""Values lie within ±LARGEST: no scale is wider, and the squares of such values can still be summed."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -185,3 +193,22 @@ def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
         return ""
     near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME], n=1, cutoff=cutoff)
     return f"; did you mean {clip(near[0])!r}?" if near else ""
+
+
+class Unfit(ValueError):
+    """What is wrong with one record, in words that follow its line number."""
+
+
+def check_number(value: Any, name: str) -> None:
+    """Raises Unfit for anything but a number within ±LARGEST; true and false are not numbers."""
+    if type(value) is not float and type(value) is not int:
+        raise Unfit(f"{clip(name)!r} is not a number")
+    if not -LARGEST <= value <= LARGEST:
+        raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
+
+
+def number_of(cell: str, name: str) -> float:
+    """The number as JSON or a spreadsheet spells it; raises Unfit for anything else that Python would take."""
+    if not NUMBER.fullmatch(cell):
+        raise Unfit(f"{clip(name)!r} is not a number; a cell without a value is left empty")
+    return float(cell)

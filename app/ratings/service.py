@@ -9,6 +9,7 @@ from datetime import datetime
 from app.domain.composites import range_of
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
 from app.domain.human_rating import (
+    MOST_BATCHES,
     Exclusion,
     HumanRating,
     RatingFilter,
@@ -60,10 +61,6 @@ def misfits(rating: HumanRating, scales: Scales) -> Iterator[tuple[str, str]]:
         low, high = scales[name]
         if not low <= value <= high:
             yield name, f"{value:g} is off its scale from {low:g} to {high:g}"
-
-
-MOST_BATCHES = 1000
-"""Whose items are rated at a time: each is looked up for its rubric."""
 
 
 class RatingService:

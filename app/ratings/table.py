@@ -17,7 +17,7 @@ from app.domain.batch import Batch
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import StoredRating
 from app.domain.summary import SYSTEM, Scored, Scores
-from app.domain.validation import clip
+from app.domain.validation import LARGEST, clip
 from app.stats import reading
 from app.stats.observations import (
     NO_DIALOGUE,
@@ -385,8 +385,8 @@ def refuse_absurd(columns: Mapping[str, Floats]) -> None:
     """Raises InvalidLines for values beyond what the analyses accept."""
     faults = []
     for name, column in columns.items():
-        absurd = np.flatnonzero(np.abs(column) > reading.LARGEST)
-        what = f"{clip(name)!r} is not a number within ±{reading.LARGEST:g}"
+        absurd = np.flatnonzero(np.abs(column) > LARGEST)
+        what = f"{clip(name)!r} is not a number within ±{LARGEST:g}"
         faults += [(line + 1, what) for line in absurd.tolist()]
     if faults:
         raise InvalidLines(faults, noun=NOUN)

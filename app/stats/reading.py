@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from app.domain.strict_json import (
     refuse_surrogates,
     strict_decoder,
 )
-from app.domain.validation import clip, hint
+from app.domain.validation import LARGEST, MARK, Unfit, check_number, clip, hint, number_of
 from app.stats.observations import NO_RATER, NumberColumn, Observations, check_rows, integers
 
 Given = Mapping[str, float | None]
@@ -36,14 +35,10 @@ Columns = dict[str, NumberColumn]
 Place = tuple[str, str | None]
 """The field of a record that a table's column fills, and the aspect in it where the field has aspects."""
 
-MARK = b"\xef\xbb\xbf"
-NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 NUMBERS = (float, int)
 NAMES = ("system", "item", "rater", "dialogue")
 PLAIN = {*NAMES, "similarity"}
 
-LARGEST = 1e15
-"""Values lie within ±LARGEST: no scale is wider, and the squares of such values can still be summed."""
 
 MOST_LINE = 2**20
 """Bytes of a line, that is of one record."""
@@ -81,10 +76,6 @@ class ReadingLimits:
 
 FILE_BOUNDS = ReadingLimits(rows=20_000_000, cells=300_000_000)
 """Of a file that its owner reads on a machine of their own: 2.4 GB."""
-
-
-class Unfit(ValueError):
-    """What is wrong with one record, in words that follow its line number."""
 
 
 class ObservationReader:
@@ -353,21 +344,6 @@ def refuse_missing(record: dict[str, Any], has_more: bool) -> None:
     if near or not has_more:
         labels = ": its labels are read only where their values are given" if "labels" in record else ""
         raise Unfit(f"has no ratings{labels or near}")
-
-
-def check_number(value: Any, name: str) -> None:
-    """Raises Unfit for anything but a number within ±LARGEST; true and false are not numbers."""
-    if type(value) is not float and type(value) is not int:
-        raise Unfit(f"{clip(name)!r} is not a number")
-    if not -LARGEST <= value <= LARGEST:
-        raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
-
-
-def number_of(cell: str, name: str) -> float:
-    """The number as JSON or a spreadsheet spells it; raises Unfit for anything else that Python would take."""
-    if not NUMBER.fullmatch(cell):
-        raise Unfit(f"{clip(name)!r} is not a number; a cell without a value is left empty")
-    return float(cell)
 
 
 def read_array(body: bytes, reader: ObservationReader) -> Observations:
