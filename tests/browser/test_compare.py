@@ -31,7 +31,7 @@ def test_a_newcomer_finds_what_is_worse(visitor: Visit):
 
     1. On the list of runs, under "Did the newest builds change anything?": "nightly · bot-a a-101 to a-102". It says
 
-       - which build is worse, and in what: the heading, "a-102 is worse than a-101 in Coherence, …";
+       - which build is worse, and in what: the heading, "a-102 is worse than a-101 on Coherence, …";
        - whether it is significant: "Gate: fail", a reason for each aspect with its p, and a row of the table each;
        - the three worst dialogues: the first three of "Largest drops", open, with both builds' responses.
 
@@ -44,8 +44,8 @@ def test_a_newcomer_finds_what_is_worse(visitor: Visit):
     glance.get_by_role("link", name="nightly · bot-a a-101 to a-102").click()
 
     answer = page.get_by_role("heading", level=1)
-    expect(answer).to_contain_text("a-102 is worse than a-101 in ")
-    worse = answer.inner_text().split(" in ")[1].split(";")[0].replace("and ", "").split(", ")
+    expect(answer).to_contain_text("a-102 is worse than a-101 on ")
+    worse = answer.inner_text().split(" on ")[1].split(";")[0].replace("and ", "").split(", ")
     assert worse
     gate = page.get_by_role("region", name="Gate")
     expect(gate).to_contain_text("fail")
@@ -97,7 +97,7 @@ def test_runs_swap_and_the_answer_turns(visitor: Visit, site: Pages):
     before, worse = site.run("ja-dialogue", "a-101"), site.run("ja-dialogue", "a-102")
     page = visitor.goto(f"/compare?baseline={before}&candidate={worse}")
     page.get_by_role("link", name="Swap").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("a-101 is better than a-102 in ")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("a-101 is better than a-102 on ")
     expect(page.get_by_role("region", name="Gate")).not_to_contain_text("fail")
 
 
@@ -111,7 +111,7 @@ def test_runs_that_cannot_be_compared_say_why(workshop: str, guest: Visit, name:
     main = page.get_by_role("main")
     assert find_barriers(page) == []
     if name == "rubric":
-        expect(main).to_contain_text("rated by different rubrics")
+        expect(main).to_contain_text("rated with different rubrics")
         for run in (before, after):
             expect(main.locator(f'a[href="/runs/{run}"]').first).to_be_visible()
         expect(main.get_by_role("link", name="Compare anyway")).to_have_count(0)

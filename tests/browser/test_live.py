@@ -71,7 +71,7 @@ def test_progress_moves_without_reload(service: str, judge: JudgeProcess, browse
             seen[name].mark()
         turn_run(service, run, "resume")
         for each in seen.values():
-            expect(each.page.get_by_role("status").filter(has_text=f"The run {RUN} is completed.")).to_have_count(1)
+            expect(each.page.get_by_role("status").filter(has_text=f"The run {RUN} is complete.")).to_have_count(1)
             expect(each.page.get_by_role("progressbar")).to_have_count(0)
             moved: list[float] = each.page.evaluate("window.shown")
             assert len(moved) >= 3
@@ -104,7 +104,7 @@ def test_two_picked_runs_stay_picked_while_the_list_renews(service: str, judge: 
         pick(seen, "Baseline first")
         pick(seen, "Candidate second")
         turn_run(service, third, "resume")
-        expect(page.get_by_role("status").filter(has_text="The run third is completed.")).to_have_count(1)
+        expect(page.get_by_role("status").filter(has_text="The run third is complete.")).to_have_count(1)
         expect(page.get_by_role("row", name="third").get_by_role("cell", name="completed")).to_be_visible()
         expect(page.get_by_role("radio", name="Baseline first")).to_be_checked()
         assert seen.is_same()

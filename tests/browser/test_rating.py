@@ -90,7 +90,7 @@ def test_responses_are_rated_with_digits_and_enter_alone(guest: Visit, workshop:
     expect_response(page, 1)
     expect_order(page)
     # The sheet's own words say which keys do what.
-    expect(page.get_by_text("chooses it for the marked aspect")).to_be_visible()
+    expect(page.get_by_text("to choose it for the marked aspect")).to_be_visible()
     rate(page, LOW)
     expect_response(page, 2)
     rate(page, HIGH)

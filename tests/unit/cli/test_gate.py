@@ -285,7 +285,7 @@ FILES = {
     "no JSON": (b"hello", "x:1: the document is not valid JSON"),
     "a byte order mark": (b"\xef\xbb\xbf{}", "x:1: the document starts with a byte order mark"),
     "a result among items": (b'{"context": 1}\n{"status": "failed"}', "x:1: /context: "),
-    "an item among results": (b'{"status": "failed"}\n{"context": 1}', "x:2: this is no result"),
+    "an item among results": (b'{"status": "failed"}\n{"context": 1}', "x:2: this is not a result"),
     "a result of other rubric": (
         json.dumps([make_result(), make_result(1, rubric={"id": "ko-comment"})]).encode(),
         "x: it holds results by the rubrics ja-dialogue@1, ko-comment; a run has one",

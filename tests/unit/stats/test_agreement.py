@@ -94,8 +94,8 @@ def test_what_the_figures_are_not_of_is_told():
     assert found.notes == (
         "3 ratings without a rater may be means, and count only in the mean and the sd",
         "spearman and pearson leave out 1 of 4 raters, for sharing fewer than 3 items with others",
-        "spearman and pearson leave out 1 of 4 raters, for being constant on the items shared with others, or held "
-        "against others who are",
+        "spearman and pearson leave out 1 of 4 raters, for being constant on the items shared with others, or compared "
+        "with others who are",
     )
 
 

@@ -67,7 +67,7 @@ async def test_texts_go_from_the_file_too_and_pages_say_so(tmp_path: Path) -> No
             name: one["rating"] for name, one in made["aspects"].items()
         }
         for language, words in (
-            ("en", "The texts were dropped"),
+            ("en", "The texts were removed"),
             ("ja", "文章は削除されました"),
             ("ko", "삭제되었습니다"),
         ):
