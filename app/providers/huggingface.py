@@ -235,9 +235,10 @@ def loading(kind: ModelKind, choice: LoadableModel) -> Iterator[tuple[Source, st
     kind.require_installed()
     shown = Path(choice.name).name
     try:
+        # First of all: where the model is not to be had, PyTorch need not be imported, which takes seconds.
+        source = locate(kind, choice.name, choice.hub_timeout_seconds)
         with quiet_transformers():
-            device = _choose_device(choice)
-            yield locate(kind, choice.name, choice.hub_timeout_seconds), device
+            yield source, _choose_device(choice)
     except kind.unavailable:
         raise
     except Exception as error:  # the tokenizers library raises bare Exception for a broken file

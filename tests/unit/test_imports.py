@@ -288,3 +288,21 @@ def test_no_other_command_loads_anything_heavy_before_it_runs(tmp_path: Path) ->
 
 def test_looking_at_rubrics_opens_no_database(tmp_path: Path) -> None:
     assert "sqlalchemy" not in loaded_by("import app.cli.rubric", tmp_path)
+
+
+def test_an_encoder_that_is_not_there_costs_no_import_of_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("bert_score")
+    code = """
+import os
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
+os.environ["HF_HOME"] = os.getcwd()
+from app.providers.bertscore.loading import EncoderChoice, choose_default, load_encoder
+from app.providers.ports import EncoderUnavailable
+try:
+    load_encoder(EncoderChoice(choose_default("ja"), None, None, None, None, 0.5))
+except EncoderUnavailable:
+    import app.domain.retry_after
+"""
+    loaded = loaded_by(code, tmp_path)
+    assert "app.domain.retry_after" in loaded
+    assert loaded & {"torch", "transformers", "bert_score"} == set()

@@ -11,7 +11,7 @@ from functools import partial
 from threading import Lock
 from typing import Protocol
 
-from app.providers.bertscore.loading import ENCODER, EncoderChoice, Precision, choose_default, load_encoder
+from app.providers.bertscore.loading import EncoderChoice, Precision, choose_default, load_encoder
 from app.providers.huggingface import Worker
 from app.providers.ports import EncoderUnavailable, Similarity
 
@@ -204,8 +204,6 @@ class BertScoreEncoder:
         self._load = load
         self._clock = clock
         self._loading = Lock()
-        self._chooser = Worker("bertscore-defaults")
-        self._defaults: dict[str, str] = {}
         self._shared: dict[str, SharedEncoder] = {}
         self._closed = False
 
@@ -226,26 +224,22 @@ class BertScoreEncoder:
     async def close(self) -> None:
         self._closed = True
         closing = [shared.close() for shared in self._shared.values()]
-        await asyncio.gather(self._chooser.stop(), *closing)
+        await asyncio.gather(*closing)
 
     async def _find(self, language: str) -> SharedEncoder:
         if self._closed:
             raise EncoderUnavailable("the encoder is closed")
-        name = await self._choose(language.lower())
+        name = self._choose(language.lower())
         if name not in self._shared:
             self._shared[name] = self._share(name)
         return self._shared[name]
 
-    async def _choose(self, language: str) -> str:
+    def _choose(self, language: str) -> str:
         primary = language.partition("-")[0]
         name = self._encoders.get(language) or self._encoders.get(primary) or self._encoder
         if name is not None:
             return name
-        if language not in self._defaults:
-            ENCODER.require_installed()
-            # Importing bert-score takes seconds.
-            self._defaults[language] = await self._chooser.submit(partial(choose_default, language))
-        return self._defaults[language]
+        return choose_default(language)
 
     def _share(self, name: str) -> SharedEncoder:
         choice = EncoderChoice(

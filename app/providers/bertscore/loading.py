@@ -105,12 +105,16 @@ class EncoderChoice:
     precision: Precision = "float32"
 
 
+DEFAULTS = {"en": "roberta-large", "zh": "bert-base-chinese", "tr": "dbmdz/bert-base-turkish-cased"}
+OTHER_DEFAULT = "bert-base-multilingual-cased"
+"""bert-score's own choices. Its table can only be read by importing PyTorch, which takes seconds: too long where the
+encoder then turns out not to be there."""
+
+
 def choose_default(language: str) -> str:
     """The encoder that bert-score takes for the language (BCP 47; the subtags after the first do not count)."""
     ENCODER.require_installed()
-    from bert_score.utils import lang2model
-
-    return str(lang2model[language.lower().split("-")[0]])
+    return DEFAULTS.get(language.lower().split("-")[0], OTHER_DEFAULT)
 
 
 def load_encoder(choice: EncoderChoice, clock: Callable[[], float] = time.monotonic) -> LoadedEncoder:

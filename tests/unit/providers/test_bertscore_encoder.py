@@ -406,3 +406,11 @@ async def test_takes_what_the_hub_s_cache_holds_without_asking_the_hub(
 )
 def test_takes_bert_score_s_default_for_a_language(language: str, name: str) -> None:
     assert choose_default(language) == name
+
+
+def test_the_defaults_are_those_of_bert_score() -> None:
+    from bert_score.utils import lang2model
+
+    assert {language: choose_default(language) for language in (*lang2model, "ja", "ko")} == {
+        language: lang2model[language.split("-")[0]] for language in (*lang2model, "ja", "ko")
+    }
