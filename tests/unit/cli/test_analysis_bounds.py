@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import analysis_input
 from app.cli.analysis_input import read_observations
 from app.cli.items import InvalidItems
 from app.domain.analysis_request import AgreementRequest
@@ -24,7 +23,7 @@ def test_a_file_has_bounds_of_its_own(name: str, text: str, tmp_path: Path, monk
     path.write_text(text, encoding="utf-8")
     monkeypatch.setattr(reading, "MOST_ROWS", 3)
     assert read_observations(str(path), None, AgreementRequest(), FakeRubrics([])).n == 4
-    monkeypatch.setattr(analysis_input, "FILE_BOUNDS", ReadingLimits(rows=3, cells=FILE_BOUNDS.cells))
+    monkeypatch.setattr(reading, "FILE_BOUNDS", ReadingLimits(rows=3, cells=FILE_BOUNDS.cells))
     with pytest.raises(InvalidItems, match=r"line [45]: is one more than the 3 ratings"):
         read_observations(str(path), None, AgreementRequest(), FakeRubrics([]))
 
