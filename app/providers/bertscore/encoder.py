@@ -210,14 +210,14 @@ class BertScoreEncoder:
     async def identify(self, language: str) -> str:
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                return await (await self._find(language)).identify()
+                return await self._find(language).identify()
         except TimeoutError as error:
             raise self._explain_timeout() from error
 
     async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                return await (await self._find(language)).compare(pairs)
+                return await self._find(language).compare(pairs)
         except TimeoutError as error:
             raise self._explain_timeout() from error
 
@@ -226,7 +226,7 @@ class BertScoreEncoder:
         closing = [shared.close() for shared in self._shared.values()]
         await asyncio.gather(*closing)
 
-    async def _find(self, language: str) -> SharedEncoder:
+    def _find(self, language: str) -> SharedEncoder:
         if self._closed:
             raise EncoderUnavailable("the encoder is closed")
         name = self._choose(language.lower())
@@ -236,10 +236,8 @@ class BertScoreEncoder:
 
     def _choose(self, language: str) -> str:
         primary = language.partition("-")[0]
-        name = self._encoders.get(language) or self._encoders.get(primary) or self._encoder
-        if name is not None:
-            return name
-        return choose_default(language)
+        named = self._encoders.get(language) or self._encoders.get(primary) or self._encoder
+        return choose_default(language) if named is None else named
 
     def _share(self, name: str) -> SharedEncoder:
         choice = EncoderChoice(
