@@ -1,11 +1,12 @@
 """Saiten's client: calls a running service over HTTP, or a private one that it starts.
 
-async with saiten.AsyncClient("https://…", api_key="…") as client:
-    result = await client.evaluate({"context": […], "response": "…"})
+client = saiten.Client("https://…", api_key="…")
+result = client.evaluate(context=["…"], response="…")
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from saiten.errors import (
@@ -18,11 +19,11 @@ from saiten.errors import (
 )
 
 if TYPE_CHECKING:
-    from saiten.client import AsyncClient
+    from saiten.connection import Connection
 
 __all__ = [
     "AnswerInvalid",
-    "AsyncClient",
+    "Connection",
     "PrivateServiceFailed",
     "SaitenError",
     "ServiceRefused",
@@ -30,11 +31,11 @@ __all__ = [
     "SignatureMismatch",
 ]
 
+LAZY = {"Connection": "saiten.connection"}
+"""Imported when they are used: httpx and pydantic take a while, and `saiten --help` needs only the errors."""
+
 
 def __getattr__(name: str) -> Any:
-    """The client is imported when it is used: httpx takes a while, and `saiten --help` needs only the errors."""
-    if name == "AsyncClient":
-        from saiten.client import AsyncClient
-
-        return AsyncClient
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(LAZY[name]), name)

@@ -37,8 +37,8 @@ Object = dict[str, Any]
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class AsyncClient:
-    """A client of the service at `url`, as an asynchronous context manager. An answer may take `read_seconds`.
+class Connection:
+    """A connection to the service at `url`, as an asynchronous context manager. An answer may take `read_seconds`.
 
     Methods return the service's JSON. They raise ServiceUnreachable, ServiceRefused with the `code` of the problem
     document, and AnswerInvalid. Where a second attempt does no harm, what may pass by itself is waited for: limits, and
