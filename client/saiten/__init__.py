@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from saiten.errors import (
     AnswerInvalid,
+    BatchStopped,
     PrivateServiceFailed,
     SaitenError,
     ServiceRefused,
@@ -19,19 +20,35 @@ from saiten.errors import (
 )
 
 if TYPE_CHECKING:
+    from saiten.client import AsyncClient, Client
     from saiten.connection import Connection
+    from saiten.models import Rule
+    from saiten.run import AsyncRun, Run
 
 __all__ = [
     "AnswerInvalid",
+    "AsyncClient",
+    "AsyncRun",
+    "BatchStopped",
+    "Client",
     "Connection",
     "PrivateServiceFailed",
+    "Rule",
+    "Run",
     "SaitenError",
     "ServiceRefused",
     "ServiceUnreachable",
     "SignatureMismatch",
 ]
 
-LAZY = {"Connection": "saiten.connection"}
+LAZY = {
+    "AsyncClient": "saiten.client",
+    "AsyncRun": "saiten.run",
+    "Client": "saiten.client",
+    "Connection": "saiten.connection",
+    "Rule": "saiten.models",
+    "Run": "saiten.run",
+}
 """Imported when they are used: httpx and pydantic take a while, and `saiten --help` needs only the errors."""
 
 

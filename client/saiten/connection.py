@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -24,6 +25,9 @@ READ_SECONDS = 300.0
 
 PASSING_STATUSES = frozenset({429, 502, 503, 504})
 """Of what may pass by itself: a limit, or a proxy whose service is starting again."""
+
+KEY_IN_USE = "idempotency-key-in-use"
+"""The same request is still being worked on, as after a connection was lost."""
 
 ATTEMPTS = 6
 PAUSE_SECONDS = 0.5
@@ -62,7 +66,7 @@ class Connection:
             timeout=httpx.Timeout(CONNECT_SECONDS, read=read_seconds),
             transport=transport or WaitingTransport(httpx.AsyncHTTPTransport(trust_env=False)),
         )
-        self._sleep = sleep
+        self.sleep = sleep
 
     @property
     def url(self) -> str:
@@ -144,24 +148,18 @@ class Connection:
             progress(batch)
             if batch.get("status") in {"completed", "paused", "cancelled"}:
                 return batch
-            await self._sleep(pause)
+            await self.sleep(pause)
             pause = min(MOST_POLL_SECONDS, 1.25 * pause)
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Cancels what is not scored yet."""
         await self.request("POST", f"/v1/batches/{quote(batch_id)}/cancel", again=False)
 
-    async def results(self, batch_id: str) -> AsyncIterator[str]:
-        """The batch's results in the order of its items, each as a line of JSON."""
-        try:
-            async with self._http.stream("GET", f"/v1/batches/{quote(batch_id)}/results") as response:
-                if not response.is_success:
-                    await response.aread()
-                    raise refusal(response)
-                async for line in response.aiter_lines():
-                    yield line
-        except httpx.HTTPError as error:
-            raise ServiceUnreachable(f"the results of {batch_id} broke off ({type(error).__name__})") from None
+    async def results(self, batch_id: str, **query: str) -> AsyncGenerator[str, None]:
+        """The batch's results in the order of its items, each as a line of JSON, or of CSV with `format`."""
+        async with aclosing(self.lines(f"/v1/batches/{quote(batch_id)}/results", params=query)) as lines:
+            async for line in lines:
+                yield line
 
     async def summary(self, batch_id: str) -> Object:
         """The batch's statistics per aspect."""
@@ -192,7 +190,7 @@ class Connection:
         body = b"".join(map(write_line, ratings))
         return read_object(await self.request("POST", "/v1/ratings", content=body, headers=once(NDJSON)))
 
-    async def ratings(self, *, page: int = 1000, **query: str) -> AsyncIterator[list[Object]]:
+    async def ratings(self, *, page: int = 1000, **query: str) -> AsyncGenerator[list[Object], None]:
         """Pages of ratings in the order in which they came in."""
         asked = {**query, "limit": str(page)}
         while True:
@@ -213,6 +211,36 @@ class Connection:
         return read_object(await self.request("DELETE", EXCLUSIONS, params=dict(exclusion)))
 
     # Requests
+
+    async def lines(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        silent_seconds: float | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """The answer to `GET path`, line by line, as it comes in. Raises ServiceUnreachable where it breaks off, or
+        where nothing came for `silent_seconds`."""
+        timeout: Any = httpx.USE_CLIENT_DEFAULT
+        if silent_seconds is not None:
+            timeout = httpx.Timeout(CONNECT_SECONDS, read=silent_seconds)
+        try:
+            asked = self._http.stream("GET", path, params=params, headers=headers, timeout=timeout)
+            async with asked as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise refusal(response)
+                rest = b""
+                # Not `aiter_lines`, which also divides at U+2028 and other characters that JSON may hold as they are.
+                async for piece in response.aiter_bytes():
+                    *found, rest = (rest + piece).split(b"\n")
+                    for line in found:
+                        yield line.decode()
+                if rest:
+                    yield rest.decode()
+        except httpx.HTTPError as error:
+            raise ServiceUnreachable(f"the answer to GET {path} broke off ({type(error).__name__})") from None
 
     async def send(self, method: str, path: str, **what: Any) -> httpx.Response:
         """One request's answer, whatever its status. Raises ServiceUnreachable."""
@@ -235,10 +263,11 @@ class Connection:
             else:
                 if response.is_success:
                     return response
-                if not left or response.status_code not in PASSING_STATUSES or is_final(response):
-                    raise refusal(response)
+                refused = refusal(response)
+                if not left or not may_pass(refused) or is_final(response):
+                    raise refused
                 pause = max(pause, wished_pause(response))
-            await self._sleep(pause)
+            await self.sleep(pause)
             pause *= 2
         raise ServiceUnreachable("the service gave no answer")
 
@@ -281,6 +310,12 @@ def read_rating(line: bytes) -> Object:
     if not isinstance(found, dict) or not isinstance(found.get("ratings"), dict):
         raise AnswerInvalid("the service's answer holds no ratings; is it of this client's version?")
     return found
+
+
+def may_pass(error: ServiceRefused) -> bool:
+    """Whether the same request may succeed in a moment. The service has tried its judge and translator again itself."""
+    upstream = error.code.startswith(("judge-", "translator-"))
+    return error.code == KEY_IN_USE or (error.status in PASSING_STATUSES and not upstream)
 
 
 def wished_pause(response: httpx.Response) -> float:

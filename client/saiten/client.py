@@ -1,0 +1,519 @@
+"""The clients: every resource under `/v1`, with answers as models.
+
+`AsyncClient` does the work; `Client` has the same methods, each of which runs the asynchronous one in a background
+thread and waits for it. So there is one implementation, and the types of the one follow from those of the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from types import TracebackType
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, Connection, once
+from saiten.errors import BatchStopped, SaitenError, ServiceUnreachable
+from saiten.following import Follower
+from saiten.items import LinesBody, prepare, write_json
+from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
+from saiten.models import (
+    REPORTS,
+    AnalysisOptions,
+    AuditEvent,
+    Batch,
+    BatchOptions,
+    BatchStatus,
+    Comparison,
+    ComparisonOptions,
+    Context,
+    ErasureReport,
+    EstimateReport,
+    Evaluation,
+    EvaluationOptions,
+    Exclusion,
+    GateReport,
+    GateTerms,
+    Info,
+    Item,
+    JudgeCheck,
+    JudgeCheckOptions,
+    ProjectPolicy,
+    Rating,
+    RatingsAdded,
+    Report,
+    ResultRow,
+    Rubric,
+    Rule,
+    Summary,
+)
+from saiten.reading import read, read_all
+from saiten.run import AsyncRun, HasId, Progress, Run, id_of, open_progress, stream_results
+from saiten.waiting import read_object
+
+M = TypeVar("M", bound=BaseModel)
+P = ParamSpec("P")
+
+Reference = str | Sequence[str]
+Items = Iterable[Item | Mapping[str, Any]]
+
+BATCH_PAGE = 200
+AUDIT_PAGE = 1000
+RATING_PAGE = 1000
+
+
+class AsyncClient:
+    """A client of the service at `url`, or at SAITEN_URL, with `api_key` or SAITEN_API_KEY.
+
+    Use it as an asynchronous context manager, or call `aclose`. Methods raise the errors of `saiten.errors`:
+    ServiceRefused with the problem's `code`, ServiceUnreachable and AnswerInvalid. A request is sent again only where
+    that does no harm. An answer may take `read_seconds`.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, api_key: str | None = None, read_seconds: float | None = READ_SECONDS
+    ) -> None:
+        chosen = url or os.environ.get("SAITEN_URL")
+        if not chosen:
+            raise ServiceUnreachable("no service is named; pass its URL, or set SAITEN_URL")
+        key = api_key or os.environ.get("SAITEN_API_KEY")
+        self._connection = Connection(chosen, api_key=key, read_seconds=read_seconds)
+
+    @property
+    def url(self) -> str:
+        """The service's address, without a user's name and password."""
+        return self._connection.url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._connection.__aexit__(None, None, None)
+
+    # The service and its rubrics
+
+    async def info(self) -> Info:
+        """The service's version, judge, rubrics and limits, and the key's own limits."""
+        return await self._get(Info, "/v1/info")
+
+    async def rubrics(self) -> Sequence[Rubric]:
+        """Every rubric in its newest version, without its texts."""
+        return read_all(Rubric, await self._connection.rubrics())
+
+    async def rubric(self, name: str) -> Rubric:
+        """The rubric `id` or `id@version`, with its texts."""
+        return read(Rubric, await self._connection.rubric(name))
+
+    # Evaluations
+
+    async def evaluate(
+        self,
+        *,
+        context: Context,
+        response: str,
+        reference: Reference | None = None,
+        dialogue: str | None = None,
+        **options: Unpack[EvaluationOptions],
+    ) -> Evaluation:
+        """Scores one response. Strings in `context` alternate between two speakers; the last is who is answered."""
+        item = {"context": context, "response": response, "reference": reference, "dialogue": dialogue}
+        asked = {name: value for name, value in item.items() if value is not None}
+        return await self._post(Evaluation, "/v1/evaluations", {**prepare(asked), **options}, creates=True)
+
+    async def evaluation(self, evaluation_id: str, *, trace: bool = False, request: bool = False) -> Evaluation:
+        """A stored evaluation; with `trace` it has the judge's raw replies, with `request` what was asked."""
+        include = [name for name, wanted in (("trace", trace), ("request", request)) if wanted]
+        return await self._get(Evaluation, f"/v1/evaluations/{part(evaluation_id)}", include=include)
+
+    # Batches
+
+    def run(
+        self, items: Items, *, progress: bool | Progress = False, **options: Unpack[BatchOptions]
+    ) -> Coroutine[Any, Any, AsyncRun]:
+        """Scores the items as a batch, and waits for it. `items` may be a generator: it is read once, into a file.
+
+        A lost connection is taken up again. Where the caller is interrupted, the batch is paused. `progress` is True
+        for a bar on standard error, or is called with each state. Raises BatchStopped where the batch pauses, as at its
+        budget, or is cancelled.
+        """
+        # Not a coroutine function: the items are read here, in the thread of the caller.
+        return self._run(write_batch(items, options), progress)
+
+    async def wait(self, batch: str | HasId, *, progress: bool | Progress = False) -> AsyncRun:
+        """The run of a batch that was posted before, once it is completed. Raises BatchStopped."""
+        batch_id = id_of(batch)
+        with open_progress(progress) as tell:
+            async with aclosing(self.follow(batch_id)) as states:
+                async for state in states:
+                    tell(state)
+                    refuse_stopped(state)
+                    done = state
+        return AsyncRun(self._connection, done, await self.summary(batch_id))
+
+    def create_batch(self, items: Items, **options: Unpack[BatchOptions]) -> Coroutine[Any, Any, Batch]:
+        """Posts a batch, and does not wait for it."""
+        return self._send_lines(Batch, "/v1/batches", write_batch(items, options))
+
+    def estimate(self, items: Items, **options: Unpack[BatchOptions]) -> Coroutine[Any, Any, EstimateReport]:
+        """What such a batch would cost. Nothing is stored, and no judge is called."""
+        return self._send_lines(EstimateReport, "/v1/estimates", write_batch(items, options))
+
+    async def batch(self, batch: str | HasId) -> Batch:
+        """The batch as it is now."""
+        return await self._get(Batch, batch_path(batch))
+
+    async def batches(
+        self,
+        *,
+        name: str | None = None,
+        rubric: str | None = None,
+        status: BatchStatus | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[Batch, None]:
+        """The batches that have all of these properties, newest first."""
+        query: dict[str, Any] = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE}
+        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
+        async for page in self._pages("/v1/batches", "cursor", query):
+            for batch in read_all(Batch, page):
+                yield batch
+
+    async def follow(self, batch: str | HasId) -> AsyncGenerator[Batch, None]:
+        """Each state of the batch, until it is completed or cancelled."""
+        async with aclosing(Follower(self._connection, part(id_of(batch))).states()) as states:
+            async for state in states:
+                yield read(Batch, state)
+
+    async def pause_batch(self, batch: str | HasId) -> Batch:
+        """Starts no more judge calls until the batch is resumed."""
+        return await self._post(Batch, f"{batch_path(batch)}/pause")
+
+    async def resume_batch(self, batch: str | HasId) -> Batch:
+        """Continues a paused batch."""
+        return await self._post(Batch, f"{batch_path(batch)}/resume")
+
+    async def cancel_batch(self, batch: str | HasId) -> Batch:
+        """Ends the batch; its results so far are kept."""
+        return await self._post(Batch, f"{batch_path(batch)}/cancel")
+
+    async def erase_batch(self, batch: str | HasId) -> None:
+        """Removes the batch with its texts and results. This cannot be undone."""
+        await self._connection.request("DELETE", batch_path(batch), again=False)
+
+    async def results(
+        self, batch: str | HasId, *, after: int = -1, limit: int | None = None
+    ) -> AsyncGenerator[ResultRow, None]:
+        """The results so far behind position `after`, in the order of the items."""
+        found = stream_results(self._connection, part(id_of(batch)), after=after, limit=limit)
+        async with aclosing(found) as rows:
+            async for row in rows:
+                yield row
+
+    async def results_csv(self, batch: str | HasId) -> AsyncGenerator[str, None]:
+        """The results so far as the lines of a CSV file, the header first."""
+        async with aclosing(self._connection.results(part(id_of(batch)), format="csv")) as lines:
+            async for line in lines:
+                yield line
+
+    async def summary(self, batch: str | HasId) -> Summary:
+        """The batch's statistics by aspect, over the results so far."""
+        return await self._get(Summary, f"{batch_path(batch)}/summary")
+
+    # Comparisons, gates and analyses
+
+    async def compare(
+        self, baseline: str | HasId, candidate: str | HasId, **options: Unpack[ComparisonOptions]
+    ) -> Comparison:
+        """The difference of two batches, measure by measure. Raises SignatureMismatch."""
+        return await self._post(
+            Comparison, "/v1/comparisons", {"baseline": id_of(baseline), "candidate": id_of(candidate), **options}
+        )
+
+    async def gate(
+        self,
+        *,
+        candidate: str | HasId,
+        baseline: str | HasId | None = None,
+        rules: Sequence[Rule | Mapping[str, Any]] = (),
+        **terms: Unpack[GateTerms],
+    ) -> GateReport:
+        """Whether the candidate may go out. Without rules no aspect may drop. Raises SignatureMismatch."""
+        before = None if baseline is None else id_of(baseline)
+        asked = {"candidate": id_of(candidate), "baseline": before, "rules": list(rules), **terms}
+        return await self._post(GateReport, "/v1/gates", asked, again=not terms.get("check_judge"))
+
+    async def check_judge(self, **options: Unpack[JudgeCheckOptions]) -> JudgeCheck:
+        """Whether the judge still rates the anchors as it did. It is asked once: each check costs judge calls."""
+        return await self._post(JudgeCheck, "/v1/judge-checks", options, again=False)
+
+    async def analyse(
+        self,
+        name: str,
+        *,
+        batch: str | HasId | None = None,
+        batches: Sequence[str | HasId] | None = None,
+        **options: Unpack[AnalysisOptions],
+    ) -> Report:
+        """The analysis `name`, such as `agreement`, of one or more batches or of `data`, a list of records. The report
+        is the one of that name in `saiten.models.REPORTS`."""
+        asked: dict[str, Any] = {**options}
+        if batch is not None:
+            asked["batch"] = id_of(batch)
+        if batches is not None:
+            asked["batches"] = [id_of(one) for one in batches]
+        return await self._post(REPORTS.get(name, Report), f"/v1/analyses/{part(name)}", asked)
+
+    # Human ratings
+
+    def add_ratings(self, ratings: Iterable[Rating | Mapping[str, Any]]) -> Coroutine[Any, Any, RatingsAdded]:
+        """Keeps all ratings or none. A rater has one rating of each response; a later one replaces it."""
+        return self._send_lines(RatingsAdded, "/v1/ratings", LinesBody(ratings))
+
+    async def ratings(
+        self,
+        *,
+        item: str | None = None,
+        evaluation: str | None = None,
+        batch: str | HasId | None = None,
+        rater: str | None = None,
+    ) -> AsyncGenerator[Rating, None]:
+        """The ratings of these, in the order in which they came in."""
+        async with aclosing(
+            self._connection.ratings(page=RATING_PAGE, **rating_filter(item, evaluation, batch, rater))
+        ) as pages:
+            async for page in pages:
+                for rating in read_all(Rating, page):
+                    yield rating
+
+    async def remove_ratings(
+        self,
+        *,
+        item: str | None = None,
+        evaluation: str | None = None,
+        batch: str | HasId | None = None,
+        rater: str | None = None,
+    ) -> int:
+        """Removes the ratings of these, of which one must be named, and returns their number."""
+        params = rating_filter(item, evaluation, batch, rater)
+        answer = read_object(await self._connection.request("DELETE", "/v1/ratings", params=params, again=False))
+        return int(answer.get("removed", 0))
+
+    async def exclude(self, *, rater: str | None = None, round: str | None = None) -> bool:  # noqa: A002 - its name in the API
+        """Leaves a rater's or a round's ratings out of analyses; False where they were left out already."""
+        answer = await self._connection.exclude_ratings(chosen(rater=rater, round=round))
+        return bool(answer.get("added"))
+
+    async def include(self, *, rater: str | None = None, round: str | None = None) -> bool:  # noqa: A002 - its name in the API
+        """Takes an exclusion back; False where there was none."""
+        answer = await self._connection.include_ratings(chosen(rater=rater, round=round))
+        return bool(answer.get("removed"))
+
+    async def exclusions(self) -> Sequence[Exclusion]:
+        """The raters and rounds that are left out, oldest first."""
+        answer = read_object(await self._connection.request("GET", EXCLUSIONS))
+        return read_all(Exclusion, answer.get("items"))
+
+    # Governance
+
+    async def policy(self) -> ProjectPolicy:
+        """How suspected attacks are handled, and how long texts are kept."""
+        return await self._get(ProjectPolicy, "/v1/policy")
+
+    async def set_policy(
+        self,
+        *,
+        integrity: Literal["flag", "refuse", "judge-twice"] = "flag",
+        texts: Literal["keep", "hash", "drop"] = "keep",
+        after_days: float = 30.0,
+    ) -> ProjectPolicy:
+        """Sets the whole policy. Needs the scope `admin`."""
+        content = write_json({"integrity": integrity, "texts": texts, "after_days": after_days})
+        answer = await self._connection.request("PUT", "/v1/policy", content=content, headers=CONTENT)
+        return read(ProjectPolicy, read_object(answer))
+
+    async def erase(self, metadata: Mapping[str, str]) -> ErasureReport:
+        """Erases whatever has all these entries in its own metadata. Needs the scope `admin`; cannot be undone."""
+        return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)})
+
+    async def audit(self) -> AsyncGenerator[AuditEvent, None]:
+        """What administrators did in the project, newest first. Needs the scope `admin`."""
+        async for page in self._pages("/v1/audit", "before", {"limit": AUDIT_PAGE}):
+            for event in read_all(AuditEvent, page):
+                yield event
+
+    # Requests
+
+    async def _get(self, model: type[M], path: str, **params: Any) -> M:
+        return read(model, read_object(await self._connection.request("GET", path, params=params)))
+
+    async def _post(
+        self, model: type[M], path: str, body: Any = None, *, creates: bool = False, again: bool = True
+    ) -> M:
+        """The answer. `creates`: the request is done once, however often it is sent."""
+        content = b"" if body is None else write_json(body)
+        headers = once(JSON) if creates else CONTENT if content else {}
+        answer = await self._connection.request("POST", path, again=again, content=content, headers=headers)
+        return read(model, read_object(answer))
+
+    async def _send_lines(self, model: type[M], path: str, body: LinesBody) -> M:
+        """The answer to NDJSON, which is taken once, however often it is sent."""
+        headers = {**once(NDJSON), "Content-Length": str(body.length)}
+        try:
+            answer = await self._connection.request("POST", path, content=body, headers=headers)
+        finally:
+            body.close()
+        return read(model, read_object(answer))
+
+    async def _run(self, body: LinesBody, progress: bool | Progress) -> AsyncRun:
+        posted = await self._send_lines(Batch, "/v1/batches", body)
+        try:
+            return await self.wait(posted, progress=progress)
+        except asyncio.CancelledError:
+            with suppress(SaitenError):  # it may be completed by now
+                await self.pause_batch(posted)
+            raise
+
+    async def _pages(self, path: str, cursor: str, query: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        """The `items` of each page; `next` of a page is the value of `cursor` for the one after it."""
+        asked = {name: value for name, value in query.items() if value is not None}
+        while True:
+            page = read_object(await self._connection.request("GET", path, params=asked))
+            yield page.get("items")
+            if page.get("next") is None:
+                return
+            asked[cursor] = page["next"]
+
+
+CONTENT = {"Content-Type": JSON}
+
+
+def part(text: str) -> str:
+    """The text as one part of a path."""
+    return quote(text, safe="")
+
+
+def batch_path(batch: str | HasId) -> str:
+    """The path of a batch."""
+    return f"/v1/batches/{part(id_of(batch))}"
+
+
+def chosen(**values: str | None) -> dict[str, str]:
+    """The values that are given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def rating_filter(
+    item: str | None, evaluation: str | None, batch: str | HasId | None, rater: str | None
+) -> dict[str, str]:
+    """The query that names these ratings."""
+    return chosen(item=item, evaluation=evaluation, batch=None if batch is None else id_of(batch), rater=rater)
+
+
+def write_batch(items: Items, options: BatchOptions) -> LinesBody:
+    """The body of a batch: the options first, then a line for each item."""
+
+    def list_lines() -> Iterable[Mapping[str, Any]]:
+        yield {**options}
+        yield from map(prepare, items)
+
+    return LinesBody(list_lines())
+
+
+def refuse_stopped(batch: Batch) -> None:
+    """Raises BatchStopped where no more results will come although some are missing."""
+    if batch.status not in {"paused", "cancelled"}:
+        return
+    done = f"{batch.counts.done} of {batch.counts.total} candidates"
+    if batch.status == "cancelled":
+        raise BatchStopped(f"the batch {batch.id} was cancelled after {done}", batch.id)
+    why = batch.pause_detail or batch.pause_reason or "the reason is unknown"
+    raise BatchStopped(f"the batch {batch.id} paused after {done}: {why}", batch.id)
+
+
+def running(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncRun]]) -> Callable[Concatenate[Any, P], Run]:
+    """The method of a Client that waits for a run."""
+
+    @functools.wraps(method)
+    def call(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> Run:
+        return Run(self._loop.run(method(self._asked, *args, **kwargs)), self._loop, self)
+
+    return call
+
+
+def close(client: AsyncClient, loop: BackgroundLoop) -> None:
+    """Closes the connections and ends the thread."""
+    loop.run(client.aclose())
+    loop.close()
+
+
+class Client(Blocking):
+    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end."""
+
+    _asked: AsyncClient
+
+    def __init__(
+        self, url: str | None = None, *, api_key: str | None = None, read_seconds: float | None = READ_SECONDS
+    ) -> None:
+        asked = AsyncClient(url, api_key=api_key, read_seconds=read_seconds)
+        super().__init__(asked, BackgroundLoop())
+        self._close = weakref.finalize(self, close, asked, self._loop)
+
+    @property
+    def url(self) -> str:
+        """The service's address, without a user's name and password."""
+        return self._asked.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._close()
+
+    info = blocking(AsyncClient.info)
+    rubrics = blocking(AsyncClient.rubrics)
+    rubric = blocking(AsyncClient.rubric)
+    evaluate = blocking(AsyncClient.evaluate)
+    evaluation = blocking(AsyncClient.evaluation)
+    run = running(AsyncClient.run)
+    wait = running(AsyncClient.wait)
+    create_batch = blocking(AsyncClient.create_batch)
+    estimate = blocking(AsyncClient.estimate)
+    batch = blocking(AsyncClient.batch)
+    batches = iterating(AsyncClient.batches)
+    follow = iterating(AsyncClient.follow, at_once=1)
+    pause_batch = blocking(AsyncClient.pause_batch)
+    resume_batch = blocking(AsyncClient.resume_batch)
+    cancel_batch = blocking(AsyncClient.cancel_batch)
+    erase_batch = blocking(AsyncClient.erase_batch)
+    results = iterating(AsyncClient.results)
+    results_csv = iterating(AsyncClient.results_csv)
+    summary = blocking(AsyncClient.summary)
+    compare = blocking(AsyncClient.compare)
+    gate = blocking(AsyncClient.gate)
+    check_judge = blocking(AsyncClient.check_judge)
+    analyse = blocking(AsyncClient.analyse)
+    add_ratings = blocking(AsyncClient.add_ratings)
+    ratings = iterating(AsyncClient.ratings)
+    remove_ratings = blocking(AsyncClient.remove_ratings)
+    exclude = blocking(AsyncClient.exclude)
+    include = blocking(AsyncClient.include)
+    exclusions = blocking(AsyncClient.exclusions)
+    policy = blocking(AsyncClient.policy)
+    set_policy = blocking(AsyncClient.set_policy)
+    erase = blocking(AsyncClient.erase)
+    audit = iterating(AsyncClient.audit)
