@@ -28,7 +28,8 @@ class BackgroundLoop:
         self._thread.start()
 
     def run(self, awaited: Awaitable[T]) -> T:
-        """The result. An interruption of the caller, such as Ctrl+C, cancels what it waits for."""
+        """The result. An interruption of the caller, such as Ctrl+C, cancels what it waits for. Raises RuntimeError
+        once the loop is closed."""
         ended = threading.Event()
 
         async def work() -> T:
@@ -37,6 +38,10 @@ class BackgroundLoop:
             finally:
                 ended.set()
 
+        if self._loop.is_closed():
+            if isinstance(awaited, Coroutine):
+                awaited.close()
+            raise RuntimeError("this client is closed")
         future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
             return future.result()
