@@ -49,8 +49,8 @@ async def client_of(kind: Kind, url: str, **options: Any) -> AsyncIterator[Any]:
         async with saiten.AsyncClient(url, **options) as client:
             yield Either(client)
         return
-    client = saiten.Client(url, **options)
+    waiting = saiten.Client(url, **options)
     try:
-        yield Either(client)
+        yield Either(waiting)
     finally:
-        await asyncio.to_thread(client.close)
+        await asyncio.to_thread(waiting.close)

@@ -69,17 +69,17 @@ async def test_a_run_is_taken_up_again_after_a_cut(tmp_path: Path, kind: Kind, f
 
 async def test_a_run_outlives_a_restart_of_the_service(tmp_path: Path, kind: Kind, fake: FakeOpenAI) -> None:
     port = free_port()
-    settings = {**settings_of(fake), "port": port}
+    settings = settings_of(fake)
     fake.default = hang
     async with client_of(kind, f"http://127.0.0.1:{port}") as client:
-        async with serving(tmp_path, **settings):
+        async with serving(tmp_path, port, **settings):
             running = asyncio.create_task(client.run(ITEMS))
             await until(lambda: fake.requests)
             fake.default = FakeOpenAI().default
             # A service that stops finishes its calls first: this one once it does not listen any more.
             asyncio.get_running_loop().call_later(0.5, fake.drop_connections)
         assert not running.done()
-        async with serving(tmp_path, **settings):
+        async with serving(tmp_path, port, **settings):
             assert (await running).summary.coverage.share == 1
 
 
