@@ -129,7 +129,7 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
         find_operation("POST", path, routes)[1] for method, path, headers in asked if "idempotency-key" in headers
     }
     stated = {route for route, one in routes.items() if "Idempotency-Key" in str(one.get("post", {}).get("parameters"))}
-    assert stated <= creating <= stated | {"/v1/estimates"}
+    assert creating == stated
 
 
 async def test_a_run_waits_and_tells_its_progress(client: Any) -> None:
@@ -185,6 +185,13 @@ async def test_a_bad_item_refuses_the_batch_with_its_place(client: Any) -> None:
     assert await client.batches() == []
     with pytest.raises(TypeError, match="not one string"):
         await client.run([{"context": "やあ", "response": "はい"}])
+
+
+async def test_a_body_that_is_too_long_is_refused_with_its_code(client: Any) -> None:
+    rating = {"item": "sea-1", "ratings": {"overall": 1}, "comment": "長" * 2000}
+    with pytest.raises(saiten.ServiceRefused) as caught:
+        await client.add_ratings({**rating, "rater": f"r{number}"} for number in range(2000))
+    assert (caught.value.status, caught.value.code) == (413, "body-too-large")
 
 
 async def test_an_error_of_the_callers_generator_reaches_the_caller(client: Any) -> None:
@@ -289,7 +296,7 @@ async def test_an_iteration_may_be_left(tmp_path: Path) -> None:
         run = await asyncio.to_thread(client.run, [make_item(number) for number in range(300)])
         assert (await asyncio.to_thread(next, client.results(run))).position == 0
         await asyncio.to_thread(client.close)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(RuntimeError, match="this client is closed"):
             client.info()
 
 
