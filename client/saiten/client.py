@@ -344,7 +344,7 @@ class AsyncClient:
 
     async def erase(self, metadata: Mapping[str, str]) -> ErasureReport:
         """Erases whatever has all these entries in its own metadata. Needs the scope `admin`; cannot be undone."""
-        return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)})
+        return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)}, again=False)
 
     async def audit(self) -> AsyncGenerator[AuditEvent, None]:
         """What administrators did in the project, newest first. Needs the scope `admin`."""
