@@ -457,7 +457,10 @@ def close(client: AsyncClient, loop: BackgroundLoop) -> None:
 
 
 class Client(Blocking):
-    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end."""
+    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end.
+
+    Calls are made in a thread of its own, and so is that of a `progress` function.
+    """
 
     _asked: AsyncClient
 
