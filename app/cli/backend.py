@@ -17,7 +17,7 @@ from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.model import Value
 from app.domain.rubric import Rubric, split_name
 from app.runtime.settings import is_http_url, read_settings
-from saiten.client import READ_SECONDS
+from saiten.connection import READ_SECONDS
 from saiten.private import Address, private_service
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ class StoredRecord(Value):
 
 
 class Backend:
-    """A service's answers as values. Methods raise the errors of `saiten.AsyncClient`, which is `client`."""
+    """A service's answers as values. Methods raise the errors of `saiten.Connection`, which is `client`."""
 
-    def __init__(self, client: saiten.AsyncClient) -> None:
+    def __init__(self, client: saiten.Connection) -> None:
         self.client = client
 
     async def judge_kind(self) -> str:
@@ -162,7 +162,7 @@ async def open_backend(
                 raise SettingsInvalid(f"--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
             key, read_seconds = read_settings().api_key, READ_SECONDS
             address = Address(url, key.get_secret_value() if key else None)
-        client = saiten.AsyncClient(address.url, api_key=address.api_key, read_seconds=read_seconds)
+        client = saiten.Connection(address.url, api_key=address.api_key, read_seconds=read_seconds)
         await stack.enter_async_context(client)
         if url is not None:
             await client.greet()

@@ -32,11 +32,11 @@ from app.domain.plain_text import escape_controls
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import MARK, Unfit, clip, number_of
 from saiten import ServiceRefused
-from saiten.client import write_line
+from saiten.connection import write_line
 
 if TYPE_CHECKING:
     from app.domain.human_rating import Exclusion, RatingFilter, RatingsKept
-    from saiten import AsyncClient
+    from saiten import Connection
 
 TEXTS = ("item", "evaluation", "batch", "candidate", "system", "rater")
 STAMP = "created_at"
@@ -324,7 +324,7 @@ async def keep(read: RatingFile, url: str | None) -> RatingsKept:
         return await post_pieces(read, backend.client)
 
 
-async def post_pieces(read: RatingFile, client: AsyncClient) -> RatingsKept:
+async def post_pieces(read: RatingFile, client: Connection) -> RatingsKept:
     """Posts all, as much at a time as the service takes."""
     from app.cli.backend import understand
 

@@ -4,6 +4,7 @@ SaitenError
 ├── ServiceUnreachable       no answer, or no Saiten service at the address
 ├── PrivateServiceFailed     a private service did not start
 ├── AnswerInvalid            the answer is not one of this version of Saiten
+├── BatchStopped             a run paused or was cancelled before it was complete
 └── ServiceRefused           a problem document, with its `code`
     └── SignatureMismatch    two runs that were scored differently
 """
@@ -34,6 +35,16 @@ class PrivateServiceFailed(SaitenError):
 
 class AnswerInvalid(SaitenError):
     code = "service-reply-invalid"
+
+
+class BatchStopped(SaitenError):
+    """A run that paused or was cancelled; `batch` names it, so that it can be resumed and waited for again."""
+
+    code = "batch-stopped"
+
+    def __init__(self, detail: str, batch: str) -> None:
+        super().__init__(detail)
+        self.batch = batch
 
 
 class ServiceRefused(SaitenError):
