@@ -178,6 +178,14 @@ class NumberColumn:
                 self._values.extend(NOTHING * (row - len(self._values)))
             self._values.append(value)
 
+    def extend(self, row: int, values: Floats, lines: Sequence[int]) -> None:
+        """Sets the values of the rows from `row` on, one for each of the lines, NaN for none."""
+        self._last = lines[-1]
+        self.lines += len(lines)
+        self.first = self.first or lines[0]
+        self._values.extend(NOTHING * (row - len(self._values)))
+        self._values.frombytes(values.tobytes())
+
     def filled(self, rows: int) -> Floats:
         """The values of that many rows, shape (rows,). The column must not grow afterwards: the memory is shared."""
         self._values.extend(NOTHING * (rows - len(self._values)))
