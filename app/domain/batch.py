@@ -299,10 +299,8 @@ class KeyedAnswer:
 
 @dataclass(frozen=True)
 class BatchFilter:
-    """Which batches to list; None and empty mean any. All `metadata` entries must match.
-
-    `text` is searched in the id, the name and the metadata values; the case of ASCII letters is ignored.
-    """
+    """Which batches to list; None and empty mean any. All `metadata` entries must match. `text` is searched in the id,
+    the name and the metadata values; the case of ASCII letters is ignored."""
 
     name: str | None = None
     text: str | None = None

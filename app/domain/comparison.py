@@ -69,10 +69,8 @@ class ComparedRun:
 
     @cached_property
     def columns(self) -> Mapping[tuple[Kind, str], Sequence[float | None]]:
-        """Each measure's values, one per response, None if missing: aspects, composites, then blended aspects.
-
-        Cached, since reading 100,000 responses takes time.
-        """
+        """Each measure's values, one per response, None if missing: aspects, composites, then blended aspects. Cached,
+        since reading 100,000 responses takes time."""
         columns: dict[tuple[Kind, str], Sequence[float | None]] = {}
         for name in self.aspects:
             columns["aspect", name] = [item.ratings.get(name) for item in self.items]

@@ -72,9 +72,7 @@ def limits_of(info: ValidationInfo) -> Limits:
 
 def is_invisible(character: str) -> bool:
     """Whether the character is invisible: spaces, controls, format characters, fillers, lone marks and selectors.
-
-    Private-use characters (gaiji) are visible, and so are those that this Python's Unicode data does not know yet.
-    """
+    Private-use characters (gaiji) are visible, and so are those that this Python's Unicode data does not know yet."""
     if character in FILLERS:
         return True
     category = unicodedata.category(character)

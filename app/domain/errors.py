@@ -109,10 +109,8 @@ class PriceUnknown(InvalidRequest):
 
 
 class SuspectedInjection(InvalidRequest):
-    """`where` are the places that look like an attack on the judge, as in a result's warnings.
-
-    `faults` are (JSON pointer into the request, what it looks like). Neither holds any of the text.
-    """
+    """`where` are the places that look like an attack on the judge, as in a result's warnings. `faults` are (JSON
+    pointer into the request, what it looks like). Neither holds any of the text."""
 
     code = "suspected-injection"
     title = "The text looks like an attack on the judge"
@@ -182,11 +180,8 @@ class Overloaded(LimitReached):
 
 
 class SignatureMismatch(SaitenError):
-    """Two runs whose scores cannot be compared.
-
-    `pieces` holds the baseline's and the candidate's value by name of the signature piece; several values within a run
-    are joined by a comma.
-    """
+    """Two runs whose scores cannot be compared. `pieces` holds the baseline's and the candidate's value by name of the
+    signature piece; several values within a run are joined by a comma."""
 
     code = "signature-mismatch"
     title = "The runs were not scored the same way"
@@ -197,10 +192,8 @@ class SignatureMismatch(SaitenError):
 
 
 class RubricInvalid(SaitenError):
-    """A rubric file that cannot be used.
-
-    `line` is 1-based, or None if the file could not be read at all; `field` is a JSON pointer.
-    """
+    """A rubric file that cannot be used. `line` is 1-based, or None if the file could not be read at all; `field` is a
+    JSON pointer."""
 
     code = "rubric-invalid"
     title = "The rubric file is not valid"
@@ -218,10 +211,8 @@ class SettingsInvalid(SaitenError):
 
 
 class UpstreamError(SaitenError):
-    """A failure of another service. `retry_after_seconds` is the time that it asked for, if any.
-
-    `said` is its own message. It is for the caller only and is never logged, since a service may echo the dialogue.
-    """
+    """A failure of another service. `retry_after_seconds` is the time that it asked for, if any. `said` is its own
+    message. It is for the caller only and is never logged, since a service may echo the dialogue."""
 
     code = "upstream-error"
     title = "A service that Saiten calls failed"
@@ -315,12 +306,9 @@ MOST_REFUSED = 1_000
 
 
 class InvalidLines(InvalidRequest):
-    """Lines that are not valid.
-
-    `faults` are (number from 1, what is wrong) in order, never empty, at most MOST_FAULTS; `total` also counts those
-    that are not listed. `noun` is what is numbered, such as a line or an element of an array. If reading `stopped`
-    early, `total` is a lower bound.
-    """
+    """Lines that are not valid. `faults` are (number from 1, what is wrong) in order, never empty, at most MOST_FAULTS;
+    `total` also counts those that are not listed. `noun` is what is numbered, such as a line or an element of an array.
+    If reading `stopped` early, `total` is a lower bound."""
 
     def __init__(
         self, faults: Sequence[tuple[int, str]], total: int | None = None, noun: str = "line", *, stopped: bool = False

@@ -20,10 +20,8 @@ CERTAIN = 0.999
 
 @dataclass(frozen=True)
 class Token:
-    """A token of the reply as bytes (it may hold part of a character).
-
-    `choices` are the alternative tokens, including this one, each with its natural log probability.
-    """
+    """A token of the reply as bytes (it may hold part of a character). `choices` are the alternative tokens, including
+    this one, each with its natural log probability."""
 
     text: bytes
     choices: tuple[tuple[bytes, float], ...]
@@ -38,11 +36,9 @@ class Expectation:
 
 
 def expect(tokens: Sequence[Token], content: str, span: tuple[int, int], values: Sequence[int]) -> Expectation | None:
-    """The expectation of the value at `span` (code points) of `content`; `values` are the legal ones.
-
-    None if the tokens do not spell the content, if the value is not one token (or a minus and one token), or if a token
-    of one value could begin another (1 and 10). It is never a guess or the plain rating.
-    """
+    """The expectation of the value at `span` (code points) of `content`; `values` are the legal ones. None if the
+    tokens do not spell the content, if the value is not one token (or a minus and one token), or if a token of one
+    value could begin another (1 and 10). It is never a guess or the plain rating."""
     if begins_another(values):
         return None
     places = tokens_at(tokens, content, span)
@@ -83,10 +79,8 @@ def tokens_at(tokens: Sequence[Token], content: str, span: tuple[int, int]) -> l
 
 
 def masses_of_token(token: Token, legal: Mapping[str, int]) -> dict[int, float] | None:
-    """The probability of each legal value if one token holds the whole value.
-
-    A bare minus counts for the negative value if there is only one; with several the result is None.
-    """
+    """The probability of each legal value if one token holds the whole value. A bare minus counts for the negative
+    value if there is only one; with several the result is None."""
     choices = probabilities(token)
     if choices is None:
         return None

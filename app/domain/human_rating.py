@@ -155,11 +155,8 @@ def parse_lines(body: bytes) -> Iterator[tuple[int, Any]]:
 def check_records(
     records: Iterable[tuple[int, Any]], limits: Limits, *, noun: str = "line"
 ) -> tuple[list[HumanRating], list[int]]:
-    """The ratings of numbered records, and their numbers.
-
-    Raises InvalidLines for records that are not ratings, and for two by one rater of one response, since the later one
-    would replace the earlier one.
-    """
+    """The ratings of numbered records, and their numbers. Raises InvalidLines for records that are not ratings, and for
+    two by one rater of one response, since the later one would replace the earlier one."""
     ratings: list[HumanRating] = []
     numbers: list[int] = []
     faults: list[tuple[int, str]] = []

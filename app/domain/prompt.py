@@ -20,11 +20,9 @@ from app.domain.rubric import Aspect, Example, Level, Rubric, WorkedExample
 
 @dataclass(frozen=True)
 class Prompt:
-    """`system` is fixed for rubric, language, aspects and format; `user` encloses the dialogue.
-
-    `schema` is the strict JSON schema of the reply, or None if the reply is text. `canary` is in `system` and must
-    never be in a reply. `screen`: the reply also says whether a text addresses its evaluator.
-    """
+    """`system` is fixed for rubric, language, aspects and format; `user` encloses the dialogue. `schema` is the strict
+    JSON schema of the reply, or None if the reply is text. `canary` is in `system` and must never be in a reply.
+    `screen`: the reply also says whether a text addresses its evaluator."""
 
     system: str
     user: str
@@ -90,11 +88,9 @@ def build_prefix(
     references: bool = False,
     screen: bool = False,
 ) -> Prefix:
-    """The part that does not depend on the dialogue. Raises LanguageNotSupported.
-
-    `references` tells whether any are shown. `screen` asks whether a text addresses its evaluator; it is ignored in the
-    text format, which has room for aspects only.
-    """
+    """The part that does not depend on the dialogue. Raises LanguageNotSupported. `references` tells whether any are
+    shown. `screen` asks whether a text addresses its evaluator; it is ignored in the text format, which has room for
+    aspects only."""
     if language not in rubric.languages:
         raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
     frame = frame_of(language)

@@ -32,10 +32,8 @@ STATE_PHRASES: dict[State, str] = {
 
 @dataclass(frozen=True)
 class JudgeKey:
-    """The judge, rubric and language path that a validation is of.
-
-    `rubric` is id and version; `judge` holds all other signature pieces that can change a rating, as a signature line.
-    """
+    """The judge, rubric and language path that a validation is of. `rubric` is id and version; `judge` holds all other
+    signature pieces that can change a rating, as a signature line."""
 
     rubric: str
     digest: str

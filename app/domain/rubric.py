@@ -193,10 +193,8 @@ class Rubric(Value):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the parsed rubric; white space, comments and key order of the file do not matter.
-
-        Fields at their default are excluded, so that a new optional field does not change any digest.
-        """
+        """SHA-256 of the parsed rubric; white space, comments and key order of the file do not matter. Fields at their
+        default are excluded, so that a new optional field does not change any digest."""
         return digest(self.model_dump(mode="json", exclude_defaults=True))
 
     @property

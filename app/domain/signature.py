@@ -82,11 +82,8 @@ def describe_composites(rubric: Rubric, options: JudgeOptions) -> dict[str, str]
 
 
 def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ...]) -> dict[str, str]:
-    """The blend's pieces: encoder, b̄ with its source, w, and which aspects are blended.
-
-    A calibrated b̄ has four decimals, since it differs in the sixth between CPU and GPU. One given by the caller keeps
-    its digits.
-    """
+    """The blend's pieces: encoder, b̄ with its source, w, and which aspects are blended. A calibrated b̄ has four
+    decimals, since it differs in the sixth between CPU and GPU. One given by the caller keeps its digits."""
     if relevance is None or relevance.score is None or relevance.baseline is None:
         return {"encoder": NONE, "baseline": NONE, "weight": NONE, "blended": NONE}
     return {

@@ -23,11 +23,8 @@ from app.domain.reliability import Reliability
 
 class Scores(NamedTuple):
     """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
-    unrated reason or None, rating or None) by aspect.
-
-    `similarity` is b; `system` is the entry of that name in the candidate's metadata; `context` is the digest of its
-    dialogue context.
-    """
+    unrated reason or None, rating or None) by aspect. `similarity` is b; `system` is the entry of that name in the
+    candidate's metadata; `context` is the digest of its dialogue context."""
 
     status: str
     aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
@@ -66,10 +63,8 @@ COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
-    """The evaluation's figures; with both paths those of the source path.
-
-    Each warning code occurs once, `translation-sensitive` among them. `context` is the digest of the dialogue context.
-    """
+    """The evaluation's figures; with both paths those of the source path. Each warning code occurs once,
+    `translation-sensitive` among them. `context` is the digest of the dialogue context."""
     codes = [warned.code for warned in evaluation.warnings]
     if evaluation.paths is not None and evaluation.paths.translation_sensitive:
         codes.append(TRANSLATION_SENSITIVE)

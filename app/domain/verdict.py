@@ -34,11 +34,8 @@ def read_json_verdict(
     reply: str, aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False
 ) -> tuple[dict[str, VerdictPart], bool]:
     """The parts of a reply that follows `build_schema`, without missing aspects, and whether it says that a text
-    addresses its evaluator, which it must answer with `screen`. Raises Malformed.
-
-    The text must be a single JSON object. Repeated or unknown members, and anything but an integer in the place of a
-    rating, are refused.
-    """
+    addresses its evaluator, which it must answer with `screen`. Raises Malformed. The text must be a single JSON
+    object. Repeated or unknown members, and anything but an integer in the place of a rating, are refused."""
     members = parse_object(reply)
     addressed = members.pop(SCREEN, None) if screen else False
     if not isinstance(addressed, bool):
@@ -180,12 +177,9 @@ LEAKED = "the judge's reply holds part of its own instructions, which it must ne
 
 @dataclass(frozen=True)
 class VerdictReading:
-    """The content of a reply: a rating or `Unrated` for every requested aspect, and the reasons given.
-
-    `spans` holds the place of each rating in the reply as (start, end) in code points. `leaked` is True if the reply
-    holds the canary of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses
-    its evaluator.
-    """
+    """The content of a reply: a rating or `Unrated` for every requested aspect, and the reasons given. `spans` holds
+    the place of each rating in the reply as (start, end) in code points. `leaked` is True if the reply holds the canary
+    of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses its evaluator."""
 
     ratings: Mapping[str, Rating]
     reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

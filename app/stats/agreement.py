@@ -29,10 +29,8 @@ MOST_LISTED = 200
 @dataclass(frozen=True)
 class Agreement:
     """Each of `compared` raters correlated with the mean of the others, averaged; `reason` says why there is no figure.
-
     Of the other raters `few` share too few items with others, and `constant` share enough, but there they or the others
-    never vary.
-    """
+    never vary."""
 
     raters: int
     compared: int
@@ -55,10 +53,8 @@ class NamedRatings:
 
 
 def named_ratings(observations: Observations, aspect: str, units: Mask | None = None) -> NamedRatings:
-    """What named raters gave for the aspect, where wanted only on some units (a mask of shape (units,)).
-
-    A rating without a rater may be a mean of several, so it is excluded.
-    """
+    """What named raters gave for the aspect, where wanted only on some units (a mask of shape (units,)). A rating
+    without a rater may be a mean of several, so it is excluded."""
     column = observations.ratings[aspect]
     kept = ~np.isnan(column) & (observations.rater != NO_RATER)
     if units is not None:
@@ -69,11 +65,9 @@ def named_ratings(observations: Observations, aspect: str, units: Mask | None = 
 
 
 def compare_raters(rated: NamedRatings) -> Agreement:
-    """Each rater against the mean of the others, item by item, on the items that both rated.
-
-    Raters with fewer than three such items, or on which they or the others never vary, have no correlation and are left
-    out of the averages.
-    """
+    """Each rater against the mean of the others, item by item, on the items that both rated. Raters with fewer than
+    three such items, or on which they or the others never vary, have no correlation and are left out of the
+    averages."""
     rater = number_keys(rated.rater)
     raters = int(rater.max(initial=-1)) + 1
     if raters < 2:
@@ -115,9 +109,7 @@ def list_raters(rater: Integers, spearman: Floats) -> dict[int, float | None]:
 
 def settled_others(rated: NamedRatings, count: Integers, rows: Mask | slice) -> Floats:
     """The mean of the other ratings of their unit, settled, of those rows; shape (rows,). None of them is alone.
-
-    `count`, of shape (units,), is how many ratings each unit has.
-    """
+    `count`, of shape (units,), is how many ratings each unit has."""
     order = np.argsort(rated.unit, kind="stable")
     total = add_others(rated.unit, rated.values, order)[rows]
     # Without negative values the sum of the absolute values is the same.
@@ -129,9 +121,7 @@ def settled_others(rated: NamedRatings, count: Integers, rows: Mask | slice) -> 
 
 def add_others(unit: Integers, values: Floats, order: Integers | None = None) -> Floats:
     """The sum of all other values of each value's unit, shapes (n,); `order` is the stable one of the units, if known.
-
-    Not by taking the value from the sum of all: beside one of 1e15 nothing would be left of the others.
-    """
+    Not by taking the value from the sum of all: beside one of 1e15 nothing would be left of the others."""
     order = np.argsort(unit, kind="stable") if order is None else order
     grouped, ordered = unit[order], values[order]
     found = np.empty(len(values))
@@ -180,10 +170,8 @@ def krippendorff_alpha(rated: NamedRatings) -> float | str:
 
 
 def measure_agreement(observations: Observations) -> AgreementReport:
-    """Agreement by aspect, and the correlations between aspects.
-
-    Raises InvalidRequest for more aspects than could be correlated on so many items in a minute.
-    """
+    """Agreement by aspect, and the correlations between aspects. Raises InvalidRequest for more aspects than could be
+    correlated on so many items in a minute."""
     refuse_wide(len(observations.ratings), observations.units)
     means = {aspect: observations.means(column) for aspect, column in observations.ratings.items()}
     return AgreementReport(

@@ -502,10 +502,8 @@ UNSIGNED = "signature"
 
 def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str, tuple[str, str]]:
     """The pieces in which the runs differ, or in which one run differs from itself: both runs' values, by piece.
-
     Several values within a run are joined by a comma. A run without any value differs from nothing: if everything
-    failed, coverage is what is missing.
-    """
+    failed, coverage is what is missing."""
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
     valued = has_values(baseline) and has_values(candidate)
     if valued and bool(ours) != bool(theirs):

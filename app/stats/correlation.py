@@ -31,11 +31,8 @@ def correlate(
     observations: Observations, *, match: Mapping[str, str] | None = None, resamples: int = 2000, seed: int = 0
 ) -> CorrelationReport:
     """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are; of
-    many items, or many aspects, with fewer resamples.
-
-    `match` names, for a score, the rating of another name that it is compared with (`mate`: `acceptability`). Raises
-    InvalidRequest where there is no such score or no such rating.
-    """
+    many items, or many aspects, with fewer resamples. `match` names, for a score, the rating of another name that it is
+    compared with (`mate`: `acceptability`). Raises InvalidRequest where there is no such score or no such rating."""
     ratings, scores = observations.ratings, observations.scores
     pairs = {aspect: aspect for aspect in ratings if aspect in scores} | check_match(observations, match or {})
     both = list(pairs)

@@ -106,10 +106,8 @@ def term_names(terms: Sequence[Term]) -> list[str]:
 
 
 def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
-    """Which units to judge on, shape (n,): those of whole clusters, drawn until about that share is reached.
-
-    `cluster`, of shape (n,), is each unit's, numbered from 0 without gaps.
-    """
+    """Which units to judge on, shape (n,): those of whole clusters, drawn until about that share is reached. `cluster`,
+    of shape (n,), is each unit's, numbered from 0 without gaps."""
     shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
     reached = np.concatenate([[0], np.cumsum(np.bincount(cluster)[shuffled])]) if len(cluster) else np.zeros(1)
     enough = int(np.argmin(np.abs(reached - round(test_share * len(cluster)))))
@@ -121,10 +119,8 @@ def interval_weights(
     x: Floats, y: Floats, fitted: tuple[Floats, Floats | None], cluster: Integers, seed: int
 ) -> list[tuple[float, float]] | str:
     """The 95 % interval of each of the fitted weights, or why there is none. `cluster`, of shape (n,), is each unit's.
-
     By the half widths of `fitted` where each unit is a cluster of its own. Else clusters are drawn and fitted again:
-    what the errors of one cluster have in common makes these half widths too narrow.
-    """
+    what the errors of one cluster have in common makes these half widths too narrow."""
     weights, margins = fitted
     if margins is None:
         return "there are no more items to fit on than weights"
@@ -159,9 +155,7 @@ def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
 
 def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, Floats | None] | str:
     """Weights without intercept, shape (terms,), and the half widths of their 95 % t intervals; or why there are none.
-
-    `x` has shape (n, terms), `y` shape (n,). Half widths are None where no degree of freedom is left.
-    """
+    `x` has shape (n, terms), `y` shape (n,). Half widths are None where no degree of freedom is left."""
     still = [name for name, column in zip(names, x.T, strict=True) if not column.any()]
     if len(y) < len(names):
         return f"{count(len(y), 'item')} to fit on for {count(len(names), 'weight')}"
@@ -285,9 +279,7 @@ def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats,
 
 def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
     """The units of whole clusters, drawn by the seed, as many as MOST_ITEMS has room for; all where it has for all.
-
-    `cluster`, of shape (n,), is each unit's. Raises InvalidRequest where one cluster alone is too large.
-    """
+    `cluster`, of shape (n,), is each unit's. Raises InvalidRequest where one cluster alone is too large."""
     if len(units) <= MOST_ITEMS:
         return units
     held = np.bincount(cluster)
@@ -330,10 +322,8 @@ def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> str | None:
 
 
 def best(curves: Floats) -> Integers:
-    """The place of the weight with the highest mean over folds, from shape (folds, weights, …) to (…).
-
-    Values that are all equal correlate with nothing: 0. Of equal weights it is the smallest.
-    """
+    """The place of the weight with the highest mean over folds, from shape (folds, weights, …) to (…). Values that are
+    all equal correlate with nothing: 0. Of equal weights it is the smallest."""
     means = np.nan_to_num(curves).mean(axis=0)
     chosen: Integers = np.argmax(means >= means.max(axis=0) - NEGLIGIBLE, axis=0)
     return chosen

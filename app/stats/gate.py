@@ -229,10 +229,8 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
 
 
 def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alpha: float) -> dict[int, Drop]:
-    """By number of the rule, what there is to judge its drop by.
-
-    Holm's adjustment is over the measures of these rules alone: what no rule asks about does not make the gate blinder.
-    """
+    """By number of the rule, what there is to judge its drop by. Holm's adjustment is over the measures of these rules
+    alone: what no rule asks about does not make the gate blinder."""
     if comparison is None:
         return {}
     compared = [one for one in asked if one.rule.max_drop is not None]
@@ -300,11 +298,8 @@ class RuleFinding:
 @dataclass(frozen=True)
 class Drop:
     """A measure whose drop is to be judged. `p` is adjusted by Holm over the `tests` measures that have such a rule.
-
     `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
-    `width` the scale's, None where values know none.
-    `same` says that the run is compared with itself.
-    """
+    `width` the scale's, None where values know none. `same` says that the run is compared with itself."""
 
     measure: Measure
     p: float | None
@@ -568,10 +563,8 @@ class Minimum:
 
     @property
     def added(self) -> int:
-        """How many dialogues are added: one, and more where alpha is small: a skewed mean nears the normal slowly.
-
-        With z²/4 of them the interval covers what is rare (Poisson) at every alpha from 0.2 to 0.0008.
-        """
+        """How many dialogues are added: one, and more where alpha is small: a skewed mean nears the normal slowly. With
+        z²/4 of them the interval covers what is rare (Poisson) at every alpha from 0.2 to 0.0008."""
         z = NormalDist().inv_cdf(1 - self.alpha / 2)
         return max(1, ceil(z * z / 4))
 
@@ -582,10 +575,8 @@ class Minimum:
         return describe_clusters(np.append(sums, end * lengths), np.append(counts, lengths))
 
     def bound(self, end: float) -> float:
-        """The end of the interval towards this end of the scale.
-
-        At least what a share of such dialogues would make of the mean that so many miss altogether with chance alpha.
-        """
+        """The end of the interval towards this end of the scale. At least what a share of such dialogues would make of
+        the mean that so many miss altogether with chance alpha."""
         widened = self.widen(end)
         side = 1 if end > self.mean else -1
         reached = widened.mean + side * find_quantile(widened.freedom, self.alpha) * widened.error
@@ -600,11 +591,9 @@ class Minimum:
         return min(self.scale[0], float(self.values.min())), max(self.scale[1], float(self.values.max()))
 
     def find_needed(self, shortfall: float) -> int:
-        """How many values show a shortfall of so much with 80 % power, by the spread of these with those added.
-
-        The dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
-        dialogues and m added, where t' is the quantile for the power.
-        """
+        """How many values show a shortfall of so much with 80 % power, by the spread of these with those added. The
+        dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
+        dialogues and m added, where t' is the quantile for the power."""
         widened = max((self.widen(end) for end in self.limits), key=lambda found: found.error)
         slope = reach(self.alpha, widened.freedom) * widened.error * sqrt(self.units + self.added) / shortfall
         lifted = self.added * (1 + (self.limits[1] - self.least) / shortfall)

@@ -38,11 +38,9 @@ class PlannedRule:
 
 
 def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: ComparedRun | None) -> list[PlannedRule]:
-    """The rules given, else that no aspect drops.
-
-    Raises InvalidRequest where a rule needs a baseline run that there is not, or a scale that is not known, names what
-    another rule names, or asks for what its scale does not have, and UnknownAspect.
-    """
+    """The rules given, else that no aspect drops. Raises InvalidRequest where a rule needs a baseline run that there is
+    not, or a scale that is not known, names what another rule names, or asks for what its scale does not have, and
+    UnknownAspect."""
     if not rules and baseline is None:
         raise InvalidRequest("the gate needs rules or a baseline run to judge by", pointer="/rules")
     given = rules or [GateRule(aspect=aspect, max_drop=0.0) for aspect in candidate.aspects]

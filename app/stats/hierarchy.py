@@ -144,10 +144,8 @@ class Standing:
 
 
 def decorrelate(x: Floats, y: Floats, method: Decorrelation) -> Remainder:
-    """Takes `x` out of `y`, both of shape (n,) and without NaN. Points that are equal stay equal, to the last bit.
-
-    Of finite numbers up to 1e300 the result is finite too.
-    """
+    """Takes `x` out of `y`, both of shape (n,) and without NaN. Points that are equal stay equal, to the last bit. Of
+    finite numbers up to 1e300 the result is finite too."""
     if len(x) < FEWEST:
         return Remainder(None, f"fewer than {FEWEST} items have a value for both aspects")
     if is_constant(x):
@@ -203,11 +201,9 @@ def combine(x: Floats, y: Floats, x_weight: float, y_weight: float, scale: float
 def count_changes(
     lower: Standing, higher: Standing, unit_system: Integers, alpha: float, method: Decorrelation
 ) -> Decorrelated:
-    """What becomes of the higher aspect's pairs. `unit_system`, of shape (units,), is each unit's system.
-
-    Common are the pairs of both aspects, as counted before on all items of each; the test after has only the items
-    that have both values, `n` of them.
-    """
+    """What becomes of the higher aspect's pairs. `unit_system`, of shape (units,), is each unit's system. Common are
+    the pairs of both aspects, as counted before on all items of each; the test after has only the items that have both
+    values, `n` of them."""
     held = ~(np.isnan(lower.values) | np.isnan(higher.values))
     n, left_out = int(held.sum()), int((~held).sum())
     remainder = decorrelate(lower.values[held], higher.values[held], method)

@@ -78,11 +78,9 @@ def find_shared_ids(*runs: ComparedRun) -> frozenset[str]:
 def tabulate(
     run: ComparedRun, shared_ids: Collection[str] | None = None, best: Mapping[str, float] | None = None
 ) -> Columns:
-    """The run's values by measure, one row an item, with the mean of its candidates and repeats.
-
-    Under `shared_ids` an item is identified by its id and its context. Aspects with a `best` value count by minus their
-    distance from it. Without these two the run's own are taken.
-    """
+    """The run's values by measure, one row an item, with the mean of its candidates and repeats. Under `shared_ids` an
+    item is identified by its id and its context. Aspects with a `best` value count by minus their distance from it.
+    Without these two the run's own are taken."""
     apart = find_shared_ids(run) if shared_ids is None else shared_ids
     best = run.best if best is None else best
     rows: dict[Key, int] = {}
@@ -129,11 +127,9 @@ def fold(ratings: Floats, best: float) -> Floats:
 def pair_up(
     baseline: Columns, candidate: Columns, *, asked: ChosenTest, numbered: bool, comparable: bool = True
 ) -> tuple[Pairing, Integers, Integers]:
-    """The pairing, and the pairs' rows in both runs, each of shape (pairs,).
-
-    Where `numbered`, an item's number alone says little: a pair has the same context too. `comparable`: contexts of the
-    two runs tell whether they are the same. Raises InvalidRequest where pairs are asked for and there are none.
-    """
+    """The pairing, and the pairs' rows in both runs, each of shape (pairs,). Where `numbered`, an item's number alone
+    says little: a pair has the same context too. `comparable`: contexts of the two runs tell whether they are the same.
+    Raises InvalidRequest where pairs are asked for and there are none."""
     places = {key: row for row, key in enumerate(candidate.keys)}
     found = [(row, places[key]) for row, key in enumerate(baseline.keys) if key in places]
     contexts = [(baseline.contexts[left], candidate.contexts[right]) for left, right in found]

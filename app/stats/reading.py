@@ -123,10 +123,8 @@ class ObservationReader:
         self._total = 0
 
     def add(self, record: Any, line: int) -> None:
-        """Takes the record of that line, or notes why it cannot. Lines come in ascending order.
-
-        Raises InvalidLines as `refuse` does, and where there are more rows or values than are taken.
-        """
+        """Takes the record of that line, or notes why it cannot. Lines come in ascending order. Raises InvalidLines as
+        `refuse` does, and where there are more rows or values than are taken."""
         try:
             self.take(record, line)
         except Unfit as unfit:
@@ -219,7 +217,7 @@ class ObservationReader:
                 self._check({aspect or field: number}, columns, scales)
             if distinct or aspect:
                 known[""] = nan
-                yield columns[aspect or field], np.array([known[text] for text in texts])
+                yield columns[aspect or field], np.array([*map(known.__getitem__, texts)])
 
     def check_aspect(self, name: str) -> None:
         """Raises Unfit for an aspect that is none of those given, or that has no name."""
@@ -261,9 +259,7 @@ class ObservationReader:
 
     def _number(self, record: dict[str, Any], field: str) -> int:
         """The number of the name in that field, in the order in which names first come; −1 for an empty name, or none.
-
-        A name that is known was checked when it first came.
-        """
+        A name that is known was checked when it first came."""
         name = record.get(field)
         if type(name) is not str:
             name = name_of(record, field)
@@ -282,11 +278,9 @@ class ObservationReader:
             raise InvalidLines([*self._faults, (line, what)], self._total + 1, self.noun)
 
     def _ratings_of(self, record: dict[str, Any], has_more: bool) -> list[tuple[int, Given]]:
-        """The rater's number with the ratings; nothing where labels stand in their place.
-
-        A record without ratings says something only where it `has_more`: scores or a similarity. Ratings that are empty
-        are the same as ratings that are all null.
-        """
+        """The rater's number with the ratings; nothing where labels stand in their place. A record without ratings says
+        something only where it `has_more`: scores or a similarity. Ratings that are empty are the same as ratings that
+        are all null."""
         rater = self._number(record, "rater")
         ratings = record.get("ratings")
         if ratings is None:
@@ -435,11 +429,9 @@ def takes_quickly(line: bytes, number: int, reader: ObservationReader) -> bool:
 
 
 def is_plain(record: dict[str, Any], line: bytes, scores_field: str) -> bool:
-    """Whether a strict reading of the line gives that record too, or the record does not fit.
-
-    Every member is written with a colon: where there are no more colons than members and colons in texts, no member
-    was lost to another with the same key. Numbers in fields that are passed over are left to the strict reading.
-    """
+    """Whether a strict reading of the line gives that record too, or the record does not fit. Every member is written
+    with a colon: where there are no more colons than members and colons in texts, no member was lost to another with
+    the same key. Numbers in fields that are passed over are left to the strict reading."""
     colons = len(record)
     in_texts = 0
     for name, value in record.items():
@@ -568,8 +560,9 @@ def place_of(name: str, reader: ObservationReader) -> Place:
 def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[Place], reader: ObservationReader) -> None:
     """Passes rows with their lines to the reader: all at once, or else one by one, which words every fault."""
     with suppress(ValueError):  # Unfit, or rows that are too long or too short
-        columns = zip(*(map(str.strip, row) for _, row in rows), strict=True)
-        reader.take_columns(dict(zip(places, columns, strict=True)), [line for line, _ in rows])
+        columns = zip(*(row for _, row in rows), strict=True)
+        cells = {place: [*map(str.strip, column)] for place, column in zip(places, columns, strict=True)}
+        reader.take_columns(cells, [line for line, _ in rows])
         return
     for line, row in rows:
         add_row(row, places, reader, line)

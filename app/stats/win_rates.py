@@ -53,11 +53,8 @@ def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | No
 @dataclass(frozen=True)
 class Valued:
     """The units that have a value, context by context and within it system by system: where few systems share a
-    context, a table of systems by contexts would be one of holes.
-
-    `context` has shape (n,), `system` indexes `systems`, `values` are the measure's. `cluster` is each unit's, None
-    where contexts are independent.
-    """
+    context, a table of systems by contexts would be one of holes. `context` has shape (n,), `system` indexes `systems`,
+    `values` are the measure's. `cluster` is each unit's, None where contexts are independent."""
 
     systems: tuple[str, ...]
     context: Integers
@@ -162,11 +159,9 @@ def find_firsts(values: Floats) -> Mask:
 def compare_wins(
     a_name: str, b_name: str, a: Floats, b: Floats, *, alone: int = 0, cluster: Integers | None = None
 ) -> PairedWins:
-    """System a against system b on the same contexts; both have shape (contexts,), NaN where there is no value.
-
-    `alone` contexts more, which are not in the arrays, are counted as left out. `cluster` is each context's, None where
-    they are independent.
-    """
+    """System a against system b on the same contexts; both have shape (contexts,), NaN where there is no value. `alone`
+    contexts more, which are not in the arrays, are counted as left out. `cluster` is each context's, None where they
+    are independent."""
     held = ~(np.isnan(a) | np.isnan(b))
     difference = a[held] - b[held]
     if cluster is not None:
