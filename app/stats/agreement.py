@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
 
 import numpy as np
 
-from app.domain.reports import AgreementReport, AspectAgreement, Correlations, Matrix
+from app.domain.reports import AgreementReport, AspectAgreement, Correlations
 from app.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
 from app.stats.statistics import (
     FEWEST,
@@ -87,6 +88,7 @@ def compare_raters(rated: NamedRatings) -> Agreement:
     if not known.any():
         reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
         return Agreement(raters, 0, None, None, reason, few=few, constant=constant)
+    listed = np.flatnonzero(np.bincount(rated.rater)).tolist() if raters <= MOST_LISTED else []
     return Agreement(
         raters,
         int(known.sum()),
@@ -95,16 +97,8 @@ def compare_raters(rated: NamedRatings) -> Agreement:
         reason=None,
         few=few,
         constant=constant,
-        by_rater=list_raters(rated.rater, spearman),
+        by_rater={number: None if np.isnan(one) else float(one) for number, one in zip(listed, spearman, strict=False)},
     )
-
-
-def list_raters(rater: Integers, spearman: Floats) -> dict[int, float | None]:
-    """Each rater's figure, by number."""
-    if len(spearman) > MOST_LISTED:
-        return {}
-    numbers = np.flatnonzero(np.bincount(rater)).tolist()
-    return dict(zip(numbers, [None if np.isnan(one) else one for one in spearman.tolist()], strict=True))
 
 
 def settled_others(rated: NamedRatings, count: Integers, rows: Mask | slice) -> Floats:
@@ -181,10 +175,7 @@ def measure_agreement(observations: Observations) -> AgreementReport:
         ratings=sum(int((~np.isnan(column)).sum()) for column in observations.ratings.values()),
         aspects={aspect: agreement_on(observations, aspect, means[aspect]) for aspect in means},
         correlations=correlate_aspects(
-            {
-                aspect: settle(means[aspect], observations.means(np.abs(observations.ratings[aspect])))
-                for aspect in means
-            }
+            {name: settle(means[name], observations.means(np.abs(observations.ratings[name]))) for name in means}
         ),
     )
 
@@ -239,33 +230,34 @@ def find_notes(compared: Agreement, unnamed: int) -> Iterator[str]:
 def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
     """The matrices over all pairs of aspects, from their settled means by unit, shape (units,) with NaN for none."""
     known = {aspect: ~np.isnan(column) for aspect, column in columns.items()}
-    places = {aspect: number_values(column) for aspect, column in columns.items()}
-    by_rank: Matrix = {aspect: {} for aspect in columns}
-    by_value: Matrix = {aspect: {} for aspect in columns}
-    n: dict[str, dict[str, int]] = {aspect: {} for aspect in columns}
+    places = {aspect: np.unique(column, return_inverse=True)[1] for aspect, column in columns.items()}
+
+    def compare(a: str, b: str) -> tuple[int, str | tuple[float, float]]:
+        both = known[a] & known[b]
+        x, y = columns[a][both], columns[b][both]
+        reason = obstacle(x, y, f"ratings of {a}", f"ratings of {b}")
+        if reason is not None:
+            return len(x), reason
+        ranks = rank_places(places[a][both]), rank_places(places[b][both])
+        return len(x), (float(pearson(*ranks)), float(pearson(x, y)))
+
+    return tabulate_pairs(list(columns), compare)
+
+
+def tabulate_pairs(
+    names: Sequence[str], compare: Callable[[str, str], tuple[int, str | tuple[float, float]]]
+) -> Correlations:
+    """The matrices over all pairs of aspects. `compare` gives the number of items that have both aspects, and their
+    correlations by rank and by value, or why there are none."""
+    found = {pair: compare(*pair) for pair in combinations_with_replacement(names, 2)}
+    both = found | {(b, a): figures for (a, b), figures in found.items()}
     undefined: dict[str, dict[str, str]] = {}
-    names = list(columns)
-    for place, a in enumerate(names):
-        for b in names[place:]:
-            both = known[a] & known[b]
-            x, y = columns[a][both], columns[b][both]
-            n[a][b] = n[b][a] = len(x)
-            reason = obstacle(x, y, f"ratings of {a}", f"ratings of {b}")
-            if reason is not None:
-                undefined.setdefault(a, {})[b] = reason
-                by_rank[a][b] = by_rank[b][a] = by_value[a][b] = by_value[b][a] = None
-                continue
-            ranks = rank_places(places[a][both]), rank_places(places[b][both])
-            by_rank[a][b] = by_rank[b][a] = float(pearson(*ranks))
-            by_value[a][b] = by_value[b][a] = float(pearson(x, y))
-    return Correlations(
-        spearman={a: {b: by_rank[a][b] for b in names} for a in names},
-        pearson={a: {b: by_value[a][b] for b in names} for a in names},
-        n={a: {b: n[a][b] for b in names} for a in names},
-        undefined=undefined,
+    for (a, b), (_, figures) in found.items():
+        if isinstance(figures, str):
+            undefined.setdefault(a, {})[b] = figures
+    by_rank, by_value = (
+        {a: {b: None if isinstance(one := both[a, b][1], str) else one[place] for b in names} for a in names}
+        for place in (0, 1)
     )
-
-
-def number_values(column: Floats) -> Integers:
-    """Each value's place among the different ones, from 0, shape (n,); NaN comes last."""
-    return np.unique(column, return_inverse=True)[1].astype(np.int64)
+    n = {a: {b: both[a, b][0] for b in names} for a in names}
+    return Correlations(spearman=by_rank, pearson=by_value, n=n, undefined=undefined)

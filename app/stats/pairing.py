@@ -53,6 +53,27 @@ class Columns:
         return self.unfolded.get(measure, self.column(measure))
 
 
+@dataclass(frozen=True)
+class Paired:
+    """Two runs by measure, the baseline's first, and the rows of the pairs in either, each of shape (pairs,).
+    `shared_ids` are those under which an item is identified by its context too."""
+
+    pairing: Pairing
+    columns: tuple[Columns, Columns]
+    rows: tuple[Integers, Integers]
+    shared_ids: frozenset[str]
+
+
+def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTest = "auto") -> Paired:
+    """Which items of two runs belong together; raises InvalidRequest if pairs are asked for and there are none."""
+    shared_ids = find_shared_ids(baseline, candidate)
+    best = {**baseline.best, **candidate.best}
+    columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
+    numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
+    pairing, *rows = pair_up(*columns, asked=asked, numbered=numbered, comparable=comparable)
+    return Paired(pairing, columns, (rows[0], rows[1]), shared_ids)
+
+
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
     """What the runs have values of: aspects, composites, blended aspects, each in order of appearance."""
     found = dict.fromkeys(measure for run in runs for measure in run.columns)
@@ -145,7 +166,10 @@ def pair_up(
     items = min(len(baseline.keys), len(candidate.keys))
     reason = explain(asked, len(found), items, numbered=numbered, comparable=comparable)
     paired = test == "paired"
-    units = [number_pairs(baseline, candidate, rows)] if paired else number_runs(baseline, candidate)
+    numbers = [number_pairs(baseline, candidate, rows)] if paired else number_runs(baseline, candidate)
+    units = [len(np.unique(own)) for own in numbers]
+    if items and (len(rows) or not paired):
+        reason += tell_units(baseline, candidate, units)
     pairing = Pairing(
         test=test,
         pairs=len(found),
@@ -158,14 +182,9 @@ def pair_up(
         candidate_responses=candidate.responses,
         reason=reason,
         unit="dialogue" if baseline.clusters or candidate.clusters else "item",
-        clusters=min(len(np.unique(numbers)) for numbers in units),
+        clusters=min(units),
     )
-    units_note = (
-        tell_units(baseline, candidate, [len(np.unique(numbers)) for numbers in units])
-        if items and (len(rows) or not paired)
-        else ""
-    )
-    return pairing.model_copy(update={"reason": reason + units_note}), rows[:, 0], rows[:, 1]
+    return pairing, rows[:, 0], rows[:, 1]
 
 
 def number_pairs(baseline: Columns, candidate: Columns, rows: Integers) -> Integers:
