@@ -80,7 +80,7 @@ def compare(
 def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> dict[MeasureKey, Sides]:
     """Each measure's values in both runs with their dialogues and scale."""
     paired = matched.pairing.test == "paired"
-    rows = matched.rows if paired else (slice(None), slice(None))
+    rows: Sequence[Integers | slice] = matched.rows if paired else (slice(None), slice(None))
     pairs = number_pairs(*matched.columns, np.stack(matched.rows, axis=1))
     clusters = [pairs, pairs] if paired else number_runs(*matched.columns)
     found: dict[MeasureKey, Sides] = {}

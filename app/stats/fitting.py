@@ -47,7 +47,10 @@ def fit_composite(
     cluster = number_first(observations.unit_cluster[units])
     held_out = hold_out(cluster, seed, test_share)
     train, test = np.sort(units[~held_out]), np.sort(units[held_out])
-    names = term_names(composite.terms)
+    aspects = [term.aspect for term in composite.terms]
+    # An aspect that several terms have is numbered from its second term on.
+    before = [aspects[:place].count(aspect) for place, aspect in enumerate(aspects)]
+    names = [f"{aspect} ({n + 1})" if n else aspect for aspect, n in zip(aspects, before, strict=True)]
     declared = np.array([abs(term.weight) for term in composite.terms])
     undefined: dict[str, str] = {}
     fitted = least_squares(x[train], y[train], names)
@@ -94,15 +97,6 @@ def term_values(term: Term, ratings: Floats) -> Floats:
     """The transformed aspect of shape (units,), with the sign of the term's weight: weights then are positive."""
     sign = -1.0 if term.weight < 0 else 1.0
     return np.array([sign * transform(term.transform, rating) for rating in ratings])
-
-
-def term_names(terms: Sequence[Term]) -> list[str]:
-    """The terms' aspects; one that stands in several terms is numbered from its second term on."""
-    names: list[str] = []
-    for term in terms:
-        before = sum(other.aspect == term.aspect for other in terms[: len(names)])
-        names.append(f"{term.aspect} ({before + 1})" if before else term.aspect)
-    return names
 
 
 def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
@@ -213,11 +207,14 @@ def fit_blend(
     # In an order that does not hang on that of the lines: the same seed must make the same folds.
     units = observations.unit_order[complete[observations.unit_order]]
     units = thin(units, number_first(observations.unit_cluster[units]), seed)
-    thinned = () if len(units) == complete.sum() else (note_thinned(len(units), int(complete.sum())),)
+    kept, held = len(units), int(complete.sum())
+    thinned = f"fitted on {kept:,} of {held:,} items, in whole clusters drawn by the seed: more would say hardly more"
     c, b, y = c[units], b[units], y[units]
     cluster = number_first(observations.unit_cluster[units])
     parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
-    curves = np.array([curve(c[part], b[part], y[part], statistic) for part in parts]).reshape(len(parts), len(WEIGHTS))
+    correlate = STATISTICS[statistic]
+    curves = np.array([[correlate(c[part] + weight * b[part], y[part]) for weight in WEIGHTS] for part in parts])
+    curves = curves.reshape(len(parts), len(WEIGHTS))
     undefined: dict[str, str] = {}
     reason = hindrance(c, b, parts)
     resamples = 0 if reason else max(FEWEST_RESAMPLES, min(BLEND_RESAMPLES, DRAWS // len(y)))
@@ -235,7 +232,7 @@ def fit_blend(
         aspect=aspect,
         n=len(y),
         clusters=count_clusters(cluster),
-        left_out=observations.units - int(complete.sum()),
+        left_out=observations.units - held,
         folds=folds,
         seed=seed,
         statistic=statistic,
@@ -246,7 +243,7 @@ def fit_blend(
         default=at_weight(curves, DEFAULT, "default", undefined),
         tried=(0.0, GREATEST),
         resamples=resamples,
-        notes=(*thinned, *find_notes(curves, weight, interval)),
+        notes=(*([thinned] if kept < held else []), *find_notes(curves, weight, interval)),
         undefined=undefined,
     )
 
@@ -291,21 +288,11 @@ def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
     return units[chosen[cluster]]
 
 
-def note_thinned(kept: int, of: int) -> str:
-    """That not all items were fitted on."""
-    return f"fitted on {kept:,} of {of:,} items, in whole clusters drawn by the seed: more would say hardly more"
-
-
 def split(cluster: Integers, folds: int, seed: int) -> list[Integers]:
     """The items' numbers in as many parts as there are folds, by chance. `cluster`, of shape (n,), is each item's: the
     parts have whole clusters, and their numbers differ by 1 at most."""
     shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
     return [np.flatnonzero(np.isin(cluster, part)) for part in np.array_split(shuffled, folds)]
-
-
-def curve(c: Floats, b: Floats, y: Floats, statistic: Statistic) -> Floats:
-    """The correlation of c + w·b with y for each weight, shape (weights,); NaN where all blended values are equal."""
-    return np.array([STATISTICS[statistic](c + weight * b, y) for weight in WEIGHTS])
 
 
 def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> str | None:
@@ -365,9 +352,10 @@ def resampled_weights(
         rated = Resampled(y[part], statistic)
         start = 0
         for counts in draw(number_first(cluster[part]), resamples, (seed, number)):
-            stop = start + len(counts)
-            total[:, start:stop] += resampled_curve(blended, rated, counts)
-            start = stop
+            places = rated.of(counts)
+            found = np.array([correlate_deviations(counts, values.of(counts), places) for values in blended])
+            total[:, start : start + len(counts)] += np.nan_to_num(found)
+            start += len(counts)
     return WEIGHTS[best(total[None])]
 
 
@@ -381,11 +369,3 @@ class Resampled:
     def of(self, counts: Counts) -> Floats:
         """Shape (resamples, n)."""
         return deviations(counts, self._values if self._ranks is None else self._ranks.of(counts))
-
-
-def resampled_curve(blended: Sequence[Resampled], rated: Resampled, counts: Counts) -> Floats:
-    """The correlation by weight and resample, shape (weights, resamples), 0 where there is none."""
-    places = rated.of(counts)
-    found = np.array([correlate_deviations(counts, values.of(counts), places) for values in blended])
-    known: Floats = np.nan_to_num(found)
-    return known

@@ -74,12 +74,7 @@ def judge_gate(
     comparison = None
     if baseline is not None:
         comparison = compare(
-            baseline,
-            candidate,
-            alpha=alpha,
-            test=test,
-            allow_signature_mismatch=allow_signature_mismatch,
-            seed=seed,
+            baseline, candidate, alpha=alpha, test=test, allow_signature_mismatch=allow_signature_mismatch, seed=seed
         )
     coverage = cover(candidate, measures_of(asked))
     differ = comparison is not None and comparison.pairing.contexts_differ
@@ -118,13 +113,8 @@ def tell_judge(check: JudgeCheck | None) -> Iterator[GateReason]:
     if check is None:
         return
     if check.verdict == "moved":
-        yield GateReason(
-            code="judge-moved",
-            aspect=None,
-            verdict="inconclusive",
-            detail=f"judge moved: {check.detail}",
-            about="judge",
-        )
+        detail = f"judge moved: {check.detail}"
+        yield GateReason(code="judge-moved", aspect=None, verdict="inconclusive", detail=detail, about="judge")
     else:
         yield GateReason(code="held", aspect=None, verdict="pass", detail=check.detail, about="judge")
 
@@ -148,9 +138,9 @@ def share_verdicts(run: ComparedRun, measures: Sequence[MeasureKey], role: str) 
     covered = cover(run, measures)
     yield covered.rated, covered.expected, f"verdicts of the {role} run"
     alone = {key: cover(run, [key]) for key in measures}
-    poorest = min(alone, key=lambda key: alone[key].rated, default=None)
-    if poorest is not None and alone[poorest].rated * len(measures) < covered.rated:
-        yield alone[poorest].rated, alone[poorest].expected, f"for {name_of(poorest)}, the fewest"
+    poorest, fewest = min(alone.items(), key=lambda pair: pair[1].rated, default=(None, covered))
+    if poorest is not None and fewest.rated * len(measures) < covered.rated:
+        yield fewest.rated, fewest.expected, f"for {name_of(poorest)}, the fewest"
 
 
 def share_pairs(comparison: Comparison, measures: Sequence[MeasureKey]) -> Iterator[Share]:
@@ -390,8 +380,9 @@ def judge_drop(drop: Drop) -> RuleFinding:
     if drop.worse:
         tolerated, power = f"the {drop.tolerated:g} tolerated", tell_power(drop)
         if drop.size > drop.tolerated:
-            detail = f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
-            return RuleFinding("drop", "fail", detail)
+            return RuleFinding(
+                "drop", "fail", f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
+            )
         detail = f"{figures}: beyond chance, but as observed no more than {tolerated}{power}"
         return RuleFinding("held", "pass", detail)
     if stands_still(measure):

@@ -44,35 +44,26 @@ class JUnitCase:
 
 
 def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequence[JUnitCase]) -> str:
-    """The cases in their order."""
+    """The cases in their order; one that passed says so in its output."""
     outcomes = Counter(case.outcome for case in cases)
-    counts = {
-        "tests": str(len(cases)),
-        "failures": str(outcomes["failure"]),
-        "errors": str(outcomes["error"]),
-        "skipped": str(outcomes["skipped"]),
-    }
+    counts = {"tests": str(len(cases)), "failures": str(outcomes["failure"])}
+    counts |= {"errors": str(outcomes["error"]), "skipped": str(outcomes["skipped"])}
     root = ET.Element("testsuites", {"name": clean(suite), **counts})
     group = ET.SubElement(root, "testsuite", {"name": clean(suite), **counts})
     listed = ET.SubElement(group, "properties")
     for name, value in properties:
         ET.SubElement(listed, "property", {"name": name, "value": clean(value)})
     for case in cases:
-        add_case(group, clean(suite), case)
+        element = ET.SubElement(group, "testcase", {"classname": clean(suite), "name": clean(case.name), "time": "0"})
+        detail = clean(case.detail)
+        if case.outcome == "passed":
+            ET.SubElement(element, "system-out").text = detail
+        elif case.outcome == "skipped":
+            ET.SubElement(element, case.outcome, {"message": detail})
+        else:
+            ET.SubElement(element, case.outcome, {"message": detail, "type": case.code}).text = detail
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
-
-
-def add_case(group: ET.Element, suite: str, case: JUnitCase) -> None:
-    """One test case; what held says so in its output."""
-    element = ET.SubElement(group, "testcase", {"classname": suite, "name": clean(case.name), "time": "0"})
-    detail = clean(case.detail)
-    if case.outcome == "passed":
-        ET.SubElement(element, "system-out").text = detail
-    elif case.outcome == "skipped":
-        ET.SubElement(element, case.outcome, {"message": detail})
-    else:
-        ET.SubElement(element, case.outcome, {"message": detail, "type": case.code}).text = detail
 
 
 def clean(text: str) -> str:

@@ -32,13 +32,17 @@ VOID = "While the judge rates differently, its ratings say nothing about the sys
 
 DASH = "–"
 
+ATTACK_HEAD = ("| attacks | n | flagged | lift of the scale | won | fell | denied |", "|:--|--:|:--|:--|--:|--:|--:|")
+
 LEXICAL = "lexical"
 LEXICAL_NOTE = " (lexical judge: a baseline, not an LLM judge)"
 
 
 def write_markdown(report: GateReport) -> str:
     """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
-    parts = [f"### Saiten gate: {name_verdict(report)}", name_runs(report), *list_reasons(report)]
+    moved = " (judge moved)" if has_moved(report) else ""
+    headline = f"### Saiten gate: {report.verdict}{moved}{LEXICAL_NOTE if uses_lexical(report) else ''}"
+    parts = [headline, name_runs(report), *list_reasons(report)]
     if report.comparison is not None:
         parts += write_table(report.comparison)
         parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
@@ -56,12 +60,6 @@ def uses_lexical(report: GateReport) -> bool:
     differing = report.comparison.signature_differences.get("judge", ()) if report.comparison is not None else ()
     judges = [read_signature(signature).get("judge", "") for signature in report.signatures]
     return any(LEXICAL in judge.split(",") for judge in (*judges, *differing))
-
-
-def name_verdict(report: GateReport) -> str:
-    """The verdict, whether it is the judge's doing, and whether the judge was a baseline."""
-    moved = " (judge moved)" if has_moved(report) else ""
-    return f"{report.verdict}{moved}{LEXICAL_NOTE if uses_lexical(report) else ''}"
 
 
 def name_runs(report: GateReport) -> str:
@@ -94,11 +92,8 @@ def tell_reason(reason: GateReason, report: GateReport) -> str:
 
 def write_table(comparison: Comparison) -> list[str]:
     """A row a measure; empty without measures."""
-    rows = [
-        *((name, measure) for name, measure in comparison.aspects.items()),
-        *((name, measure) for name, measure in comparison.composites.items()),
-        *((f"{name}.blended", measure) for name, measure in comparison.blended.items()),
-    ]
+    blended = {f"{name}.blended": measure for name, measure in comparison.blended.items()}
+    rows = [*comparison.aspects.items(), *comparison.composites.items(), *blended.items()]
     if not rows:
         return []
     level = f"{100 * (1 - comparison.alpha):g}"
@@ -112,6 +107,7 @@ def write_table(comparison: Comparison) -> list[str]:
 
 def write_row(name: str, measure: Measure) -> str:
     """One measure. A figure that there is not is a dash."""
+    wins = measure.wins
     cells = [
         escape(name_measure(name, measure)),
         show(measure.baseline_mean),
@@ -120,7 +116,7 @@ def write_row(name: str, measure: Measure) -> str:
         DASH if measure.p_adjusted is None else tell_p(measure.p_adjusted).removeprefix("p ").removeprefix("= "),
         show_size(measure),
         show(measure.smallest_detectable),
-        show_wins(measure),
+        DASH if wins is None else f"{wins.a_wins.wins:,} / {wins.ties.wins:,} / {wins.b_wins.wins:,}",
         measure.verdict,
     ]
     return f"| {' | '.join(cells)} |"
@@ -140,8 +136,8 @@ def show_difference(measure: Measure) -> str:
     """The difference, with its interval where there is one."""
     if measure.difference is None:
         return DASH
-    shown = f"{measure.difference:+.3f}"
-    return shown if measure.interval is None else f"{shown} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+    span = "" if measure.interval is None else f" [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+    return f"{measure.difference:+.3f}{span}"
 
 
 def show_size(measure: Measure) -> str:
@@ -152,14 +148,6 @@ def show_size(measure: Measure) -> str:
     return " / ".join(f"{n:,}" if n <= clusters else f"{n:,} in {clusters:,}" for n, clusters in sizes)
 
 
-def show_wins(measure: Measure) -> str:
-    """How many pairs the candidate won, tied and lost."""
-    wins = measure.wins
-    if wins is None:
-        return DASH
-    return f"{wins.a_wins.wins:,} / {wins.ties.wins:,} / {wins.b_wins.wins:,}"
-
-
 def fold_signatures(report: GateReport) -> Iterator[str]:
     """How the scores were made, and where the runs differ in that."""
     differing = report.comparison.signature_differences if report.comparison is not None else {}
@@ -167,13 +155,8 @@ def fold_signatures(report: GateReport) -> Iterator[str]:
     if not lines:
         return
     fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
-    yield "<details><summary>How this was scored</summary>"
-    yield ""
-    yield fence
-    yield from (" ".join(line.split()) for line in lines)
-    yield fence
-    yield ""
-    yield "</details>"
+    plain = (" ".join(line.split()) for line in lines)
+    yield from ("<details><summary>How this was scored</summary>", "", fence, *plain, fence, "", "</details>")
 
 
 def escape(text: str) -> str:
@@ -187,22 +170,16 @@ def write_attack_markdown(report: AttackReport) -> str:
     """Headline, what decided, the figures by kind and language, and what was missed."""
     rubrics = ", ".join(f"{language}: {rubric}" for language, rubric in report.rubrics.items())
     models = ", ".join(report.models) or DASH
+    groups = [*report.kinds.items(), *report.languages.items(), ("all", report.all)]
     parts = [
         f"### Saiten attack: {report.verdict}",
         f"Corpus {escape(report.corpus)}, judge {escape(report.judge)} ({escape(models)}), {escape(rubrics)}, "
         f"path {report.path}.",
         "\n".join(f"- **{reason.verdict}** {reason.about}: {escape(reason.detail)}" for reason in report.reasons),
-        write_attack_table(report),
+        "\n".join([*ATTACK_HEAD, *(write_attack_row(name, found) for name, found in groups)]),
         *list_notes(report),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def write_attack_table(report: AttackReport) -> str:
-    """A row a kind, a language, and all."""
-    head = ["| attacks | n | flagged | lift of the scale | won | fell | denied |", "|:--|--:|:--|:--|--:|--:|--:|"]
-    groups = [*report.kinds.items(), *report.languages.items(), ("all", report.all)]
-    return "\n".join([*head, *(write_attack_row(name, found) for name, found in groups)])
 
 
 def write_attack_row(name: str, found: AttackGroup) -> str:
@@ -251,7 +228,5 @@ def show_mean(found: Mean) -> str:
     """`+12.5 % [+8.0, +17.1]`."""
     if found.mean is None:
         return DASH
-    shown = f"{100 * found.mean:+.1f} %"
-    return (
-        shown if found.interval is None else f"{shown} [{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
-    )
+    span = "" if found.interval is None else f" [{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
+    return f"{100 * found.mean:+.1f} %{span}"

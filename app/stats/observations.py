@@ -18,9 +18,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-NO_RATER = -1
-
-NO_DIALOGUE = -1
+NO_RATER = NO_DIALOGUE = -1
 
 SPARSE = 8
 """How many times the number of rows the keys may reach, for a table by key to be worth its memory."""
@@ -229,8 +227,7 @@ def repetitions(read: Observations, noun: str) -> Faults:
 def contradictions(read: Observations, noun: str) -> Faults:
     """Lines whose score or similarity is another than an earlier line's of the same item."""
     columns = {f"its score {clip(aspect)!r}": column for aspect, column in read.scores.items()}
-    if read.similarity is not None:
-        columns["its similarity"] = read.similarity
+    columns |= {} if read.similarity is None else {"its similarity": read.similarity}
     found: list[Pairs] = []
     for what, column in columns.items():
         if agree_within(read.unit, read.units, column):

@@ -156,7 +156,7 @@ class ObservationReader:
         given = self._ratings_of(record, similarity is not None or bool(scores))
         if self.labels is not None:
             given += self._labels_of(record, self.labels)
-        self._refuse_more(len(self._line) + len(given), line)
+        self._refuse_more(len(given), line)
         self._records += 1
         self._first = self._first or line
         for row, (rater, ratings) in enumerate(given, start=len(self._line)):
@@ -182,8 +182,7 @@ class ObservationReader:
         ):
             raise Unfit("has to be read by itself")
         read = list(self._numbers_of(cells))
-        first, columns = len(self._line), len(self._ratings) + len(self._scores) + 6
-        if find_excess(first + len(lines), columns, self._bounds) is not None:
+        if find_excess(len(self._line) + len(lines), self._width + 1, self._bounds) is not None:
             raise Unfit("may be one row too many")
         for field, known in self._known.items():
             names = cells.get((field, None)) or [""] * len(lines)
@@ -192,7 +191,7 @@ class ObservationReader:
                     known.setdefault(name, len(known))
             self._numbers[field].extend([known.get(name, NO_RATER) for name in names])
         for column, values in read:
-            column.extend(first, values, lines)
+            column.extend(len(self._line), values, lines)
         self._line.extend(lines)
         self._records += len(lines)
         self._first = self._first or lines[0]
@@ -270,10 +269,13 @@ class ObservationReader:
             known[self._check_name(name, field)] = len(known)
         return known[name]
 
+    @property
+    def _width(self) -> int:
+        return len(self._ratings) + len(self._scores) + 5 + bool(self._known["dialogue"])
+
     def _refuse_more(self, rows: int, line: int) -> None:
-        """Raises InvalidLines where there would be too many rows, or values: no later line would make them fewer."""
-        columns = len(self._ratings) + len(self._scores) + 5 + bool(self._known["dialogue"])
-        what = find_excess(rows, columns, self._bounds)
+        """Raises InvalidLines if so many more rows are too many, or too many values: no later line makes them fewer."""
+        what = find_excess(len(self._line) + rows, self._width, self._bounds)
         if what is not None:
             raise InvalidLines([*self._faults, (line, what)], self._total + 1, self.noun)
 
@@ -286,7 +288,10 @@ class ObservationReader:
         if ratings is None:
             if self.labels is not None and "labels" in record:
                 return []
-            refuse_missing(record, has_more)
+            near = hint("ratings", [field for field in list(record)[:MOST_FIELDS] if field != "ratings"], cutoff=0.8)
+            if near or not has_more:
+                labels = ": its labels are read only where their values are given" if "labels" in record else ""
+                raise Unfit(f"has no ratings{labels or near}")
             ratings = {}
         if not isinstance(ratings, dict):
             raise Unfit("its ratings are not an object")
@@ -377,14 +382,6 @@ def name_of(record: dict[str, Any], field: str) -> str | None:
     if type(value) is int and abs(value) < 10**DIGITS:
         return str(value)
     raise Unfit(f"its {field} is neither a text nor an integer")
-
-
-def refuse_missing(record: dict[str, Any], has_more: bool) -> None:
-    """Raises Unfit for a record without ratings, unless it has more to say and no field that looks like them."""
-    near = hint("ratings", [field for field in list(record)[:MOST_FIELDS] if field != "ratings"], cutoff=0.8)
-    if near or not has_more:
-        labels = ": its labels are read only where their values are given" if "labels" in record else ""
-        raise Unfit(f"has no ratings{labels or near}")
 
 
 def read_array(body: bytes, reader: ObservationReader) -> Observations:

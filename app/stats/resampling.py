@@ -319,8 +319,12 @@ def resample(
     cells, cell = np.unique(x_place * len(y_values) + y_place, return_inverse=True)
     groups = Groups(cell)
     x, y = x_values[cells // len(y_values)], y_values[cells % len(y_values)]
-    makers = {"spearman": spearman_of, "pearson": pearson_of, "kendall": kendall_of}
-    figures: dict[str, Figure] = {name: makers[name](x, y) for name in names}
+    makers: dict[str, Callable[[Floats, Floats], Figure]] = {
+        "spearman": lambda x, y: correlate_columns(ResampledRanks(x).of, ResampledRanks(y).of),
+        "pearson": lambda x, y: correlate_columns(lambda _: x, lambda _: y),
+        "kendall": kendall_of,
+    }
+    figures = {name: makers[name](x, y) for name in names}
     found: dict[str, list[Floats]] = {name: [np.empty(0)] for name in figures}
     for counts in draw(cluster, resamples, seed):
         held = groups.sum(counts)
@@ -419,17 +423,9 @@ def correlate_deviations(counts: Counts, x: Floats, y: Floats) -> Floats:
     return clipped
 
 
-def pearson_of(x: Floats, y: Floats) -> Figure:
-    """R of the pairs of two columns, shapes (n,)."""
-    return lambda counts: correlate_deviations(counts, deviations(counts, x), deviations(counts, y))
-
-
-def spearman_of(x: Floats, y: Floats) -> Figure:
-    """ρ of the pairs of two columns, shapes (n,)."""
-    a, b = ResampledRanks(x), ResampledRanks(y)
-    return lambda counts: correlate_deviations(
-        counts, deviations(counts, a.of(counts)), deviations(counts, b.of(counts))
-    )
+def correlate_columns(x: Figure, y: Figure) -> Figure:
+    """Pearson's r of two columns, of which `x` and `y` give the values in each resample."""
+    return lambda counts: correlate_deviations(counts, deviations(counts, x(counts)), deviations(counts, y(counts)))
 
 
 def kendall_of(x: Floats, y: Floats) -> Figure:

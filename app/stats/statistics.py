@@ -123,12 +123,16 @@ STATISTICS: dict[Statistic, Callable[[Floats, Floats], Floats]] = {"spearman": s
 def rank_within(group: Integers, values: Floats) -> Floats:
     """Each value's mid-rank, from 1, among those of its group; shapes (n,)."""
     distinct = np.unique(values)
-    count = int(group.max(initial=-1)) + 1
-    if FREQUENT * count * len(distinct) <= len(values):
-        return rank_counted(group, count, values, distinct)
+    groups, width = int(group.max(initial=-1)) + 1, len(distinct)
+    if FREQUENT * groups * width <= len(values):  # counting is faster than sorting
+        place = np.searchsorted(distinct, values) + group * width
+        counts = np.bincount(place, minlength=groups * width).reshape(groups, width)
+        middle = np.cumsum(counts, axis=1) - (counts - 1) / 2
+        counted: Floats = middle.reshape(-1)[place]
+        return counted
     order = np.lexsort((values, group))
-    groups, ordered = group[order], values[order]
-    new_group = np.concatenate([[True], groups[1:] != groups[:-1]])
+    grouped, ordered = group[order], values[order]
+    new_group = np.concatenate([[True], grouped[1:] != grouped[:-1]])
     new_value = new_group | np.concatenate([[True], ordered[1:] != ordered[:-1]])
     starts = np.flatnonzero(new_value)
     lengths = np.diff(np.append(starts, len(order)))
@@ -138,16 +142,6 @@ def rank_within(group: Integers, values: Floats) -> Floats:
     begins = np.flatnonzero(new_group)[np.cumsum(new_group) - 1]
     ranks = np.empty(len(order))
     ranks[order] = middle[run] - begins
-    return ranks
-
-
-def rank_counted(group: Integers, groups: int, values: Floats, distinct: Floats) -> Floats:
-    """The same of values that are often equal, by counting them: `distinct` are the different ones in order."""
-    width = len(distinct)
-    place = np.searchsorted(distinct, values) + group * width
-    counts = np.bincount(place, minlength=groups * width).reshape(groups, width)
-    middle = np.cumsum(counts, axis=1) - (counts - 1) / 2
-    ranks: Floats = middle.reshape(-1)[place]
     return ranks
 
 

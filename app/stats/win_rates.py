@@ -78,9 +78,14 @@ def rate_aspect(found: Valued, contexts: int) -> AspectWins:
     """One measure's wins, of so many contexts in all."""
     systems = found.systems
     complete, cluster = complete_contexts(found)
-    first = find_firsts(complete) if complete.size else np.zeros(complete.shape, dtype=np.bool_)
+    first = np.zeros(complete.shape, dtype=np.bool_)
+    if complete.size:
+        first = complete >= complete.max(axis=0) - EQUAL_WITHIN
+        first &= first.sum(axis=0) == 1  # where several have the highest value, none wins
     pairs = None if found.cluster is not None else count_outcomes(found)
-    rows = [] if pairs is not None else rows_by_system(found)
+    held = np.bincount(found.system, minlength=len(systems))
+    # The places of each system's units, in the order of their contexts.
+    rows = np.split(np.argsort(found.system, kind="stable"), np.cumsum(held)[:-1])
     return AspectWins(
         contexts=complete.shape[1],
         left_out=contexts - complete.shape[1],
@@ -106,12 +111,6 @@ def complete_contexts(found: Valued) -> tuple[Floats, Integers | None]:
     rows = np.flatnonzero((held == systems)[found.context])
     cluster = None if found.cluster is None else found.cluster[rows[::systems]]
     return found.values[rows].reshape(-1, systems).T, cluster
-
-
-def rows_by_system(found: Valued) -> list[Integers]:
-    """The places of each system's units, in the order of their contexts."""
-    held = np.bincount(found.system, minlength=len(found.systems))
-    return np.split(np.argsort(found.system, kind="stable"), np.cumsum(held)[:-1])
 
 
 def outcomes_of(found: Valued, a: Integers, b: Integers) -> tuple[Floats, Integers]:
@@ -147,13 +146,6 @@ def explain_none(found: Valued) -> str:
     if not len(found.values):
         return "no context has a value"
     return "no context has a value from every system"
-
-
-def find_firsts(values: Floats) -> Mask:
-    """Which contexts each system wins alone, shape (systems, contexts); none where several have the highest value."""
-    first: Mask = values >= values.max(axis=0) - EQUAL_WITHIN
-    alone: Mask = first & (first.sum(axis=0) == 1)
-    return alone
 
 
 def compare_wins(
