@@ -225,8 +225,8 @@ class GateRule(Value):
 
     @model_validator(mode="after")
     def _check_asks(self) -> GateRule:
-        asks = self.min_mean is not None or self.max_drop is not None
-        refuse("GateRule", [] if asks else [((), "needs min_mean or max_drop")])
+        if self.min_mean is None and self.max_drop is None:
+            refuse("GateRule", [((), "needs min_mean or max_drop")])
         return self
 
 

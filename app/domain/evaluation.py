@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
@@ -46,11 +47,6 @@ def check_samples(samples: int, info: ValidationInfo) -> int:
     if samples > maximum:
         raise ValueError(f"at most {maximum} samples may be asked for")
     return samples
-
-
-def is_unset(value: object) -> bool:
-    """Whether an option has its default, falsy value."""
-    return not value
 
 
 def check_extra(extra: dict[str, Any]) -> dict[str, Any]:
@@ -127,11 +123,11 @@ class JudgeOptions(Value):
         description="whether the verdict also says if a text addresses its evaluator; null: from version 2 of a rubric",
     )
     temperature: Annotated[Finite, Field(ge=0, le=2)] = Field(
-        default=0.0, exclude_if=is_unset, description="how much the judge's replies vary; 0 varies least"
+        default=0.0, exclude_if=not_, description="how much the judge's replies vary; 0 varies least"
     )
     max_tokens: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
         default=None,
-        exclude_if=is_unset,
+        exclude_if=not_,
         description="longest reply of the judge, with what it thinks before; null takes the service's 2,048",
     )
     composites: CompositeReading = Field(
@@ -141,7 +137,7 @@ class JudgeOptions(Value):
     )
     extra: Annotated[dict[ExtraName, Any], AfterValidator(check_extra)] = Field(
         default_factory=dict,
-        exclude_if=is_unset,
+        exclude_if=not_,
         description="further members of the request to the judge's endpoint, of those that SAITEN_JUDGE_EXTRA allows",
     )
 

@@ -39,10 +39,10 @@ def expect(tokens: Sequence[Token], content: str, span: tuple[int, int], values:
     """The expectation of the value at `span` (code points) of `content`; `values` are the legal ones. None if the
     tokens do not spell the content, if the value is not one token (or a minus and one token), or if a token of one
     value could begin another (1 and 10). It is never a guess or the plain rating."""
-    if begins_another(values):
+    legal = {str(value): value for value in values}
+    if any(one != other and other.startswith(one) for one in legal for other in legal):
         return None
     places = tokens_at(tokens, content, span)
-    legal = {str(value): value for value in values}
     if len(places) == 1:
         mass = masses_of_token(tokens[places[0]], legal)
     elif len(places) == 2 and strip(tokens[places[0]].text) == "-":
@@ -59,12 +59,6 @@ def weigh(mass: Mapping[int, float]) -> Expectation | None:
         return None
     mean = math.fsum(value * share for value, share in mass.items()) / total
     return Expectation(mean, min(1.0, max(0.0, 1.0 - total)))
-
-
-def begins_another(values: Sequence[int]) -> bool:
-    """Whether the digits of one legal value begin another's, so that a token of one may continue to the other."""
-    texts = [str(value) for value in values]
-    return any(one != other and other.startswith(one) for one in texts for other in texts)
 
 
 def tokens_at(tokens: Sequence[Token], content: str, span: tuple[int, int]) -> list[int]:

@@ -19,10 +19,8 @@ from app.domain.validation import InvalidDocument, validate
 MOST_BATCHES = 1000
 """Whose items are rated at a time: each is looked up for its rubric."""
 
-
 MOST_EXCLUSIONS = 1000
 """Per project: each analysis reads them all."""
-
 
 RaterId = ItemId
 Comment = Annotated[str, Field(max_length=2000)]
@@ -88,10 +86,8 @@ class Exclusion(Value):
 
     @model_validator(mode="after")
     def _check_one(self) -> Exclusion:
-        faults = (
-            [((), "needs a rater or a round, and not both")] if (self.rater is None) == (self.round is None) else []
-        )
-        refuse("Exclusion", faults)
+        if (self.rater is None) == (self.round is None):
+            refuse("Exclusion", [((), "needs a rater or a round, and not both")])
         return self
 
 
@@ -172,7 +168,8 @@ def check_records(
         except InvalidDocument as error:
             faults.append((number, str(error)))
             continue
-        before = seen.setdefault(target_of(rating), number)
+        target = rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
+        before = seen.setdefault(target, number)
         if before != number:
             faults.append((number, f"rates what {noun} {before} rates, by the same rater"))
         ratings.append(rating)
@@ -180,11 +177,6 @@ def check_records(
     if faults:
         raise InvalidLines(faults, noun=noun)
     return ratings, numbers
-
-
-def target_of(rating: HumanRating) -> tuple[Any, ...]:
-    """The rater and the target."""
-    return rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
 
 
 def locate_fault(

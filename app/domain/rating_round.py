@@ -16,7 +16,6 @@ from app.domain.rubric import Rubric
 ABANDONED_SECONDS = 1800.0
 """Time after which an unrated response may be given to another rater."""
 
-
 MOST_ITEMS = 2000
 
 

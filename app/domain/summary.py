@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -232,10 +232,10 @@ def pack_tally(tally: Tally) -> str:
         {
             "s": tally.statuses,
             "a": {
-                name: [list_moments(one.means), list_moments(one.blended), one.levels, one.reasons]
+                name: [astuple(one.means), astuple(one.blended), one.levels, one.reasons]
                 for name, one in tally.aspects.items()
             },
-            "c": {name: list_moments(moments) for name, moments in tally.composites.items()},
+            "c": {name: astuple(moments) for name, moments in tally.composites.items()},
             "w": tally.warnings,
             "f": tally.failures,
         }
@@ -255,11 +255,6 @@ def unpack_tally(text: str) -> Tally:
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("this is not a packed tally") from error
-
-
-def list_moments(moments: Moments) -> list[float]:
-    """The moments in the order of the constructor's arguments."""
-    return [moments.n, moments.mean, moments.squares]
 
 
 def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], reasons: dict[str, int]) -> AspectTally:

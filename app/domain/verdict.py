@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -16,12 +16,29 @@ from typing import Any
 
 from app.domain.evaluation import Unrated, UnratedReason
 from app.domain.plain_text import clean
-from app.domain.prompt_parts import INTEGER, SCREEN, Malformed, VerdictPart, frame_of, leaks
+from app.domain.prompt import SCREEN, frame_of, leaks
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, read_strict_json
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 """The tokens of a text that is known to be JSON."""
+
+
+INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+"""An integer as in JSON, without leading zero, plus sign, fraction or exponent."""
+
+
+class Malformed(Exception):
+    """The reply is not a verdict; the message says why and holds none of the reply's text."""
+
+
+@dataclass(frozen=True)
+class VerdictPart:
+    """One aspect in a verdict: the number as written (None if missing), its place, and the reason."""
+
+    number: str | None
+    span: tuple[int, int] = (0, 0)
+    reason: str | None = None
 
 
 class Number(str):
@@ -43,13 +60,12 @@ def read_json_verdict(
     known = {aspect.id for aspect in aspects}
     if set(members) - known:
         raise Malformed("it holds a member that was not asked for")
-    read: Callable[[Any], tuple[str | None, str | None]] = read_reasoned if explain else read_bare
-    found = {aspect_id: read(value) for aspect_id, value in members.items()}
     spans = locate_numbers(reply)
-    parts = {
-        aspect_id: VerdictPart(number, spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0)), reason)
-        for aspect_id, (number, reason) in found.items()
-    }
+    parts = {}
+    for aspect_id, value in members.items():
+        number, reason = read_reasoned(value) if explain else (require_number(value), None)
+        span = spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0))
+        parts[aspect_id] = VerdictPart(number, span, reason)
     return parts, addressed
 
 
@@ -63,11 +79,6 @@ def parse_object(reply: str) -> dict[str, Any]:
     if not isinstance(members, dict):
         raise Malformed("it is not a JSON object")
     return members
-
-
-def read_bare(value: Any) -> tuple[str, None]:
-    """An aspect's number, with no reason."""
-    return require_number(value), None
 
 
 def read_reasoned(value: Any) -> tuple[str | None, str]:
