@@ -105,8 +105,7 @@ def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
     shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
     reached = np.concatenate([[0], np.cumsum(np.bincount(cluster)[shuffled])]) if len(cluster) else np.zeros(1)
     enough = int(np.argmin(np.abs(reached - round(test_share * len(cluster)))))
-    held_out: Mask = np.isin(cluster, shuffled[:enough])
-    return held_out
+    return np.isin(cluster, shuffled[:enough])
 
 
 def interval_weights(

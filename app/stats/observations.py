@@ -106,8 +106,7 @@ class Observations:
     def unit_order(self) -> Integers:
         """The units by the texts of their items, then of their systems: in whatever order the rows came; shape
         (units,)."""
-        found: Integers = np.lexsort((places(self.systems)[self.unit_system], places(self.items)[self.unit_item]))
-        return found
+        return np.lexsort((places(self.systems)[self.unit_system], places(self.items)[self.unit_item]))
 
     def means(self, column: Floats) -> Floats:
         """The mean of the column's values of each unit, shape (units,); NaN for a unit without any."""

@@ -141,8 +141,7 @@ def number_clusters(clusters: Sequence[str | None]) -> Integers:
 
 def fold(ratings: Floats, best: float) -> Floats:
     """Minus the distance from the best value: too stiff is as wrong as too casual."""
-    folded: Floats = -np.abs(ratings - best)
-    return folded
+    return -np.abs(ratings - best)
 
 
 def pair_up(

@@ -306,8 +306,7 @@ class Groups:
 
     def sum(self, counts: Counts) -> Counts:
         """Shape (resamples, n) to (resamples, groups)."""
-        found: Counts = np.add.reduceat(counts[:, self._order], self._starts, axis=1)
-        return found
+        return np.add.reduceat(counts[:, self._order], self._starts, axis=1)
 
 
 def resample(
@@ -396,8 +395,7 @@ class ResampledRanks:
         held = self.count(counts)
         # Ties take the places from the end of what is smaller to their own end, and share their mean.
         middle = np.cumsum(held, axis=1) - (held - 1) / 2
-        ranks: Floats = middle[:, self._place]
-        return ranks
+        return middle[:, self._place]
 
 
 def deviations(counts: Counts, values: Floats) -> Floats:
@@ -409,8 +407,7 @@ def deviations(counts: Counts, values: Floats) -> Floats:
     high = np.where(held, rows, -np.inf).max(axis=1, keepdims=True)
     mean = np.einsum("ri,ri->r", counts, rows)[:, None] / counts.sum(axis=1, keepdims=True)
     largest = np.where(high > low, np.maximum(high - mean, mean - low), np.inf)
-    found: Floats = np.where(held, rows - mean, 0.0) / largest
-    return found
+    return np.where(held, rows - mean, 0.0) / largest
 
 
 def correlate_deviations(counts: Counts, x: Floats, y: Floats) -> Floats:
@@ -540,8 +537,7 @@ def flip_signs(sums: Floats, counts: Floats, generator: np.random.Generator, *, 
 def merge(features: Floats, blocks: int, generator: np.random.Generator) -> Floats:
     """Sums of clusters drawn into so many blocks, shape (clusters, k) to (blocks, k)."""
     starts = np.linspace(0, len(features), blocks, endpoint=False).astype(np.int64)
-    merged: Floats = np.add.reduceat(features[generator.permutation(len(features))], starts, axis=0)
-    return merged
+    return np.add.reduceat(features[generator.permutation(len(features))], starts, axis=0)
 
 
 def list_signs(clusters: int) -> Iterator[Floats]:

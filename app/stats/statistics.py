@@ -206,8 +206,7 @@ class PairTests:
         InvalidRequest for an `alpha` that is not between 0 and 1."""
         if not 0 < alpha < 1:
             raise InvalidRequest("alpha must lie between 0 and 1, both excluded", pointer="/alpha")
-        found: Mask = (self.p < alpha) & (self.u > self.u.T)
-        return found
+        return (self.p < alpha) & (self.u > self.u.T)
 
     def list_pairs(self, alpha: float, systems: Sequence[str]) -> tuple[SignificantPair, ...]:
         """D by name, in the systems' order."""
@@ -319,8 +318,7 @@ def cumulate_u(small: int, large: int) -> Floats:
             ways[step:] -= ways[:-step]
         for offset in range(min(part, len(ways))):
             ways[offset::part] = np.cumsum(ways[offset::part])
-    cumulated: Floats = np.cumsum(ways) / comb(small + large, small)
-    return cumulated
+    return np.cumsum(ways) / comb(small + large, small)
 
 
 def join_ties(values: Floats, size: Floats) -> Floats:
@@ -356,8 +354,7 @@ DECIMALS = 9
 
 def level(values: Floats) -> Floats:
     """The values with rounding noise taken off."""
-    rounded: Floats = np.round(values, DECIMALS) + 0.0
-    return rounded
+    return np.round(values, DECIMALS) + 0.0
 
 
 def find_cliffs_delta(baseline: Floats, candidate: Floats) -> float:
