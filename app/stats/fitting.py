@@ -12,17 +12,9 @@ from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.reports import BlendFit, CompositeFit
 from app.domain.rubric import LinearComposite, Term
 from app.domain.validation import clip, hint
+from app.stats import resampling
 from app.stats.correlation import values_by_unit
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first
-from app.stats.resampling import (
-    Counts,
-    ResampledRanks,
-    correlate_deviations,
-    count_clusters,
-    deviations,
-    draw,
-    interval_of,
-)
 from app.stats.statistics import FEWEST, STATISTICS, Statistic, count, obstacle, pearson, settled_means
 
 RESAMPLES = 2000
@@ -71,7 +63,7 @@ def fit_composite(
         composite=composite.id,
         target=target,
         n=int(complete.sum()),
-        clusters=count_clusters(cluster),
+        clusters=resampling.count_clusters(cluster),
         left_out=observations.units - int(complete.sum()),
         train=len(train),
         test=len(test),
@@ -102,7 +94,7 @@ def term_values(term: Term, ratings: Floats) -> Floats:
 def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
     """Which units to judge on, shape (n,): those of whole clusters, drawn until about that share is reached. `cluster`,
     of shape (n,), is each unit's, numbered from 0 without gaps."""
-    shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
+    shuffled = np.random.default_rng(seed).permutation(resampling.count_clusters(cluster))
     reached = np.concatenate([[0], np.cumsum(np.bincount(cluster)[shuffled])]) if len(cluster) else np.zeros(1)
     enough = int(np.argmin(np.abs(reached - round(test_share * len(cluster)))))
     return np.isin(cluster, shuffled[:enough])
@@ -117,11 +109,11 @@ def interval_weights(
     weights, margins = fitted
     if margins is None:
         return "there are no more items to fit on than weights"
-    if count_clusters(cluster) == len(y):
+    if resampling.count_clusters(cluster) == len(y):
         return [(float(low), float(high)) for low, high in zip(weights - margins, weights + margins, strict=True)]
     found = []
     for column in refit(x, y, cluster, seed).T:
-        interval = interval_of(column, count_clusters(cluster))
+        interval = resampling.interval_of(column, resampling.count_clusters(cluster))
         if isinstance(interval, str):
             return interval
         found.append(interval)
@@ -131,12 +123,12 @@ def interval_weights(
 def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
     """The weights of RESAMPLES resamples of the clusters, shape (resamples, terms); NaN where the terms depend on each
     other linearly."""
-    clusters, terms = count_clusters(cluster), x.shape[1]
+    clusters, terms = resampling.count_clusters(cluster), x.shape[1]
     squares, products = np.zeros((clusters, terms, terms)), np.zeros((clusters, terms))
     np.add.at(squares, cluster, x[:, :, None] * x[:, None, :])
     np.add.at(products, cluster, x * y[:, None])
     found = []
-    for counts in draw(np.arange(clusters), RESAMPLES, seed):
+    for counts in resampling.draw(np.arange(clusters), RESAMPLES, seed):
         normal = np.tensordot(counts.astype(np.float64), squares, axes=1)
         fits = np.linalg.cond(normal) < WORST_CONDITION
         normal[~fits] = np.eye(terms)
@@ -222,7 +214,7 @@ def fit_blend(
     interval: tuple[float, float] | str | None = None
     if not reason:
         drawn = resampled_weights(c, b, y, cluster, parts, resamples=resamples, seed=seed, statistic=statistic)
-        interval = interval_of(drawn, count_clusters(cluster))
+        interval = resampling.interval_of(drawn, resampling.count_clusters(cluster))
     if isinstance(interval, str):
         undefined["interval"] = interval
         interval = None
@@ -230,7 +222,7 @@ def fit_blend(
     return BlendFit(
         aspect=aspect,
         n=len(y),
-        clusters=count_clusters(cluster),
+        clusters=resampling.count_clusters(cluster),
         left_out=observations.units - held,
         folds=folds,
         seed=seed,
@@ -290,7 +282,7 @@ def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
 def split(cluster: Integers, folds: int, seed: int) -> list[Integers]:
     """The items' numbers in as many parts as there are folds, by chance. `cluster`, of shape (n,), is each item's: the
     parts have whole clusters, and their numbers differ by 1 at most."""
-    shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
+    shuffled = np.random.default_rng(seed).permutation(resampling.count_clusters(cluster))
     return [np.flatnonzero(np.isin(cluster, part)) for part in np.array_split(shuffled, folds)]
 
 
@@ -350,9 +342,9 @@ def resampled_weights(
         blended = [Resampled(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
         rated = Resampled(y[part], statistic)
         start = 0
-        for counts in draw(number_first(cluster[part]), resamples, (seed, number)):
+        for counts in resampling.draw(number_first(cluster[part]), resamples, (seed, number)):
             places = rated.of(counts)
-            found = np.array([correlate_deviations(counts, values.of(counts), places) for values in blended])
+            found = np.array([resampling.correlate_deviations(counts, values.of(counts), places) for values in blended])
             total[:, start : start + len(counts)] += np.nan_to_num(found)
             start += len(counts)
     return WEIGHTS[best(total[None])]
@@ -363,8 +355,8 @@ class Resampled:
 
     def __init__(self, values: Floats, statistic: Statistic) -> None:
         self._values = values
-        self._ranks = ResampledRanks(values) if statistic == "spearman" else None
+        self._ranks = resampling.ResampledRanks(values) if statistic == "spearman" else None
 
-    def of(self, counts: Counts) -> Floats:
+    def of(self, counts: resampling.Counts) -> Floats:
         """Shape (resamples, n)."""
-        return deviations(counts, self._values if self._ranks is None else self._ranks.of(counts))
+        return resampling.deviations(counts, self._values if self._ranks is None else self._ranks.of(counts))

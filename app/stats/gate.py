@@ -31,19 +31,12 @@ from app.domain.comparison import (
     Measure,
 )
 from app.domain.judge_check import JudgeCheck
+from app.stats import resampling
 from app.stats.comparison import compare, cover, find_best, tell_contexts
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import MeasureKey, number_clusters, tabulate
-from app.stats.resampling import (
-    FEWEST_TEST_CLUSTERS,
-    Clustered,
-    add_up,
-    count_flips,
-    describe_clusters,
-    find_least_p,
-    find_quantile,
-)
+from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, adjust_holm, count, reach
 
 MIN_COVERAGE = 0.98
@@ -356,17 +349,17 @@ class Drop:
 
     def least_p(self, share: float = 1.0) -> float:
         """The smallest p that there can be where this share of the pairs differs, whatever dialogues they are in."""
-        measure, flips = self.measure, count_flips(self.level)
-        if measure.clusters < FEWEST_TEST_CLUSTERS:
+        measure, flips = self.measure, resampling.count_flips(self.level)
+        if measure.clusters < resampling.FEWEST_TEST_CLUSTERS:
             return 1.0
         if measure.test == "sign-flip":
             differing = measure.clusters * float(1 - (1 - share) ** self.turns)
-            return find_least_p(flips, floor(differing + 1e-9))
-        return find_least_p(flips, measure.clusters_baseline, measure.clusters_candidate)
+            return resampling.find_least_p(flips, floor(differing + 1e-9))
+        return resampling.find_least_p(flips, measure.clusters_baseline, measure.clusters_candidate)
 
     def count_fewest(self, share: float) -> int:
         """How many items it takes for a drop in this share of them to be significant: all signs may be equal."""
-        fewest = max(FEWEST_TEST_CLUSTERS, floor(1 + log2(1 / self.level)) + 1)
+        fewest = max(resampling.FEWEST_TEST_CLUSTERS, floor(1 + log2(1 / self.level)) + 1)
         touched = float(1 - (1 - share) ** self.turns)
         return ceil(fewest / touched * self.turns - 1e-9)
 
@@ -540,7 +533,7 @@ class Minimum:
     @cached_property
     def sums(self) -> tuple[Floats, Floats]:
         """Sums and numbers of the values by dialogue, shapes (units,)."""
-        return add_up(self.values, np.arange(self.n) if self.clusters is None else self.clusters)
+        return resampling.add_up(self.values, np.arange(self.n) if self.clusters is None else self.clusters)
 
     @property
     def units(self) -> int:
@@ -563,14 +556,14 @@ class Minimum:
         """The mean with dialogues of the usual length added, of which each value is this end of the scale."""
         sums, counts = self.sums
         lengths = np.full(self.added, self.turns)
-        return describe_clusters(np.append(sums, end * lengths), np.append(counts, lengths))
+        return resampling.describe_clusters(np.append(sums, end * lengths), np.append(counts, lengths))
 
     def bound(self, end: float) -> float:
         """The end of the interval towards this end of the scale. At least what a share of such dialogues would make of
         the mean that so many miss altogether with chance alpha."""
         widened = self.widen(end)
         side = 1 if end > self.mean else -1
-        reached = widened.mean + side * find_quantile(widened.freedom, self.alpha) * widened.error
+        reached = widened.mean + side * resampling.find_quantile(widened.freedom, self.alpha) * widened.error
         unseen = self.mean + (1 - self.alpha ** (1 / self.units)) * (end - self.mean)
         low, high = self.limits
         found = max(reached, unseen) if side > 0 else min(reached, unseen)
