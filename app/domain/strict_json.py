@@ -11,10 +11,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -22,7 +21,6 @@ SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 DIGITS = 20
 """The most characters of an integer, since reading one takes quadratic time."""
-
 
 SAME_KEY = "an object holds the same key twice"
 BYTE_ORDER_MARK = "the document starts with a byte order mark; send plain UTF-8"
@@ -117,16 +115,14 @@ CUT_TOKEN = 12
 """An error this close to the end of the data may come from a token that is cut: `-Infinit`, `\\ud83`."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A member of the object, other than the streamed list."""
 
     key: str
     value: Any
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(NamedTuple):
     """An element of the streamed list."""
 
     value: Any

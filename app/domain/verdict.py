@@ -53,7 +53,13 @@ def read_json_verdict(
     """The parts of a reply that follows `build_schema`, without missing aspects, and whether it says that a text
     addresses its evaluator, which it must answer with `screen`. Raises Malformed. The text must be a single JSON
     object. Repeated or unknown members, and anything but an integer in the place of a rating, are refused."""
-    members = parse_object(reply)
+    # Numbers stay as they are spelled, so that `-0` is not read as the level 0.
+    try:
+        members = read_strict_json(reply, parse_int=Number)
+    except StrictJSONError as fault:
+        raise Malformed(str(fault)) from None
+    if not isinstance(members, dict):
+        raise Malformed("it is not a JSON object")
     addressed = members.pop(SCREEN, None) if screen else False
     if not isinstance(addressed, bool):
         raise Malformed(f"it does not say with true or false what {SCREEN} asks")
@@ -67,18 +73,6 @@ def read_json_verdict(
         span = spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0))
         parts[aspect_id] = VerdictPart(number, span, reason)
     return parts, addressed
-
-
-def parse_object(reply: str) -> dict[str, Any]:
-    """The reply's members, integers kept as they are spelled. Raises Malformed."""
-    # Numbers stay as they are spelled, so that `-0` is not read as the level 0.
-    try:
-        members = read_strict_json(reply, parse_int=Number)
-    except StrictJSONError as fault:
-        raise Malformed(str(fault)) from None
-    if not isinstance(members, dict):
-        raise Malformed("it is not a JSON object")
-    return members
 
 
 def read_reasoned(value: Any) -> tuple[str | None, str]:

@@ -342,11 +342,6 @@ class Drop:
         """Pairs to a dialogue, on average."""
         return self.measure.n / max(1, self.measure.clusters)
 
-    @property
-    def possible(self) -> bool:
-        """Whether such a drop can be significant at all."""
-        return self.least_p(self.changing) < self.level
-
     def least_p(self, share: float = 1.0) -> float:
         """The smallest p that there can be where this share of the pairs differs, whatever dialogues they are in."""
         measure, flips = self.measure, resampling.count_flips(self.level)
@@ -401,7 +396,7 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
     aim, detectable = f"{drop.must_detect:g}", drop.reached
     if drop.p is None:
         return lack(f"{figures}: not tested; {drop.measure.undefined.get('p', 'there is no test')}")
-    if not drop.possible:
+    if drop.least_p(drop.changing) >= drop.level:
         return lack(f"{figures}: not significant, which a drop of {aim} could not be; {tell_fewest(drop)}")
     if detectable is None:
         why = drop.measure.undefined.get("smallest_detectable", "the smallest detectable drop is not known")
@@ -411,7 +406,8 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
         seen = f"{figures}: no significant drop; no drop that the scale allows is sure to be seen with such data"
     if detectable > drop.must_detect:
         needed = drop.measure.n * (detectable / drop.must_detect) ** 2
-        return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where(drop.measure)} would do")
+        where = "" if drop.measure.test == "sign-flip" else " in each run"
+        return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where} would do")
     if drop.size > drop.must_detect:
         return lack(f"{figures}: not significant, though more than the {aim} that must be seen: too few items differ")
     return RuleFinding("held", "pass", seen)
@@ -425,7 +421,7 @@ def lack(detail: str) -> RuleFinding:
 def tell_fewest(drop: Drop, share: float | None = None) -> str:
     """How many items it takes for such a drop to be significant: all signs of the pairs that differ may be equal."""
     if drop.measure.test != "sign-flip":
-        return f"more items{where(drop.measure)} are needed"
+        return "more items in each run are needed"
     return f"about {tell_needed(drop, drop.count_fewest(share or drop.changing))} are the fewest"
 
 
@@ -438,14 +434,7 @@ def tell_needed(drop: Drop, items: float) -> str:
 
 def tell_power(drop: Drop) -> str:
     """What these data could show, where that is known."""
-    if drop.detectable is None:
-        return ""
-    return f"; a drop of {drop.detectable:.3f} would be seen with 80 % power"
-
-
-def where(measure: Measure) -> str:
-    """Of which run."""
-    return "" if measure.test == "sign-flip" else " in each run"
+    return "" if drop.detectable is None else f"; a drop of {drop.detectable:.3f} would be seen with 80 % power"
 
 
 def stands_still(measure: Measure) -> bool:

@@ -199,24 +199,20 @@ class ObservationReader:
     def _numbers_of(self, cells: Mapping[Place, Sequence[str]]) -> Iterator[tuple[NumberColumn, Floats]]:
         """Each column with its numbers, NaN for an empty cell; raises Unfit for one that does not fit, names too."""
         similarity = {"similarity": self._similarity}
-        targets: dict[str, tuple[Columns, Scales]] = {
-            "ratings": (self._ratings, self._scales),
-            self.scores_field: (self._scores, {}),
-            "similarity": (similarity, {}),
-        }
+        targets = {"ratings": self._ratings, self.scores_field: self._scores, "similarity": similarity}
         for (field, aspect), texts in cells.items():
             distinct = set(texts) - {""}
             if field in NAMES:
                 for name in distinct - self._known[field].keys():
                     self._check_name(name, field)
                 continue
-            columns, scales = targets[field]
+            name, columns, scales = aspect or field, targets[field], self._scales if field == "ratings" else {}
             known = {text: number_of(text, field) for text in distinct}
             for number in (None, *known.values()):
-                self._check({aspect or field: number}, columns, scales)
+                self._check({name: number}, columns, scales)
             if distinct or aspect:
                 known[""] = nan
-                yield columns[aspect or field], np.array([*map(known.__getitem__, texts)])
+                yield columns[name], np.array([*map(known.__getitem__, texts)])
 
     def check_aspect(self, name: str) -> None:
         """Raises Unfit for an aspect that is none of those given, or that has no name."""
