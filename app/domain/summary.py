@@ -59,6 +59,10 @@ SYSTEM = "system"
 TRANSLATION_SENSITIVE = "translation-sensitive"
 """The warning that an aspect was rated differently on the two paths."""
 
+PACKED = "sacwfbyx"
+"""The fields of `Scores` in their order, as they are named when packed."""
+
+EMPTY = (None, {}, ())
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -89,35 +93,19 @@ def failed_scores(failure: Failure) -> Scores:
 
 def pack_scores(scores: Scores) -> str:
     """The scores as compact JSON on one line: about 300 bytes for six aspects. What is empty is left out."""
-    packed: dict[str, Any] = {"s": scores.status}
-    if scores.aspects:
-        packed["a"] = {name: list(figures) for name, figures in scores.aspects.items()}
-    if scores.composites:
-        packed["c"] = dict(scores.composites)
-    if scores.warnings:
-        packed["w"] = list(scores.warnings)
-    further = {"f": scores.failure, "b": scores.similarity, "y": scores.system, "x": scores.context}
-    packed.update((key, value) for key, value in further.items() if value is not None)
-    return COMPACT.encode(packed)
+    return COMPACT.encode({key: value for key, value in zip(PACKED, scores, strict=True) if value not in EMPTY})
 
 
 def unpack_scores(text: str) -> Scores:
     """The scores in a text from `pack_scores`. Raises ValueError for any other text."""
     packed = from_json(text)
     try:
-        return Scores(
-            status=packed["s"],
-            aspects={
-                name: (mean, blended, reason, rating)
-                for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
-            },
-            composites=packed.get("c", {}),
-            warnings=tuple(packed.get("w", ())),
-            failure=packed.get("f"),
-            similarity=packed.get("b"),
-            system=packed.get("y"),
-            context=packed.get("x"),
-        )
+        aspects = {
+            name: (mean, blended, reason, rating)
+            for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
+        }
+        further = map(packed.get, PACKED[4:])
+        return Scores(packed["s"], aspects, packed.get("c", {}), tuple(packed.get("w", ())), *further)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are not packed scores") from error
 

@@ -339,24 +339,18 @@ def resampled_weights(
     """The weight that each resample of the clusters, fold by fold, chooses; shape (resamples,)."""
     total = np.zeros((len(WEIGHTS), resamples))
     for number, part in enumerate(parts):
-        blended = [Resampled(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
-        rated = Resampled(y[part], statistic)
+        blended = [deviate(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
+        rated = deviate(y[part], statistic)
         start = 0
         for counts in resampling.draw(number_first(cluster[part]), resamples, (seed, number)):
-            places = rated.of(counts)
-            found = np.array([resampling.correlate_deviations(counts, values.of(counts), places) for values in blended])
+            places = rated(counts)
+            found = np.array([resampling.correlate_deviations(counts, values(counts), places) for values in blended])
             total[:, start : start + len(counts)] += np.nan_to_num(found)
             start += len(counts)
     return WEIGHTS[best(total[None])]
 
 
-class Resampled:
-    """A column, shape (n,), as the statistic takes it in a resample: its deviations, or those of its ranks."""
-
-    def __init__(self, values: Floats, statistic: Statistic) -> None:
-        self._values = values
-        self._ranks = resampling.ResampledRanks(values) if statistic == "spearman" else None
-
-    def of(self, counts: resampling.Counts) -> Floats:
-        """Shape (resamples, n)."""
-        return resampling.deviations(counts, self._values if self._ranks is None else self._ranks.of(counts))
+def deviate(values: Floats, statistic: Statistic) -> resampling.Figure:
+    """The deviations of a column, shape (n,), or of its ranks, in each resample; of shape (resamples, n)."""
+    ranks = resampling.ResampledRanks(values) if statistic == "spearman" else None
+    return lambda counts: resampling.deviations(counts, values if ranks is None else ranks.of(counts))

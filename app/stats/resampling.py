@@ -272,7 +272,7 @@ Counts = Integers
 """How often each pair is in each resample, shape (resamples, n)."""
 
 Figure = Callable[[Counts], Floats]
-"""A figure of each resample, shape (resamples,); NaN where it has none."""
+"""A figure of each resample, shape (resamples,), NaN where it has none; or a column in it, shape (resamples, n)."""
 
 
 def draw(cluster: Integers, resamples: int, seed: int | tuple[int, int]) -> Iterator[Counts]:
