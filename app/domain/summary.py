@@ -62,7 +62,7 @@ TRANSLATION_SENSITIVE = "translation-sensitive"
 PACKED = "sacwfbyx"
 """The fields of `Scores` in their order, as they are named when packed."""
 
-EMPTY = (None, {}, ())
+EMPTY: tuple[Any, ...] = (None, {}, ())
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
