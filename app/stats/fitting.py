@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from app.domain.composites import transform
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.reports import BlendFit, CompositeFit
-from app.domain.rubric import LinearComposite, Term
+from app.domain.rubric import LinearComposite
 from app.domain.validation import clip, hint
 from app.stats import resampling
 from app.stats.correlation import values_by_unit
@@ -32,7 +32,12 @@ def fit_composite(
     UnknownAspect if the target or one of the aspects has no ratings.
     """
     y = rated_means(observations, target) - composite.intercept
-    x = np.column_stack([term_values(term, rated_means(observations, term.aspect)) for term in composite.terms])
+    columns = []
+    for term in composite.terms:
+        sign = -1.0 if term.weight < 0 else 1.0  # weights then are positive
+        ratings = rated_means(observations, term.aspect)
+        columns.append([sign * transform(term.transform, rating) for rating in ratings])
+    x = np.column_stack(columns)
     complete = ~np.isnan(y) & ~np.isnan(x).any(axis=1)
     # In an order that does not hang on that of the lines: the same seed must hold the same items out.
     units = observations.unit_order[complete[observations.unit_order]]
@@ -83,12 +88,6 @@ def rated_means(observations: Observations, aspect: str) -> Floats:
         known = observations.ratings
         raise UnknownAspect(f"the aspect {clip(aspect)!r} has no ratings{hint(aspect, known)}")
     return observations.means(observations.ratings[aspect])
-
-
-def term_values(term: Term, ratings: Floats) -> Floats:
-    """The transformed aspect of shape (units,), with the sign of the term's weight: weights then are positive."""
-    sign = -1.0 if term.weight < 0 else 1.0
-    return np.array([sign * transform(term.transform, rating) for rating in ratings])
 
 
 def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
