@@ -2,33 +2,21 @@
 
 SaitenError
 ├── InvalidRequest                    the caller can fix it
-│   ├── UnknownRubric
-│   ├── RubricRequired                no rubric is named, and the text is not in the default rubric's language
-│   ├── UnknownAspect
-│   ├── RubricNotSupported            this judge cannot rate this rubric
-│   ├── LanguageNotSupported
-│   ├── BaselineNotSupported
-│   ├── PriceUnknown                  the key has a cost limit, and the cost is not known
-│   └── SuspectedInjection            the project refuses what looks like an attack on the judge
-├── NotFound
-├── IdempotencyKeyReused
-├── IdempotencyKeyInUse
-├── BatchFinished                     completed or cancelled: it cannot be changed any more
+│   ├── UnknownRubric · RubricRequired · UnknownAspect · RubricNotSupported · LanguageNotSupported
+│   └── BaselineNotSupported · PriceUnknown · SuspectedInjection
+├── NotFound · IdempotencyKeyReused · IdempotencyKeyInUse · BatchFinished
 ├── LimitReached                      temporary; carries when to ask again
-│   ├── RequestLimitReached · CostLimitReached · QueueLimitReached
-│   └── Overloaded                    not caused by the caller
+│   └── RequestLimitReached · CostLimitReached · QueueLimitReached · Overloaded
 ├── SignatureMismatch                 two runs were scored in different ways; carries the differing pieces
 ├── RubricInvalid                     a rubric file is broken; carries line and field
 ├── SettingsInvalid                   the operator can fix it
 ├── UpstreamError                     a service that Saiten calls failed
-│   ├── JudgeUnavailable · JudgeQuotaExhausted · JudgeUnauthorized
-│   ├── JudgeRefusedRequest · JudgeReplyInvalid
-│   ├── ProviderBatchUnanswered       the provider's batch left a call out, and the options forbid a live one
+│   ├── JudgeUnavailable · JudgeQuotaExhausted · JudgeUnauthorized · JudgeRefusedRequest · JudgeReplyInvalid
+│   ├── ProviderBatchUnanswered
 │   ├── TranslatorUnavailable · TranslatorQuotaExhausted · TranslatorUnauthorized
 │   └── TranslatorRefusedRequest · TranslatorNotConfigured
 └── StoreError
-    ├── StoreUnavailable
-    └── StoreFull
+    └── StoreUnavailable · StoreFull
 
 Each class has a stable `code`; `app/web/problems.py` maps each to its HTTP status; a test checks that it maps all.
 """
@@ -67,7 +55,8 @@ class UnknownRubric(InvalidRequest, code="unknown-rubric", title="No such rubric
 
 
 class RubricRequired(InvalidRequest, code="rubric-required", title="The request must name a rubric"):
-    """`faults` names each place that needs a rubric: (JSON pointer, what is wrong), never empty."""
+    """No rubric is named, and the text is not in the default rubric's language. `faults` names each place that needs a
+    rubric: (JSON pointer, what is wrong), never empty."""
 
     def __init__(self, places: Sequence[str]) -> None:
         what = (
@@ -97,7 +86,8 @@ class BaselineNotSupported(
 ): ...
 
 
-class PriceUnknown(InvalidRequest, code="price-unknown", title="The price of the judge's model is not known"): ...
+class PriceUnknown(InvalidRequest, code="price-unknown", title="The price of the judge's model is not known"):
+    """The key has a cost limit, and the cost is not known."""
 
 
 class SuspectedInjection(
@@ -132,7 +122,8 @@ class IdempotencyKeyInUse(
 ): ...
 
 
-class BatchFinished(SaitenError, code="batch-finished", title="The batch is finished"): ...
+class BatchFinished(SaitenError, code="batch-finished", title="The batch is finished"):
+    """Completed or cancelled: it cannot be changed any more."""
 
 
 class LimitReached(SaitenError, code="limit-reached", title="A limit is reached"):
@@ -156,7 +147,8 @@ class QueueLimitReached(
 ): ...
 
 
-class Overloaded(LimitReached, code="overloaded", title="The service has as much to do as it takes on"): ...
+class Overloaded(LimitReached, code="overloaded", title="The service has as much to do as it takes on"):
+    """Not caused by the caller."""
 
 
 class SignatureMismatch(SaitenError, code="signature-mismatch", title="The runs were not scored the same way"):
@@ -216,7 +208,8 @@ class JudgeReplyInvalid(
 
 class ProviderBatchUnanswered(
     UpstreamError, code="provider-batch-unanswered", title="The provider's batch did not answer"
-): ...
+):
+    """The provider's batch left a call out, and the options forbid a live one."""
 
 
 class TranslatorUnavailable(UpstreamError, code="translator-unavailable", title="The translator cannot be reached"): ...

@@ -85,13 +85,14 @@ def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> d
     clusters = [pairs, pairs] if paired else number_runs(*matched.columns)
     found: dict[MeasureKey, Sides] = {}
     for key in list_measures(baseline, candidate):
+        kind, name = key
         values = [own.column(key)[taken] for own, taken in zip(matched.columns, rows, strict=True)]
         ratings = [own.rating_column(key)[taken] for own, taken in zip(matched.columns, rows, strict=True)]
         held = [~np.isnan(side) for side in values]
         if paired:
             held = [held[0] & held[1]] * 2
         left, right = values[0][held[0]], values[1][held[1]]
-        kind, name = key  # what a blended measure's values can be is not known
+        # What a blended measure's values can be is not known.
         scale = None if kind == "blended" else find_scale(name, candidate) or find_scale(name, baseline)
         found[key] = Sides(
             left,
