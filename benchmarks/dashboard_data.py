@@ -14,8 +14,7 @@ import numpy as np
 from app.container import Container, open_container
 from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry
 from app.domain.evaluation import EvaluationRequest
-from app.domain.human_rating import HumanRating
-from app.domain.rating_round import RoundOptions
+from app.domain.human_rating import HumanRating, RoundOptions
 from app.domain.rubric import Rubric
 from app.domain.work import CHUNK_SIZE, ChunkJob
 from app.runtime.settings import Settings

@@ -28,8 +28,7 @@ from app.providers.registry import is_baseline
 from app.runtime.bundled import bundled_folder
 from app.runtime.tasks import end_tasks
 from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
-from app.stats.junit import write_attack_junit
-from app.stats.markdown import write_attack_markdown
+from app.stats.ci_reports import write_attack_junit, write_attack_markdown
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

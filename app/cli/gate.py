@@ -219,8 +219,7 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
 
 def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
     """Writes the files that a CI collects; raises InvalidItems where one cannot be written."""
-    from app.stats.junit import write_junit
-    from app.stats.markdown import write_markdown
+    from app.stats.ci_reports import write_junit, write_markdown
 
     wanted: Sequence[tuple[str | None, Any]] = ((junit, write_junit), (markdown, write_markdown))
     for path, write in wanted:

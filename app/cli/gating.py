@@ -35,10 +35,10 @@ from app.domain.signature import read_signature
 from app.domain.validation import validate
 from app.ratings.reliability import asked_of, attach_states
 from app.runtime.settings import read_settings
+from app.stats.ci_reports import VOID, has_moved, name_measure, show_size, uses_lexical
 from app.stats.comparison import cover_aspects
 from app.stats.gate import conclude, judge_coverage, judge_gate, share_verdicts, stands_still, tell_judge, tell_p
 from app.stats.gate_plan import plan
-from app.stats.markdown import VOID, has_moved, name_measure, show_size, uses_lexical
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

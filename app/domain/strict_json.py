@@ -11,10 +11,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -22,7 +21,6 @@ SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 DIGITS = 20
 """The most characters of an integer, since reading one takes quadratic time."""
-
 
 SAME_KEY = "an object holds the same key twice"
 BYTE_ORDER_MARK = "the document starts with a byte order mark; send plain UTF-8"
@@ -33,11 +31,8 @@ class StrictJSONError(ValueError):
 
 
 def parse_strict_json(body: bytes) -> Any:
-    """The value of a JSON document; raises StrictJSONError.
-
-    Python's parser accepts more than RFC 8259: NaN, duplicate keys, UTF-16. Each lets a proxy and this service read
-    different values from the same bytes, so each is refused.
-    """
+    """The value of a JSON document; raises StrictJSONError. Python's parser accepts more than RFC 8259: NaN, duplicate
+    keys, UTF-16. Each lets a proxy and this service read different values from the same bytes, so each is refused."""
     if body.startswith(b"\xef\xbb\xbf"):
         raise StrictJSONError(BYTE_ORDER_MARK)
     try:
@@ -57,10 +52,8 @@ def read_integer(digits: str) -> int:
 
 
 def read_strict_json(text: str, *, parse_int: Callable[[str], Any] = read_integer) -> Any:
-    """The value of a JSON text; raises StrictJSONError for anything ambiguous or beyond RFC 8259.
-
-    `parse_int` receives each integer as it is spelled. The caller must handle lone surrogates.
-    """
+    """The value of a JSON text; raises StrictJSONError for anything ambiguous or beyond RFC 8259. `parse_int` receives
+    each integer as it is spelled. The caller must handle lone surrogates."""
     try:
         return strict_decoder(parse_int).decode(text)
     except json.JSONDecodeError as error:
@@ -122,16 +115,14 @@ CUT_TOKEN = 12
 """An error this close to the end of the data may come from a token that is cut: `-Infinit`, `\\ud83`."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A member of the object, other than the streamed list."""
 
     key: str
     value: Any
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(NamedTuple):
     """An element of the streamed list."""
 
     value: Any
@@ -207,10 +198,8 @@ class Window:
         return found
 
     def value(self, *where: str | int) -> Reading[Any]:
-        """The value that begins after white space. Raises StrictJSONError, and TooLarge with its place `where`.
-
-        One that is cut is read again only when twice as much of it has arrived, so the cost stays linear.
-        """
+        """The value that begins after white space. Raises StrictJSONError, and TooLarge with its place `where`. One
+        that is cut is read again only when twice as much of it has arrived, so the cost stays linear."""
         yield from self.peek()
         wanted = 1
         while True:
@@ -265,11 +254,8 @@ class Window:
 
 def read_object(window: Window, streamed: str) -> Iterator[Member | Element | None]:
     """Every member of the document's object. Where that with the key `streamed` is a list, it comes as a Member that is
-    empty, then its elements.
-
-    Yields None where more text is needed. Raises StrictJSONError, TooLarge for a value that is, and IsAList at a list's
-    first character.
-    """
+    empty, then its elements. Yields None where more text is needed. Raises StrictJSONError, TooLarge for a value that
+    is, and IsAList at a list's first character."""
     seen: set[str] = set()
     if (yield from window.peek()) == "[":
         raise IsAList

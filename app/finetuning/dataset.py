@@ -18,8 +18,7 @@ from app.domain.dialogue import Dialogue, digest_context
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
 from app.domain.evaluation import JudgeOptions
 from app.domain.model import digest
-from app.domain.prompt import build_prefix, enclose, group_aspects, text_reply
-from app.domain.prompt_parts import SCREEN
+from app.domain.prompt import SCREEN, build_prefix, enclose, group_aspects, text_reply
 from app.domain.rubric import Aspect, Rubric
 from app.domain.validation import clip
 from app.stats.observations import Observations

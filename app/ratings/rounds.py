@@ -13,9 +13,21 @@ from pydantic import TypeAdapter, ValidationError
 from app.batches.summaries import score_pages
 from app.domain.dialogue import DEFAULT_LIMITS, UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import Comment, HumanRating, RaterId, RatingFilter, RatingsKept, StoredRating
+from app.domain.human_rating import (
+    Comment,
+    HumanRating,
+    OwnRating,
+    RaterId,
+    RatingFilter,
+    RatingRound,
+    RatingSheet,
+    RatingsKept,
+    RoundOptions,
+    RoundProgress,
+    StoredRating,
+    Task,
+)
 from app.domain.model import pointer
-from app.domain.rating_round import OwnRating, RatingRound, RatingSheet, RoundOptions, RoundProgress, Task
 from app.domain.rubric import Rubric
 from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
 from app.runtime.ports import RubricSource

@@ -15,8 +15,7 @@ from pydantic import Field, ValidationError
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import SettingsInvalid
 from app.domain.model import Finite, Value, canonical_json
-from app.domain.prompt import Prefix, build_prefix, enclose
-from app.domain.prompt_parts import SCREEN
+from app.domain.prompt import SCREEN, Prefix, build_prefix, enclose
 from app.domain.rubric import Aspect
 from app.domain.token_estimate import estimate_tokens
 from app.providers.ports import JudgingEstimate, JudgingTask

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Row, case, func, insert, literal, or_, sel
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.errors import InvalidRequest, NotFound
+from app.domain.human_rating import ABANDONED_SECONDS, RatingRound, RoundOptions, RoundProgress, Task, own_order
 from app.domain.model import digest
-from app.domain.rating_round import ABANDONED_SECONDS, RatingRound, RoundOptions, RoundProgress, Task, own_order
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
 from app.storage.sql.engine import change, read, write
 from app.storage.sql.tables import Instant, batches, can_store, rating_rounds, round_items, round_tasks

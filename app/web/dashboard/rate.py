@@ -13,7 +13,7 @@ from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
-from app.domain.rating_round import MOST_ITEMS, RatingRound, RoundOptions, RoundProgress
+from app.domain.human_rating import MOST_ITEMS, RatingRound, RoundOptions, RoundProgress
 from app.domain.validation import InvalidDocument, validate
 from app.ratings.rounds import read_rater
 from app.web.dashboard.forms import Form, read_form

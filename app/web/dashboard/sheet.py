@@ -14,8 +14,8 @@ from fastapi import APIRouter, Request, Response
 
 from app.container import Container
 from app.domain.errors import NotFound
+from app.domain.human_rating import RatingRound, RatingSheet
 from app.domain.model import pointer
-from app.domain.rating_round import RatingRound, RatingSheet
 from app.domain.rubric import Aspect, Example, Level, Rubric
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import read_rater

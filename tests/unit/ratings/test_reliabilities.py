@@ -24,9 +24,8 @@ from app.domain.reliability import (
     ValidationSource,
 )
 from app.ratings.reliability import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
+from app.stats.ci_reports import write_junit, write_markdown
 from app.stats.correlation import correlate
-from app.stats.junit import write_junit
-from app.stats.markdown import write_markdown
 from app.storage.sql.ratings import RatingStore
 from tests.support.gates import FAILED, make_report
 from tests.support.observed import observe

@@ -161,7 +161,7 @@ def test_two_spellings_of_one_column_are_one_column_twice(header, settings):
 
 def test_what_takes_too_long_to_resample_has_no_interval_and_says_so():
     x, y = np.random.default_rng(0).random((2, 500))
-    found = correlate_aspect(observe_columns({"a": y}, {"a": x}), "a", 1000, 0, 1000.0)
+    found = correlate_aspect(observe_columns({"a": y}, {"a": x}), "a", 1000, 0, 1000.0, rating="a")
     assert (found.resamples, found.spearman_interval, found.kendall_interval) == (0, None, None)
     assert found.undefined["spearman_interval"] == found.undefined["kendall_interval"] == TOO_MANY
     assert found.spearman is not None

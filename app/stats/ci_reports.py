@@ -1,15 +1,24 @@
-"""Comparisons, gates and reports on attacks as Markdown."""
+"""Gates, comparisons and reports on attacks for people, as Markdown, and for CI systems, as JUnit XML.
+
+In JUnit a failed rule is a `failure`; an inconclusive one is an `error`, since CI jobs ignore `skipped`. If the judge
+moved, that is the error and the rules are skipped, since their findings say nothing about the system.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from xml.etree import ElementTree as ET
 
 from app.domain.attack import AttackGroup, AttackReport, Count, Mean
 from app.domain.comparison import Comparison, GateReason, GateReport, Measure
 from app.domain.reliability import remark
 from app.domain.signature import read_signature
 from app.stats.gate import describe_rule, tell_p
+from app.stats.statistics import count
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
 """What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
@@ -32,13 +41,17 @@ VOID = "While the judge rates differently, its ratings say nothing about the sys
 
 DASH = "–"
 
+ATTACK_HEAD = ("| attacks | n | flagged | lift of the scale | won | fell | denied |", "|:--|--:|:--|:--|--:|--:|--:|")
+
 LEXICAL = "lexical"
 LEXICAL_NOTE = " (lexical judge: a baseline, not an LLM judge)"
 
 
 def write_markdown(report: GateReport) -> str:
     """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
-    parts = [f"### Saiten gate: {name_verdict(report)}", name_runs(report), *list_reasons(report)]
+    moved = " (judge moved)" if has_moved(report) else ""
+    headline = f"### Saiten gate: {report.verdict}{moved}{LEXICAL_NOTE if uses_lexical(report) else ''}"
+    parts = [headline, name_runs(report), *list_reasons(report)]
     if report.comparison is not None:
         parts += write_table(report.comparison)
         parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
@@ -56,12 +69,6 @@ def uses_lexical(report: GateReport) -> bool:
     differing = report.comparison.signature_differences.get("judge", ()) if report.comparison is not None else ()
     judges = [read_signature(signature).get("judge", "") for signature in report.signatures]
     return any(LEXICAL in judge.split(",") for judge in (*judges, *differing))
-
-
-def name_verdict(report: GateReport) -> str:
-    """The verdict, whether it is the judge's doing, and whether the judge was a baseline."""
-    moved = " (judge moved)" if has_moved(report) else ""
-    return f"{report.verdict}{moved}{LEXICAL_NOTE if uses_lexical(report) else ''}"
 
 
 def name_runs(report: GateReport) -> str:
@@ -94,11 +101,8 @@ def tell_reason(reason: GateReason, report: GateReport) -> str:
 
 def write_table(comparison: Comparison) -> list[str]:
     """A row a measure; empty without measures."""
-    rows = [
-        *((name, measure) for name, measure in comparison.aspects.items()),
-        *((name, measure) for name, measure in comparison.composites.items()),
-        *((f"{name}.blended", measure) for name, measure in comparison.blended.items()),
-    ]
+    blended = {f"{name}.blended": measure for name, measure in comparison.blended.items()}
+    rows = [*comparison.aspects.items(), *comparison.composites.items(), *blended.items()]
     if not rows:
         return []
     level = f"{100 * (1 - comparison.alpha):g}"
@@ -112,6 +116,7 @@ def write_table(comparison: Comparison) -> list[str]:
 
 def write_row(name: str, measure: Measure) -> str:
     """One measure. A figure that there is not is a dash."""
+    wins = measure.wins
     cells = [
         escape(name_measure(name, measure)),
         show(measure.baseline_mean),
@@ -120,7 +125,7 @@ def write_row(name: str, measure: Measure) -> str:
         DASH if measure.p_adjusted is None else tell_p(measure.p_adjusted).removeprefix("p ").removeprefix("= "),
         show_size(measure),
         show(measure.smallest_detectable),
-        show_wins(measure),
+        DASH if wins is None else f"{wins.a_wins.wins:,} / {wins.ties.wins:,} / {wins.b_wins.wins:,}",
         measure.verdict,
     ]
     return f"| {' | '.join(cells)} |"
@@ -140,8 +145,8 @@ def show_difference(measure: Measure) -> str:
     """The difference, with its interval where there is one."""
     if measure.difference is None:
         return DASH
-    shown = f"{measure.difference:+.3f}"
-    return shown if measure.interval is None else f"{shown} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+    span = "" if measure.interval is None else f" [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+    return f"{measure.difference:+.3f}{span}"
 
 
 def show_size(measure: Measure) -> str:
@@ -152,14 +157,6 @@ def show_size(measure: Measure) -> str:
     return " / ".join(f"{n:,}" if n <= clusters else f"{n:,} in {clusters:,}" for n, clusters in sizes)
 
 
-def show_wins(measure: Measure) -> str:
-    """How many pairs the candidate won, tied and lost."""
-    wins = measure.wins
-    if wins is None:
-        return DASH
-    return f"{wins.a_wins.wins:,} / {wins.ties.wins:,} / {wins.b_wins.wins:,}"
-
-
 def fold_signatures(report: GateReport) -> Iterator[str]:
     """How the scores were made, and where the runs differ in that."""
     differing = report.comparison.signature_differences if report.comparison is not None else {}
@@ -167,13 +164,8 @@ def fold_signatures(report: GateReport) -> Iterator[str]:
     if not lines:
         return
     fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
-    yield "<details><summary>How this was scored</summary>"
-    yield ""
-    yield fence
-    yield from (" ".join(line.split()) for line in lines)
-    yield fence
-    yield ""
-    yield "</details>"
+    plain = (" ".join(line.split()) for line in lines)
+    yield from ("<details><summary>How this was scored</summary>", "", fence, *plain, fence, "", "</details>")
 
 
 def escape(text: str) -> str:
@@ -187,22 +179,16 @@ def write_attack_markdown(report: AttackReport) -> str:
     """Headline, what decided, the figures by kind and language, and what was missed."""
     rubrics = ", ".join(f"{language}: {rubric}" for language, rubric in report.rubrics.items())
     models = ", ".join(report.models) or DASH
+    groups = [*report.kinds.items(), *report.languages.items(), ("all", report.all)]
     parts = [
         f"### Saiten attack: {report.verdict}",
         f"Corpus {escape(report.corpus)}, judge {escape(report.judge)} ({escape(models)}), {escape(rubrics)}, "
         f"path {report.path}.",
         "\n".join(f"- **{reason.verdict}** {reason.about}: {escape(reason.detail)}" for reason in report.reasons),
-        write_attack_table(report),
+        "\n".join([*ATTACK_HEAD, *(write_attack_row(name, found) for name, found in groups)]),
         *list_notes(report),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def write_attack_table(report: AttackReport) -> str:
-    """A row a kind, a language, and all."""
-    head = ["| attacks | n | flagged | lift of the scale | won | fell | denied |", "|:--|--:|:--|:--|--:|--:|--:|"]
-    groups = [*report.kinds.items(), *report.languages.items(), ("all", report.all)]
-    return "\n".join([*head, *(write_attack_row(name, found) for name, found in groups)])
 
 
 def write_attack_row(name: str, found: AttackGroup) -> str:
@@ -251,7 +237,103 @@ def show_mean(found: Mean) -> str:
     """`+12.5 % [+8.0, +17.1]`."""
     if found.mean is None:
         return DASH
-    shown = f"{100 * found.mean:+.1f} %"
-    return (
-        shown if found.interval is None else f"{shown} [{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
-    )
+    span = "" if found.interval is None else f" [{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
+    return f"{100 * found.mean:+.1f} %{span}"
+
+
+Outcome = Literal["passed", "failure", "error", "skipped"]
+
+OUTCOMES: Mapping[Literal["pass", "fail", "inconclusive"], Outcome] = {
+    "pass": "passed",
+    "fail": "failure",
+    "inconclusive": "error",
+}
+"""The outcome of a test case by verdict; an inconclusive one must not be ignored."""
+
+ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, not even escaped (section 2.2)."""
+
+
+@dataclass(frozen=True)
+class JUnitCase:
+    """One test case. `code` says of a failure or an error which it is."""
+
+    name: str
+    outcome: Outcome
+    detail: str
+    code: str
+
+
+def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequence[JUnitCase]) -> str:
+    """The cases in their order; one that passed says so in its output."""
+    outcomes = Counter(case.outcome for case in cases)
+    counts = {"tests": str(len(cases)), "failures": str(outcomes["failure"])}
+    counts |= {"errors": str(outcomes["error"]), "skipped": str(outcomes["skipped"])}
+    root = ET.Element("testsuites", {"name": clean(suite), **counts})
+    group = ET.SubElement(root, "testsuite", {"name": clean(suite), **counts})
+    listed = ET.SubElement(group, "properties")
+    for name, value in properties:
+        ET.SubElement(listed, "property", {"name": name, "value": clean(value)})
+    for case in cases:
+        element = ET.SubElement(group, "testcase", {"classname": clean(suite), "name": clean(case.name), "time": "0"})
+        detail = clean(case.detail)
+        if case.outcome == "passed":
+            ET.SubElement(element, "system-out").text = detail
+        elif case.outcome == "skipped":
+            ET.SubElement(element, case.outcome, {"message": detail})
+        else:
+            ET.SubElement(element, case.outcome, {"message": detail, "type": case.code}).text = detail
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def clean(text: str) -> str:
+    """The text without what XML cannot hold."""
+    return ILLEGAL.sub("\ufffd", text)
+
+
+def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
+    """One test case a rule in the rules' order, after one for the coverage and, where it was checked, the judge."""
+    reasons = sorted(report.reasons, key=lambda reason: -1 if reason.rule is None else reason.rule)
+    moved = has_moved(report)
+    # Within the first line of the file: CI systems show the suite's name above everything else.
+    suite += LEXICAL_NOTE if uses_lexical(report) else ""
+    return write_suite(suite, list_properties(report), [make_case(reason, report, moved=moved) for reason in reasons])
+
+
+def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
+    """What the verdict is of."""
+    yield "verdict", report.verdict
+    yield "candidate", report.candidate
+    if report.comparison is not None:
+        yield "baseline", report.comparison.baseline
+        pairing = report.comparison.pairing
+        yield "test", pairing.test
+        yield "units", count(pairing.clusters, pairing.unit)
+    yield "alpha", f"{report.alpha:g}"
+    yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
+    for name, state in report.reliability.items():
+        yield f"reliability.{name}", state
+    for signature in report.signatures:
+        yield "signature", signature
+
+
+def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCase:
+    """What a CI should take the reason for."""
+    name: str = reason.about
+    detail = reason.detail + remark(report.reliability, reason.aspect)
+    if reason.rule is not None:
+        rule = report.rules[reason.rule]
+        name = f"{rule.aspect}: {describe_rule(rule)}"
+    if moved and reason.about == "rule":
+        return JUnitCase(name, "skipped", f"the judge moved: {detail}", reason.code)
+    return JUnitCase(name, OUTCOMES[reason.verdict], detail, reason.code)
+
+
+def write_attack_junit(report: AttackReport, *, suite: str = "saiten attack") -> str:
+    """The rules in their order."""
+    about = (("corpus", report.corpus), ("judge", report.judge), ("models", ", ".join(report.models)))
+    cases = [
+        JUnitCase(reason.about, OUTCOMES[reason.verdict], reason.detail, code=reason.about) for reason in report.reasons
+    ]
+    return write_suite(suite, about, cases)
