@@ -8,25 +8,24 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
+from app.charts import canvas
 from app.charts.canvas import (
     DASH,
-    INK,
     INK_SOFT,
     LINE,
     PHONE_WIDTH,
     SERIES,
     SMALL,
     SURFACE,
-    Margins,
+    ChartLabels,
     Row,
     Spec,
     fit,
-    frame,
     layer,
     letters,
     measure,
     pixels,
-    say,
+    small,
 )
 from app.domain.reports import Dependency, HierarchyReport
 
@@ -51,17 +50,14 @@ SWEEPS = 4
 
 
 @dataclass(frozen=True)
-class DependencyLabels:
+class DependencyLabels(ChartLabels):
     """`alone` stands above the aspects that have no dependency.
 
     What the figures mean is the page's to say: in a box pairs of systems that the aspect tells apart / pairs tested, on
     an arrow pairs that both aspects tell apart / + those that only the higher does.
     """
 
-    title: str
-    description: str
     alone: str
-    nothing: str
 
 
 @dataclass(frozen=True)
@@ -85,24 +81,16 @@ def build_dependencies(
     """Boxes with arrows from the lower aspect to the higher; arrows that follow from others are left out. `names` are
     the aspects' in the reader's language, where they have one."""
     if not report.aspects:
-        return say(labels.nothing, width=width, title=labels.title, description=labels.description)
+        return canvas.say_nothing(labels, width)
     shown = {name: (names or {}).get(name, name) for name in report.aspects}
     layers = arrange(tuple(report.aspects), [(one.lower, one.higher) for one in report.dependencies])
     layout = lay_out(layers, choose_box(shown.values(), layers, width), width)
     found = {(one.lower, one.higher): one for one in report.dependencies}
-    drawn = [
-        *draw_edges(layers.edges, found, layout),
-        *draw_boxes(report, shown, layers, layout),
-        *draw_alone(labels.alone, layout),
-    ]
-    return frame(
-        drawn,
-        width=layout.width,
-        height=layout.height,
-        margins=Margins(),
-        title=labels.title,
-        description=labels.description,
-    )
+    drawn = [*draw_edges(layers.edges, found, layout), *draw_boxes(report, shown, layers, layout)]
+    if layout.alone_at is not None:
+        heading = [{"text": fit(labels.alone, layout.width - 2 * EDGE, SMALL)}]
+        drawn.append(small("alone-text", heading, {"value": EDGE}, {"value": layout.alone_at}))
+    return canvas.frame(drawn, labels, width=layout.width, height=layout.height)
 
 
 def choose_box(names: Iterable[str], layers: Layers, width: int) -> float:
@@ -154,66 +142,36 @@ def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers
         for x, y in [layout.places[name]]
     ]
     across, down = pixels(0, layout.width), pixels(layout.height, 0)
-    sides = {"x": across.at("left"), "x2": {"field": "right"}, "y": down.at("top"), "y2": {"field": "bottom"}}
+    sides = canvas.span(across, down)
     box = {"type": "rect", "fill": SURFACE, "cornerRadius": 6, "strokeWidth": 1.5}
     figures = [{**row, "text": row["figure"]} for row in rows]
     return [
         layer("boxes", box | {"stroke": SERIES[0]}, [row for row in rows if not row["alone"]], **sides),
         layer("alone", box | {"stroke": LINE, "strokeDash": [4, 3]}, [row for row in rows if row["alone"]], **sides),
-        letters("names", rows, across.at("x"), down.at("name_y"), align="center", color=INK, fontWeight="bold"),
-        letters(
-            "figures", figures, across.at("x"), down.at("figure_y"), align="center", fontSize=SMALL, color=INK_SOFT
-        ),
+        letters("names", rows, across.at("x"), down.at("name_y"), align="center", fontWeight="bold"),
+        small("figures", figures, across.at("x"), down.at("figure_y"), align="center"),
     ]
-
-
-def draw_alone(text: str, layout: Layout) -> list[Spec]:
-    """The heading of the aspects without a dependency, where there are any."""
-    if layout.alone_at is None:
-        return []
-    rows = [{"text": fit(text, layout.width - 2 * EDGE, SMALL)}]
-    return [letters("alone-text", rows, {"value": EDGE}, {"value": layout.alone_at}, fontSize=SMALL, color=INK_SOFT)]
 
 
 def draw_edges(edges: Sequence[Edge], found: Mapping[Edge, Dependency], layout: Layout) -> list[Spec]:
     """Lines from box to box around those between, arrowheads, and the counts of pairs on the surface's colour."""
     ways = {edge: trace(edge, edges, layout) for edge in edges}
-    lines: list[Row] = []
-    heads: list[Row] = []
+    lines, heads = list[Row](), list[Row]()
     for way in ways.values():
         lines += [{"x": x, "y": y, "x2": to_x, "y2": to_y} for (x, y), (to_x, to_y) in pairwise(way)]
         (x, y), (to_x, to_y) = way[-2:]
         turn = math.atan2(to_x - x, y - to_y)
-        heads.append(
-            {
-                "x": to_x - ARROW / 2 * math.sin(turn),
-                "y": to_y + ARROW / 2 * math.cos(turn),
-                "angle": math.degrees(turn),
-            }
-        )
+        x, y = to_x - ARROW / 2 * math.sin(turn), to_y + ARROW / 2 * math.cos(turn)
+        heads.append({"x": x, "y": y, "angle": math.degrees(turn)})
     across, down = pixels(0, layout.width), pixels(layout.height, 0)
     texts = place_texts(ways, found)
-    sides = {"x": across.at("left"), "x2": {"field": "right"}, "y": down.at("top"), "y2": {"field": "bottom"}}
+    at, angle = {"x": across.at("x"), "y": down.at("y")}, {"field": "angle", "type": "quantitative", "scale": None}
+    head = {"type": "point", "shape": "triangle", "fill": INK_SOFT, "size": 70}
     return [
-        layer(
-            "edges",
-            {"type": "rule", "color": INK_SOFT},
-            lines,
-            x=across.at("x"),
-            y=down.at("y"),
-            x2={"field": "x2"},
-            y2={"field": "y2"},
-        ),
-        layer(
-            "arrows",
-            {"type": "point", "shape": "triangle", "fill": INK_SOFT, "size": 70},
-            heads,
-            x=across.at("x"),
-            y=down.at("y"),
-            angle={"field": "angle", "type": "quantitative", "scale": None},
-        ),
-        layer("cushions", {"type": "rect", "fill": SURFACE}, texts, **sides),
-        letters("counts", texts, across.at("x"), down.at("y"), align="center", fontSize=SMALL, color=INK),
+        layer("edges", {"type": "rule", "color": INK_SOFT}, lines, **at, x2={"field": "x2"}, y2={"field": "y2"}),
+        layer("arrows", head, heads, **at, angle=angle),
+        layer("cushions", {"type": "rect", "fill": SURFACE}, texts, **canvas.span(across, down)),
+        letters("counts", texts, **at, align="center", fontSize=SMALL),
     ]
 
 

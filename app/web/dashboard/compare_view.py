@@ -8,7 +8,7 @@ from typing import cast
 
 from babel.lists import format_list
 
-from app.charts.forest import ForestLabels, ForestRow, build_forest
+from app.charts.intervals import ForestLabels, ForestRow, build_forest
 from app.domain.batch import Batch
 from app.domain.comparison import Comparison, GateReason, GateReport, GateVerdict, Measure, Verdict
 from app.domain.composites import range_of

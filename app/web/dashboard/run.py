@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
-from app.charts.histogram import HistogramLabels, HistogramLevel, build_histogram
+from app.charts.histogram import HistogramLabels, build_histogram
 from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
@@ -196,7 +196,7 @@ async def draw_histogram(container: Container, speech: Speech, card: AspectCard)
     _ = speech.say
     name = speech.pick(card.name)
     spec = build_histogram(
-        [HistogramLevel(label_level(speech, level.value, level.label), level.count) for level in card.levels],
+        [(label_level(speech, level.value, level.label), level.count) for level in card.levels],
         card.summary.unrated,
         HistogramLabels(
             title=_("Ratings of %(aspect)s", aspect=name),
