@@ -17,11 +17,10 @@ from app.openers import open_tracing
 from app.runtime.settings import Settings
 from app.web import openapi, problems
 from app.web.admission import Authenticator
-from app.web.api import analyses, batches, estimates, evaluations, governance, operations, ratings, rubrics
+from app.web.api import analyses, batches, evaluations, governance, operations, ratings, rubrics
 from app.web.body import BodyMemory
 from app.web.dashboard import (
     aspects,
-    assets,
     attempt,
     compare,
     item,
@@ -60,7 +59,7 @@ enable it."""
 ROUTERS = (
     evaluations.router,
     batches.router,
-    estimates.router,
+    batches.estimates,
     analyses.comparisons,
     analyses.router,
     ratings.router,
@@ -74,7 +73,7 @@ ROUTERS = (
 )
 """In the order of the OpenAPI document."""
 
-PAGES = (session, runs, run, live, items, item, attempt, rate, sheet, compare, aspects, assets)
+PAGES = (session, runs, run, live, items, item, attempt, rate, sheet, compare, aspects, page)
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 

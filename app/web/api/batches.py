@@ -18,7 +18,16 @@ from starlette.responses import StreamingResponse
 
 from app.batches.export import stream_csv, stream_ndjson
 from app.batches.intake import Spool
-from app.domain.batch import Batch, BatchFilter, BatchItem, BatchOptions, BatchStatus, ItemResult, KeyedAnswer
+from app.domain.batch import (
+    Batch,
+    BatchFilter,
+    BatchItem,
+    BatchOptions,
+    BatchStatus,
+    EstimateReport,
+    ItemResult,
+    KeyedAnswer,
+)
 from app.domain.errors import InvalidRequest, NotFound, StoreError
 from app.domain.model import pointer
 from app.domain.summary import Summary
@@ -458,3 +467,24 @@ def write_event(name: str, batch: Batch) -> bytes:
         id=name if name in ENDS else None,
         retry=None if name in ENDS else RECONNECT_MILLISECONDS,
     )
+
+
+estimates = APIRouter(prefix="/v1/estimates", tags=["batches"])
+
+
+@estimates.post(
+    "",
+    summary="Estimate a batch",
+    responses={200: {"model": EstimateReport}, **PROBLEMS},
+    openapi_extra=reads(BATCH_BODY),
+)
+async def create_estimate(request: Request, container: Serving) -> Response:
+    """Calls, tokens, translated characters and cost of the batch in the body, which is validated as a batch would be.
+
+    Nothing is stored, and no judge or translator is called.
+    """
+    async with Spool() as spool:
+        intake = await receive_batch(request, container.batches, spool)
+        options = await settle_for(request.state.project, intake.options, container.governance.policies)
+        report = await container.batches.estimate(replace(intake, options=options))
+    return Response(report.model_dump_json(), media_type=JSON)

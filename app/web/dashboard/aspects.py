@@ -17,11 +17,11 @@ from app.domain.batch import Batch, BatchFilter
 from app.domain.comparison import Outcome, SystemMatrix
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport
 from app.domain.rubric import Rubric
-from app.web.dashboard.compare_view import name_measures
+from app.web.dashboard.compare import name_measures
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.run_values import build_of, find_rubric, is_missing, line_of, paint, state_of, system_of
-from app.web.dashboard.run_view import ENDED, make_cell
+from app.web.dashboard.run import make_cell
+from app.web.dashboard.run_values import ENDED, build_of, find_rubric, is_missing, line_of, paint, state_of, system_of
 from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 

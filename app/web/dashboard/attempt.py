@@ -26,9 +26,8 @@ from app.domain.validation import validate
 from app.governance.policies import settle_for
 from app.providers.registry import is_baseline
 from app.scoring.evaluate import evaluate
-from app.web.dashboard.forms import Form, read_form
 from app.web.dashboard.language import mark
-from app.web.dashboard.page import PageRoute, redirect, render
+from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
 from app.web.dashboard.session import Project, WritableProject
 from app.web.dependencies import Serving
 from app.web.limits import count_request, evaluating, require_price

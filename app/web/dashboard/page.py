@@ -1,15 +1,18 @@
-"""Renders pages: template, language, theme and security headers. Errors are pages too."""
+"""Pages: template, language, theme and security headers; the files and forms that they have. Errors are pages too."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Any
+from urllib.parse import parse_qsl
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
@@ -18,20 +21,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from app import __version__
-from app.domain.errors import SaitenError
+from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web import problems
-from app.web.dashboard import assets
-from app.web.dashboard.language import (
-    LANGUAGES,
-    Terms,
-    formats_of,
-    lang_of,
-    language_of,
-    mark,
-    pick,
-    query,
-    translations_of,
-)
+from app.web.body import receive, require_media_type
+from app.web.dashboard.language import LANGUAGES, lang_of, language_of, mark, pick, query, speech_in
 from app.web.problems import RequestRefused, clip, faults_of, headers_of, status_of
 
 POLICY = "; ".join(
@@ -101,15 +94,15 @@ def environment_of(language: str) -> Environment:
         # Templates belong to the code that was started.
         auto_reload=False,
     )
-    made.install_gettext_translations(translations_of(language), newstyle=True)  # type: ignore[attr-defined]
-    formats = formats_of(language)
+    speech = speech_in(language)
+    made.install_gettext_translations(speech.translations, newstyle=True)  # type: ignore[attr-defined]
     made.globals.update(
         language=language,
         languages=LANGUAGES,
         version=__version__,
-        asset=assets.address,
-        fmt=formats,
-        term=Terms(translations_of(language)),
+        asset=asset_address,
+        fmt=speech.formats,
+        term=speech.term,
         lang_of=lang_of,
         pick=lambda phrase: pick(phrase, language),
         query=query,
@@ -118,33 +111,26 @@ def environment_of(language: str) -> Environment:
 
 
 def render(request: Request, template: str, status: int = 200, /, **context: Any) -> Response:
-    """The page in the visitor's language."""
-    return answer(request, render_text(request, template, **context), status)
+    """The page in the visitor's language, with its headers, compressed if the browser accepts it."""
+    body, headers = render_text(request, template, **context).encode(), dict(HEADERS)
+    if len(body) > LEAST_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 5, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, status, headers, "text/html; charset=utf-8")
 
 
 def render_text(request: Request, template: str, /, **context: Any) -> str:
     """The rendered template, for fragments too."""
-    environment = environment_of(language_of(request))
-    state = request.state
+    state, theme = request.state, request.cookies.get(THEME_COOKIE, "")
     common = {
         "path": request.scope["path"],
         "here": here(request),
-        "theme": theme_of(request),
+        "theme": theme if theme in THEMES else "",  # empty for the system's theme
         "project": getattr(state, "project", None),
         "scope": getattr(state, "scope", None),
         "signed_in": getattr(state, "signed_in", False),
     }
-    return environment.get_template(template).render({**common, **context})
-
-
-def answer(request: Request, page: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The page with its headers, compressed if the browser accepts it."""
-    body = page.encode()
-    given = {**HEADERS, **(headers or {})}
-    if len(body) > LEAST_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
-        body = gzip.compress(body, 5, mtime=0)
-        given["Content-Encoding"] = "gzip"
-    return Response(body, status, given, "text/html; charset=utf-8")
+    return environment_of(language_of(request)).get_template(template).render({**common, **context})
 
 
 def here(request: Request) -> str:
@@ -152,12 +138,6 @@ def here(request: Request) -> str:
     asked = request.scope["query_string"].decode("latin-1")
     path: str = request.scope["path"]
     return f"{path}?{asked}" if asked else path
-
-
-def theme_of(request: Request) -> str:
-    """`light` or `dark` if the visitor chose one, otherwise empty: the system's theme."""
-    chosen = request.cookies.get(THEME_COOKIE, "")
-    return chosen if chosen in THEMES else ""
 
 
 def redirect(address: str) -> Response:
@@ -177,7 +157,7 @@ class PageRoute(APIRoute):
             except SaitenError as error:
                 return show_error(request, error)
             except RequestValidationError:
-                return show_unreadable(request)
+                return show_status(request, HTTPStatus.UNPROCESSABLE_ENTITY)
 
         return handle
 
@@ -232,23 +212,22 @@ def show_error(request: Request, error: SaitenError) -> Response:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     faults = [(clip(where), clip(what)) for where, what in faults_of(error)[:20] if where]
-    return show_status(request, status, clip(error.detail, 400), faults, headers_of(error, status))
-
-
-def show_unreadable(request: Request) -> Response:
-    """The page for invalid parameters."""
-    return show_status(request, HTTPStatus.UNPROCESSABLE_ENTITY, "", [], {})
+    return show_status(request, status, clip(error.detail, 400), faults=faults, headers=headers_of(error, status))
 
 
 def show_status(
-    request: Request, status: int, detail: str, faults: list[tuple[str, str]], headers: dict[str, str]
+    request: Request,
+    status: int,
+    detail: str = "",
+    *,
+    faults: Sequence[tuple[str, str]] = (),
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The page of a status; `detail` is the API's own English sentence."""
     title, advice = ADVICE.get(HTTPStatus(status), OTHERWISE)
-    page = render(
-        request, "error.html", status, title=title, advice=advice, detail=detail, faults=faults, at=here(request)
-    )
-    page.headers.update({name: value for name, value in headers.items() if name != "WWW-Authenticate"})
+    told = {"title": title, "advice": advice, "detail": detail, "faults": faults, "at": here(request)}
+    page = render(request, "error.html", status, **told)
+    page.headers.update({name: value for name, value in (headers or {}).items() if name != "WWW-Authenticate"})
     return page
 
 
@@ -261,10 +240,87 @@ def wants_page(request: Request) -> bool:
 def answer_http_error(request: Request, error: Exception) -> Response:
     """The answer to what Starlette refuses: a page for a browser, otherwise a problem document."""
     if isinstance(error, HTTPException) and wants_page(request):
-        return show_status(request, error.status_code, "", [], dict(error.headers or {}))
+        return show_status(request, error.status_code, headers=error.headers)
     return problems.answer_http_error(request, error)
 
 
 def answer_defect(request: Request) -> Response:
     """The answer to an unexpected error, likewise."""
-    return show_status(request, 500, "", [], {}) if wants_page(request) else problems.answer_defect(request)
+    return show_status(request, 500) if wants_page(request) else problems.answer_defect(request)
+
+
+router = APIRouter(prefix="/assets", include_in_schema=False)
+
+TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+FOREVER = "public, max-age=31536000, immutable"
+
+
+@cache
+def read_assets() -> dict[str, bytes]:
+    """All files, by name."""
+    folder = files(__package__) / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in TYPES}
+
+
+@cache
+def asset_address(name: str) -> str:
+    """The file's address, which changes with its content, so browsers may cache it forever."""
+    return f"/assets/{hashlib.sha256(read_assets()[name]).hexdigest()[:12]}/{name}"
+
+
+@router.get("/{version}/{name}")
+async def read_asset(request: Request, version: str, name: str) -> Response:
+    """The file, cacheable forever only under its current address."""
+    found = read_assets().get(name)
+    if found is None:
+        raise NotFound("there is no such file")
+    caching = FOREVER if asset_address(name) == f"/assets/{version}/{name}" else "no-cache"
+    return Response(found, headers={"Cache-Control": caching}, media_type=TYPES[name.rpartition(".")[2]])
+
+
+FORM = "application/x-www-form-urlencoded"
+FORM_BYTES = 1024 * 1024
+MOST_FIELDS = 2000
+
+
+class Form:
+    """The fields of a form; missing fields are empty."""
+
+    def __init__(self, fields: list[tuple[str, str]]) -> None:
+        self._fields = fields
+
+    def get(self, name: str, default: str = "") -> str:
+        """The field's first value, without spaces around it."""
+        return next((value.strip() for field, value in self._fields if field == name), default)
+
+    def raw(self, name: str) -> str:
+        """The field's first value with one kind of line end, otherwise as it was sent."""
+        found = next((value for field, value in self._fields if field == name), "")
+        return found.replace("\r\n", "\n").replace("\r", "\n")
+
+    def all(self, name: str) -> list[str]:
+        """The values of all fields of the name, in order."""
+        return [value.replace("\r\n", "\n") for field, value in self._fields if field == name]
+
+
+async def read_form(request: Request) -> Form:
+    """The form in the body. Raises RequestRefused: 403 from another site's page, 408, 413, 415; InvalidRequest."""
+    require_same_origin(request)
+    require_media_type(request.headers, FORM)
+    body = await receive(request, FORM_BYTES, request.app.state.body_timeout_seconds)
+    try:
+        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise InvalidRequest("the form cannot be read; send it again from its page") from None
+    return Form(fields)
+
+
+def require_same_origin(request: Request) -> None:
+    """Raises RequestRefused (403) if a page of another site sent the form, which the browser's headers show."""
+    site = request.headers.get("sec-fetch-site", "")
+    origin = request.headers.get("origin", "")
+    foreign = site not in {"", "same-origin", "none"}
+    elsewhere = bool(origin) and origin.partition("://")[2] != request.headers.get("host", "")
+    if foreign or (elsewhere and not site):
+        detail = "send the form from this service's own page"
+        raise RequestRefused(403, "cross-site-form", "Not from another site", detail)

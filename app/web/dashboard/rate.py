@@ -16,9 +16,8 @@ from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubr
 from app.domain.rating_round import MOST_ITEMS, RatingRound, RoundOptions, RoundProgress
 from app.domain.validation import InvalidDocument, validate
 from app.ratings.rounds import read_rater
-from app.web.dashboard.forms import Form, read_form
 from app.web.dashboard.language import mark, query
-from app.web.dashboard.page import PageRoute, redirect, render
+from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dashboard.session import Project, WritableProject, is_secure
 from app.web.dependencies import Serving, may_write

@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
-from app.web.dashboard.forms import read_form
 from app.web.dashboard.language import COOKIE as LANGUAGE_COOKIE
 from app.web.dashboard.language import LANGUAGES
 from app.web.dashboard.page import (
@@ -19,10 +18,11 @@ from app.web.dashboard.page import (
     compile_templates,
     here,
     own_address,
+    read_form,
     redirect,
     render,
 )
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, may_write
 from app.web.problems import RequestRefused
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -34,11 +34,13 @@ WEEK_SECONDS = 7 * 86_400
 YEAR_SECONDS = 365 * 86_400
 
 
-async def enter(request: Request) -> None:
-    """Lets the visitor in, or raises LoginNeeded or RequestRefused. Sets `project` and `scope` of the request's
-    state."""
-    prepare(request)
-    admission: Authenticator = request.app.state.admission
+async def enter(request: Request) -> str:
+    """Lets the visitor in and returns the project, or raises LoginNeeded or RequestRefused. Sets what the request's
+    state holds of the caller. The first visit compiles the templates in the background."""
+    state = request.app.state
+    if not hasattr(state, "compiling"):
+        state.compiling = asyncio.get_running_loop().run_in_executor(None, compile_templates)
+    admission: Authenticator = state.admission
     try:
         admitted = await admission.admit(request, credential_of(request))
     except RequestRefused as error:
@@ -50,39 +52,20 @@ async def enter(request: Request) -> None:
     request.state.actor = admitted.actor
     request.state.key = admitted.key
     request.state.signed_in = admitted.key is not None
+    return admitted.project
 
 
-def prepare(request: Request) -> None:
-    """Compiles the templates in the background on the first visit."""
-    state = request.app.state
-    if not hasattr(state, "compiling"):
-        state.compiling = asyncio.get_running_loop().run_in_executor(None, compile_templates)
-
-
-async def enter_to_write(request: Request) -> None:
+async def enter_to_write(request: Request) -> str:
     """Like `enter`; raises RequestRefused (403) for a read-only key."""
-    await enter(request)
-    if request.state.scope == "read":
+    project = await enter(request)
+    if not may_write(request):
         detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
         raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
-
-
-async def project_of(request: Request) -> str:
-    """The visitor's project."""
-    await enter(request)
-    project: str = request.state.project
     return project
 
 
-async def writable_project_of(request: Request) -> str:
-    """The project of a visitor who may write."""
-    await enter_to_write(request)
-    project: str = request.state.project
-    return project
-
-
-Project = Annotated[str, Depends(project_of)]
-WritableProject = Annotated[str, Depends(writable_project_of)]
+Project = Annotated[str, Depends(enter)]
+WritableProject = Annotated[str, Depends(enter_to_write)]
 
 
 @router.get("/login")

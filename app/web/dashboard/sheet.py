@@ -19,10 +19,9 @@ from app.domain.rating_round import RatingRound, RatingSheet
 from app.domain.rubric import Aspect, Example, Level, Rubric
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import read_rater
-from app.web.dashboard.forms import Form, read_form
-from app.web.dashboard.item_view import responder_of
+from app.web.dashboard.item import responder_of
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, redirect, render
+from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
 from app.web.dashboard.session import WritableProject
 from app.web.dependencies import Serving
 
