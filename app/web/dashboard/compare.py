@@ -13,7 +13,6 @@ from app.charts.intervals import ForestLabels, ForestRow, build_forest
 from app.comparison.computations import Examination, PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
-from app.domain.browsing import Browsed
 from app.domain.comparison import (
     Changes,
     ChangeUnit,
@@ -21,7 +20,6 @@ from app.domain.comparison import (
     GateReason,
     GateReport,
     GateVerdict,
-    ItemChange,
     ItemSide,
     Measure,
     Verdict,
@@ -169,8 +167,7 @@ async def make_report(
     lines = {line for batch in both for line in signatures_of(batch)}
     gate = attach_states(found.gate, await container.ratings.reliabilities.states(project, lines, asked_of(found.gate)))
     chart = await paint(container, speech, build_chart(tables.aspects, shorten(*both), speech))
-    reader = ResponseReader(container.dashboard.browser, project, (both[0].id, both[1].id), names)
-    measures = [*tables.aspects, *tables.composites, *tables.blended]
+    ids = both[0].id, both[1].id
     return {
         "comparison": gate.comparison,
         "gate": gate,
@@ -181,8 +178,8 @@ async def make_report(
         "chart": chart,
         "painting": is_missing(chart),
         "changes": found.changes,
-        "dialogues": await reader.read(found.changes),
-        "measures": measures,
+        "dialogues": await read_dialogues(container.dashboard.browser, project, ids, found.changes, names),
+        "measures": [*tables.aspects, *tables.composites, *tables.blended],
         "pieces": explain_pieces(found.comparison.signature_differences),
         "rubric": rubric,
     }
@@ -220,7 +217,7 @@ class ChangeView:
     unit: ChangeUnit
     baseline: SideView
     candidate: SideView
-    values: tuple[ValueView, ...]
+    values: Sequence[ValueView]
 
     @property
     def is_shared(self) -> bool:
@@ -228,66 +225,37 @@ class ChangeView:
         return self.baseline.utterance == self.candidate.utterance
 
 
-@dataclass(frozen=True)
-class Dialogues:
-    drops: tuple[ChangeView, ...]
-    gains: tuple[ChangeView, ...]
-
-
-@dataclass(frozen=True)
-class ResponseReader:
-    """Reads responses of the two runs; ids are the baseline's first."""
-
-    browser: ResultBrowser
-    project: str
-    ids: tuple[str, str]
-    names: Mapping[str, str]
-
-    async def read(self, changes: Changes) -> Dialogues:
-        """The largest drops and gains with their texts."""
-        drops, gains = changes.drops[:MOST_SHOWN], changes.gains[:MOST_SHOWN]
-        before = await self._read_side(self.ids[0], [change.baseline for change in (*drops, *gains)])
-        after = await self._read_side(self.ids[1], [change.candidate for change in (*drops, *gains)])
-        views = [
-            ChangeView(
-                change.item,
-                change.difference,
-                changes.unit,
-                describe_side(self.ids[0], change.baseline, before),
-                describe_side(self.ids[1], change.candidate, after),
-                tuple(list_values(change, self.names)),
-            )
-            for change in (*drops, *gains)
+async def read_dialogues(
+    browser: ResultBrowser, project: str, ids: tuple[str, str], changes: Changes, names: Mapping[str, str]
+) -> dict[str, list[ChangeView]]:
+    """The largest `drops` and `gains` with their texts; the baseline's id is the first."""
+    drops, gains = changes.drops[:MOST_SHOWN], changes.gains[:MOST_SHOWN]
+    both = [*drops, *gains]
+    before = await view_sides(browser, project, ids[0], [change.baseline for change in both])
+    after = await view_sides(browser, project, ids[1], [change.candidate for change in both])
+    views = []
+    for change, baseline, candidate in zip(both, before, after, strict=True):
+        values = [
+            ValueView(names.get(name, name), value, change.candidate.values.get(name), change.differences.get(name))
+            for name, value in change.baseline.values.items()
         ]
-        return Dialogues(tuple(views[: len(drops)]), tuple(views[len(drops) :]))
-
-    async def _read_side(self, batch_id: str, sides: Sequence[ItemSide]) -> Mapping[int, Browsed]:
-        """The first response of each, by its position."""
-        positions = [position for side in sides if (position := position_of(side)) is not None]
-        return {found.entry.position: found for found in await self.browser.read(self.project, batch_id, positions)}
+        views.append(ChangeView(change.item, change.difference, changes.unit, baseline, candidate, values))
+    return {"drops": views[: len(drops)], "gains": views[len(drops) :]}
 
 
-def position_of(side: ItemSide) -> int | None:
-    """Where the first of its responses stands."""
-    return next((place.position for place in side.responses), None)
-
-
-def describe_side(batch_id: str, side: ItemSide, found: Mapping[int, Browsed]) -> SideView:
-    """The side as the page shows it; without texts where they were erased meanwhile."""
-    position = position_of(side)
-    if position is None or position not in found:
-        return SideView(None, None, None, side.count)
-    candidate = found[position].candidate
-    utterance = candidate.context[-1] if candidate.context else None
-    return SideView(candidate.response, utterance, f"/runs/{batch_id}/items/{position}", side.count)
-
-
-def list_values(change: ItemChange, names: Mapping[str, str]) -> Sequence[ValueView]:
-    """The item's values by measure."""
-    return [
-        ValueView(names.get(name, name), before, change.candidate.values.get(name), change.differences.get(name))
-        for name, before in change.baseline.values.items()
-    ]
+async def view_sides(browser: ResultBrowser, project: str, batch_id: str, sides: Sequence[ItemSide]) -> list[SideView]:
+    """The first response of each item as the page shows it; without texts where they were erased meanwhile."""
+    firsts = [side.responses[0].position if side.responses else None for side in sides]
+    read = await browser.read(project, batch_id, [position for position in firsts if position is not None])
+    found = {each.entry.position: each.candidate for each in read}
+    views = []
+    for side, position in zip(sides, firsts, strict=True):
+        if position is None or position not in found:
+            views.append(SideView(None, None, None, side.count))
+            continue
+        context, address = found[position].context, f"/runs/{batch_id}/items/{position}"
+        views.append(SideView(found[position].response, context[-1] if context else None, address, side.count))
+    return views
 
 
 BLENDED = ".blended"
@@ -325,40 +293,21 @@ class MeasureRow:
 class Tables:
     """The measures by kind, in the rubric's order."""
 
-    aspects: tuple[MeasureRow, ...]
-    composites: tuple[MeasureRow, ...]
-    blended: tuple[MeasureRow, ...]
-
-
-@dataclass(frozen=True)
-class PieceDifference:
-    """A piece of the signature in which the runs differ; `meaning` is a message's id."""
-
-    name: str
-    baseline: str
-    candidate: str
-    meaning: str | None
-
-
-@dataclass(frozen=True)
-class ShortNames:
-    """The two runs in as few words as tell them apart."""
-
-    baseline: str
-    candidate: str
+    aspects: Sequence[MeasureRow]
+    composites: Sequence[MeasureRow]
+    blended: Sequence[MeasureRow]
 
 
 def make_tables(comparison: Comparison, rubric: Rubric, speech: Speech) -> Tables:
     """All measures of the comparison."""
     names, scales = name_measures(rubric, speech), scales_of(rubric)
 
-    def rows(measures: Mapping[str, Measure], suffix: str = "") -> tuple[MeasureRow, ...]:
-        found = []
-        for own, measure in measures.items():
-            name = own + suffix
-            scale = scales.get(name, (0.0, 1.0))
-            found.append(MeasureRow(name, names.get(name, name), scale, measure, effect_of(measure)))
-        return tuple(found)
+    def rows(measures: Mapping[str, Measure], suffix: str = "") -> list[MeasureRow]:
+        named = {own + suffix: measure for own, measure in measures.items()}
+        return [
+            MeasureRow(name, names.get(name, name), scales.get(name, (0.0, 1.0)), measure, effect_of(measure))
+            for name, measure in named.items()
+        ]
 
     return Tables(rows(comparison.aspects), rows(comparison.composites), rows(comparison.blended, BLENDED))
 
@@ -388,59 +337,53 @@ def effect_of(measure: Measure) -> str | None:
 
 def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> str:
     """The measures with that verdict in one phrase; empty if there are none."""
-    _ = speech.say
     names = [row.name for row in rows if row.measure.verdict == verdict]
     if len(names) <= MOST_NAMED:
         return format_list(names, locale=speech.language)
-    shown = format_list(names[: MOST_NAMED - 1], style="unit", locale=speech.language)
+    _, shown = speech.say, format_list(names[: MOST_NAMED - 1], style="unit", locale=speech.language)
     return _("%(names)s and %(count)s more", names=shown, count=len(names) - MOST_NAMED + 1)
 
 
-def shorten(baseline: Batch, candidate: Batch) -> ShortNames:
-    """By their builds, else by whatever tells them apart: their ids where nothing else does."""
-    both = (baseline, candidate)
-    builds, systems, names = ([of(batch) for batch in both] for of in (build_of, system_of, lambda each: each.name))
-    if builds[0] != builds[1] and all(builds):
-        if systems[0] != systems[1] and all(systems):
-            return ShortNames(*(f"{system} {build}" for system, build in zip(systems, builds, strict=True)))
-        return ShortNames(*map(str, builds))
-    for pair in (systems, names):
-        if pair[0] != pair[1] and all(pair):
-            return ShortNames(*map(str, pair))
-    return ShortNames(baseline.id, candidate.id)
+def shorten(baseline: Batch, candidate: Batch) -> dict[str, str]:
+    """Both runs in as few words as tell them apart: by their builds, else by systems, names or at last ids."""
+    both = {"baseline": baseline, "candidate": candidate}
+    builds, systems, names = (
+        {role: of(batch) or "" for role, batch in both.items()}
+        for of in (build_of, system_of, lambda batch: batch.name)
+    )
+
+    def differ(named: Mapping[str, str]) -> bool:
+        return named["baseline"] != named["candidate"] and all(named.values())
+
+    if differ(builds) and differ(systems):
+        return {role: f"{systems[role]} {builds[role]}" for role in both}
+    return next((named for named in (builds, systems, names) if differ(named)), {role: both[role].id for role in both})
 
 
-def explain_pieces(pieces: Mapping[str, tuple[str, str]]) -> list[PieceDifference]:
-    """What was set otherwise, piece by piece."""
-    return [PieceDifference(name, *values, meaning_of(name)) for name, values in pieces.items()]
+def explain_pieces(pieces: Mapping[str, tuple[str, str]]) -> list[tuple[str, str, str, str | None]]:
+    """The pieces of the signature in which the runs differ: name, both values and the meaning, a message's id."""
+    return [(name, *values, meaning_of(name)) for name, values in pieces.items()]
 
 
-def build_chart(rows: Sequence[MeasureRow], names: ShortNames, speech: Speech) -> dict[str, object]:
+def build_chart(rows: Sequence[MeasureRow], names: Mapping[str, str], speech: Speech) -> dict[str, object]:
     """The differences of the aspects with their intervals."""
     _ = speech.say
-    marks = [
-        ForestRow(
-            row.name,
-            row.measure.difference,
-            row.measure.interval,
-            row.measure.verdict,
-            row.scale[1] - row.scale[0],
-        )
-        for row in rows
-    ]
-    return build_forest(
-        marks,
-        ForestLabels(
-            title=_("Differences by aspect"),
-            description=_("%(candidate)s minus %(baseline)s, with intervals", **vars(names)),
-            points=_("Difference in points"),
-            share=_("Share of the scale; figures in points"),
-            better=_("better"),
-            worse=_("worse"),
-            inconclusive=_("no difference shown"),
-            nothing=_("There is nothing to compare."),
-        ),
+    labels = ForestLabels(
+        title=_("Differences by aspect"),
+        description=_("%(candidate)s minus %(baseline)s, with intervals", **names),
+        points=_("Difference in points"),
+        share=_("Share of the scale; figures in points"),
+        better=_("better"),
+        worse=_("worse"),
+        inconclusive=_("no difference shown"),
+        nothing=_("There is nothing to compare."),
     )
+    marks = [
+        ForestRow(row.name, one.difference, one.interval, one.verdict, row.scale[1] - row.scale[0])
+        for row in rows
+        for one in [row.measure]
+    ]
+    return build_forest(marks, labels)
 
 
 @dataclass(frozen=True)
@@ -477,7 +420,8 @@ def explain_reason(reason: GateReason, gate: GateReport, speech: Speech) -> str:
         if reason.verdict == "pass":
             return _("There are enough ratings and pairs: at least %(share)s of each.", share=share)
         return _("Too much is missing: at least %(share)s of the ratings and pairs are required.", share=share)
-    measure = find_measure(reason, gate)
+    # The gate of the page has rules on aspects only.
+    measure = gate.comparison.aspects.get(reason.aspect or "") if gate.comparison else None
     if reason.about != "rule" or measure is None:
         return ""
     return explain_rule(reason, measure, speech)
@@ -486,27 +430,23 @@ def explain_reason(reason: GateReason, gate: GateReport, speech: Speech) -> str:
 def explain_rule(reason: GateReason, measure: Measure, speech: Speech) -> str:
     """The outcome of a rule."""
     _ = speech.say
-    if reason.code == "no-values":
-        return _("has no values in either run")
-    if reason.code == "drop":
-        return _("is worse by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
-    if reason.code == "not-enough-data":
-        return explain_lack(measure, speech)
-    return explain_held_measure(measure, speech) if reason.code == "held" else ""
-
-
-def find_measure(reason: GateReason, gate: GateReport) -> Measure | None:
-    """What the reason speaks of: the gate here has rules on aspects only."""
-    return gate.comparison.aspects.get(reason.aspect or "") if gate.comparison else None
+    match reason.code:
+        case "no-values":
+            return _("has no values in either run")
+        case "drop":
+            return _("is worse by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
+        case "not-enough-data":
+            return explain_lack(measure, speech)
+        case "held":
+            return explain_held_measure(measure, speech)
+        case _:
+            return ""
 
 
 def size_of(measure: Measure, speech: Speech) -> dict[str, str]:
     """The figures of a change."""
-    p = speech.formats.p(measure.p_adjusted)
-    return {
-        "size": speech.formats.number(abs(measure.difference or 0.0)),
-        "p": p if p.startswith("<") else f"= {p}",
-    }
+    p, size = speech.formats.p(measure.p_adjusted), speech.formats.number(abs(measure.difference or 0.0))
+    return {"size": size, "p": p if p.startswith("<") else f"= {p}"}
 
 
 def explain_held_measure(measure: Measure, speech: Speech) -> str:
@@ -516,10 +456,8 @@ def explain_held_measure(measure: Measure, speech: Speech) -> str:
         return _("is better by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
     if measure.smallest_detectable is None:
         return _("has the same values in both runs")
-    return _(
-        "shows no drop; a drop of %(size)s would have been detected",
-        size=speech.formats.number(measure.smallest_detectable),
-    )
+    size = speech.formats.number(measure.smallest_detectable)
+    return _("shows no drop; a drop of %(size)s would have been detected", size=size)
 
 
 def explain_lack(measure: Measure, speech: Speech) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,6 @@ from pydantic import Field
 from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult
 from app.domain.browsing import Browsed, ResultQuery
-from app.domain.composites import transform
 from app.domain.dialogue import Utterance
 from app.domain.errors import NotFound
 from app.domain.evaluation import (
@@ -29,13 +28,12 @@ from app.domain.human_rating import RatingFilter, StoredRating
 from app.domain.redaction import kind_of_text
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
-from app.domain.summary import SYSTEM
 from app.ratings.service import RatingService
 from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
 from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.run_values import find_rubric
+from app.web.dashboard.run_values import ENDED, find_rubric, system_of
 from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 
@@ -56,21 +54,12 @@ async def show_item(
     found = place.found
     result = await read_result(container, project, batch_id, position)
     record = await container.scoring.evaluations.find(project, found.evaluation)
-    ratings = await find_ratings(
-        container.ratings.service, project, ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
-    )
+    names = ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
+    ratings = await find_ratings(container.ratings.service, project, names)
     back = address_of(batch_id, place.listing, place.at // ROWS + 1) + f"#at-{position}"
     more = {"batch": batch, "place": place, "entry": found.entry, "failure": result.failure, "back": back}
-    return await show(
-        request,
-        container,
-        project,
-        record,
-        candidate=found.candidate,
-        rubric=batch.rubric_name,
-        ratings=ratings,
-        **more,
-    )
+    shown = ShownResponse(record, found.candidate, batch.rubric_name, ratings)
+    return await show(request, container, project, shown, **more)
 
 
 @router.get("/evaluations/{evaluation_id}")
@@ -85,33 +74,45 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
-    return await show(
-        request,
-        container,
-        project,
-        record,
-        candidate=candidate,
-        rubric=name_of(record.evaluation),
-        ratings=ratings,
-        **none,
-    )
+    shown = ShownResponse(record, candidate, name_of(record.evaluation), ratings)
+    return await show(request, container, project, shown, **none)
 
 
 async def locate(
     request: Request, container: Container, project: str, batch: Batch, position: int
 ) -> ItemPosition | None:
-    """The result in the list that the address names; None if there is none yet."""
-    rubric = find_rubric(container, batch.rubric_name)
-    measures = await container.dashboard.browser.measures(project, batch.id)
-    return await find_place(
-        container.dashboard.browser,
-        project,
-        batch.id,
-        position,
-        listing=read_listing(request.query_params, measures, rubric),
-        at=read_number(request.query_params.get("at")),
-        best=rubric.best if rubric else {},
-    )
+    """The result in the list that the address names; where the list has moved on, in the batch's own order. None if
+    there is none yet."""
+    browser, rubric = container.dashboard.browser, find_rubric(container, batch.rubric_name)
+    best = rubric.best if rubric else {}
+
+    async def look(listing: Listing, at: int) -> ItemPosition | None:
+        """The result with its neighbours; None where another stands there."""
+        first = max(0, at - 1)
+        page = await browser.browse(project, batch.id, listing.query(best), offset=first, limit=at - first + 2)
+        rows, here = list(page.rows), at - first
+        if here >= len(rows) or rows[here].entry.position != position:
+            return None
+
+        def address(row: Browsed, number: int) -> str:
+            return query(f"/runs/{batch.id}/items/{row.entry.position}", at=str(number), **listing.parameters())
+
+        return ItemPosition(
+            found=rows[here],
+            listing=listing,
+            at=at,
+            total=page.total,
+            previous=address(rows[here - 1], at - 1) if here else None,
+            next=address(rows[here + 1], at + 1) if here + 1 < len(rows) else None,
+        )
+
+    at = read_number(request.query_params.get("at"))
+    if at is not None:
+        measures = await browser.measures(project, batch.id)
+        place = await look(read_listing(request.query_params, measures, rubric), at)
+        if place is not None:
+            return place
+    return await look(Listing(sort=None), await find_offset(browser, project, batch.id, position))
 
 
 async def read_result(container: Container, project: str, batch_id: str, position: int) -> ItemResult:
@@ -124,24 +125,25 @@ async def read_result(container: Container, project: str, batch_id: str, positio
 
 def show_pending(request: Request, batch: Batch, position: int) -> Response:
     """The page of a candidate without a result; raises NotFound if it will never have one."""
-    if position >= batch.counts.total or batch.status in {"completed", "cancelled"}:
+    if position >= batch.counts.total or batch.status in ENDED:
         raise NotFound("this run has no result at this position")
     return render(request, "item_pending.html", batch=batch, position=position)
 
 
-async def show(
-    request: Request,
-    container: Container,
-    project: str,
-    record: Record | None,
-    *,
-    candidate: Candidate,
-    rubric: str,
-    ratings: list[RaterView],
-    **more: Any,
-) -> Response:
+@dataclass(frozen=True)
+class ShownResponse:
+    """A response with what is known of it; `rubric` is the name with the version."""
+
+    record: Record | None
+    candidate: Candidate
+    rubric: str
+    ratings: list[RaterView]
+
+
+async def show(request: Request, container: Container, project: str, shown: ShownResponse, **more: Any) -> Response:
     """The page of a response, with or without an evaluation."""
-    known = find_rubric(container, rubric)
+    record, candidate, ratings = shown.record, shown.candidate, shown.ratings
+    known = find_rubric(container, shown.rubric)
     evaluation = await container.ratings.reliabilities.mark(project, record.evaluation) if record else None
     warned = [(warning.where, warning.code) for warning in evaluation.warnings] if evaluation else []
     translation = evaluation.translation if evaluation else None
@@ -212,7 +214,7 @@ class ResponseNames:
     @property
     def systems(self) -> set[str | None]:
         """What ratings may say of the system."""
-        return {None, self.system or (self.batch.metadata.get(SYSTEM) if self.batch else None)}
+        return {None, self.system or (system_of(self.batch) if self.batch else None)}
 
 
 async def find_ratings(service: RatingService, project: str, response: ResponseNames) -> list[RaterView]:
@@ -228,7 +230,13 @@ async def find_ratings(service: RatingService, project: str, response: ResponseN
         while page := await service.list_ratings(project, each, after=after, limit=RATINGS_PAGE):
             found.update((number, rating) for number, rating in page if concerns(rating, response))
             after = page[-1][0]
-    return list(by_rater([found[number] for number in sorted(found)]))
+    views: dict[str, RaterView] = {}
+    for _, rating in sorted(found.items()):
+        view = views.setdefault(rating.rater, RaterView(rating.rater))
+        view.ratings.update(rating.ratings)
+        view.simulated = rating.simulated
+        view.comments += [rating.comment] if rating.comment else []
+    return list(views.values())
 
 
 def concerns(rating: StoredRating, response: ResponseNames) -> bool:
@@ -241,18 +249,6 @@ def concerns(rating: StoredRating, response: ResponseNames) -> bool:
     return rating.candidate == entry.candidate and rating.system in response.systems
 
 
-def by_rater(ratings: Sequence[StoredRating]) -> Iterator[RaterView]:
-    """The ratings of each rater together."""
-    views: dict[str, RaterView] = {}
-    for rating in ratings:
-        view = views.setdefault(rating.rater, RaterView(rating.rater))
-        view.ratings.update(rating.ratings)
-        view.simulated = rating.simulated
-        if rating.comment:
-            view.comments.append(rating.comment)
-    yield from views.values()
-
-
 @dataclass(frozen=True)
 class ItemPosition:
     """A result in a list: number `at` of `total`, from 0. `previous` and `next` are pages' addresses."""
@@ -263,58 +259,6 @@ class ItemPosition:
     total: int
     previous: str | None
     next: str | None
-
-
-async def find_place(
-    browser: ResultBrowser,
-    project: str,
-    batch_id: str,
-    position: int,
-    *,
-    listing: Listing,
-    at: int | None,
-    best: Mapping[str, float],
-) -> ItemPosition | None:
-    """The result of that position at number `at` of the list; where the list has moved on, in the batch's own order.
-    None where the candidate has no result."""
-    if at is not None:
-        place = await look_around(browser, project, batch_id, position, listing=listing, at=at, best=best)
-        if place is not None:
-            return place
-    own = Listing(sort=None)
-    number = await find_offset(browser, project, batch_id, position)
-    return await look_around(browser, project, batch_id, position, listing=own, at=number, best=best)
-
-
-async def look_around(
-    browser: ResultBrowser,
-    project: str,
-    batch_id: str,
-    position: int,
-    *,
-    listing: Listing,
-    at: int,
-    best: Mapping[str, float],
-) -> ItemPosition | None:
-    """The result with its neighbours; None where another stands there."""
-    first = max(0, at - 1)
-    page = await browser.browse(project, batch_id, listing.query(best), offset=first, limit=at - first + 2)
-    rows = list(page.rows)
-    here = at - first
-    if here >= len(rows) or rows[here].entry.position != position:
-        return None
-
-    def address(row: Browsed, number: int) -> str:
-        return query(f"/runs/{batch_id}/items/{row.entry.position}", at=str(number), **listing.parameters())
-
-    return ItemPosition(
-        found=rows[here],
-        listing=listing,
-        at=at,
-        total=page.total,
-        previous=address(rows[here - 1], at - 1) if here else None,
-        next=address(rows[here + 1], at + 1) if here + 1 < len(rows) else None,
-    )
 
 
 async def find_offset(browser: ResultBrowser, project: str, batch_id: str, position: int) -> int:
@@ -408,7 +352,6 @@ class TermView:
     weight: float
     transform: Transform
     value: float | None
-    part: float | None
 
 
 @dataclass(frozen=True)
@@ -447,14 +390,9 @@ def responder_of(context: Sequence[Utterance]) -> str | None:
 
 
 def codes_at(place: str, warned: Sequence[tuple[str, str]]) -> list[str]:
-    """The warnings of that text."""
-    return list(dict.fromkeys(code for where, code in warned if place_in(where) == place))
-
-
-def place_in(where: str) -> str:
-    """The text that a warning's place names, its translation's too: `context/0` of `translation/context/0/text`."""
-    parts = where.removeprefix("translation/").split("/")
-    return "/".join(parts[:2] if parts[0] == "context" else parts[:1])
+    """The warnings of that text or of its translation, such as `context/0` of `translation/context/0/text`."""
+    inside = [(f"{where.removeprefix(TRANSLATION)}/", code) for where, code in warned]
+    return list(dict.fromkeys(code for where, code in inside if where.startswith(f"{place}/")))
 
 
 def current(evaluation: Evaluation, rubric: Rubric | None) -> Rubric | None:
@@ -530,7 +468,7 @@ def list_composites(evaluation: Evaluation, rubric: Rubric | None) -> list[Compo
             continue
         intercept = composite.intercept if isinstance(composite, LinearComposite) else 0.0
         terms = [
-            TermView(rubric.aspect(aspect), weight, step, means.get(aspect), part_of(weight, step, means.get(aspect)))
+            TermView(rubric.aspect(aspect), weight, step, means.get(aspect))
             for aspect, weight, step in parts_of(composite)
         ]
         views.append(CompositeView(name, value, composite.kind, intercept, terms))
@@ -542,11 +480,6 @@ def parts_of(composite: MeanComposite | LinearComposite) -> list[tuple[str, floa
     if isinstance(composite, LinearComposite):
         return [(term.aspect, term.weight, term.transform) for term in composite.terms]
     return [(aspect, 1 / len(composite.of), Transform()) for aspect in composite.of]
-
-
-def part_of(weight: float, step: Transform, value: float | None) -> float | None:
-    """What the summand adds."""
-    return None if value is None else weight * transform(step, value)
 
 
 def digits_of(value: float | None, most: int = 4) -> int:
@@ -599,7 +532,8 @@ def view_integrity(evaluation: Evaluation, rubric: Rubric | None) -> IntegrityVi
     if report is None:
         return None
     path = path_of(evaluation, report.spans)
-    whole, known = aspects_on(evaluation, path), {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
+    whole = results_of(evaluation)[path].aspects
+    known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
     rows = [
         LiftRow(name, known.get(name), whole[name].mean if name in whole else None, masked, report.lift.get(name))
         for name, masked in report.masked.items()
@@ -612,13 +546,6 @@ def path_of(evaluation: Evaluation, spans: Sequence[MaskedSpan]) -> Path:
     if evaluation.path == "both":
         return "english" if any(span.where.startswith(TRANSLATION) for span in spans) else "source"
     return evaluation.path
-
-
-def aspects_on(evaluation: Evaluation, path: Path) -> Mapping[str, AspectResult]:
-    """What the judge said of the dialogue as it is, on that path."""
-    if evaluation.paths is None:
-        return evaluation.aspects
-    return (evaluation.paths.source if path == "source" else evaluation.paths.english).aspects
 
 
 def describe_span(span: MaskedSpan) -> LeftOut:
