@@ -91,7 +91,17 @@ def create_application(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
     )
-    set_state(application, settings)
+    # What routes and layers read; `container` and `stopping` are set at the start.
+    state = application.state
+    state.limits = settings.limits
+    state.body_timeout_seconds = settings.body_timeout_seconds
+    state.bodies = BodyMemory()
+    state.draining = False
+    state.secure_cookies = settings.secure_cookies
+    state.close_seconds = 0.0
+    state.places = Places(settings.most_evaluations)
+    state.refusals = Refusals()
+    state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     for router in ROUTERS:
         application.include_router(router)
@@ -100,7 +110,11 @@ def create_application(settings: Settings) -> FastAPI:
         application.include_router(part.router)
     problems.install(application)
     application.add_exception_handler(HTTPException, page.answer_http_error)
-    add_layers(application)
+    # A request passes the layer that was added last first.
+    application.add_middleware(Gatekeeper, admission=state.admission)
+    application.add_middleware(
+        RequestFrame, telemetry=lambda: state.container.telemetry, answer_defect=page.answer_defect
+    )
     if tracing is not None:
         tracing.watch_application(application)
     return application
@@ -118,26 +132,3 @@ async def open_while_serving(settings: Settings, tracing: Tracing | None, applic
         application.state.container = container
         announce(container)
         yield
-
-
-def set_state(application: FastAPI, settings: Settings) -> None:
-    """Sets what routes and layers read from `application.state`; `container` and `stopping` are set at the start."""
-    state = application.state
-    state.limits = settings.limits
-    state.body_timeout_seconds = settings.body_timeout_seconds
-    state.bodies = BodyMemory()
-    state.draining = False
-    state.secure_cookies = settings.secure_cookies
-    state.close_seconds = 0.0
-    state.places = Places(settings.most_evaluations)
-    state.refusals = Refusals()
-    state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
-
-
-def add_layers(application: FastAPI) -> None:
-    """Adds the middleware; a request passes the layer that was added last first."""
-    state = application.state
-    application.add_middleware(Gatekeeper, admission=state.admission)
-    application.add_middleware(
-        RequestFrame, telemetry=lambda: state.container.telemetry, answer_defect=page.answer_defect
-    )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+from cachetools import TTLCache
 from fastapi import Depends, Request
 
 from app.container import Container
@@ -70,22 +71,14 @@ class Refusals:
     first. `clock` returns seconds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = MOST_ATTEMPTS) -> None:
-        self._clock = clock
-        self._most = most
-        self._noted: dict[Attempt, float] = {}
+        self._noted: TTLCache[Attempt, bool] = TTLCache(most, QUIET_SECONDS, timer=clock)
 
     def take(self, attempt: Attempt) -> bool:
         """Whether to record the attempt; it then counts as recorded."""
-        now = self._clock()
-        noted = self._noted.get(attempt)
-        if noted is not None and now - noted < QUIET_SECONDS:
-            return False
-        # Move it to the end: the first entry is the oldest.
-        self._noted.pop(attempt, None)
-        self._noted[attempt] = now
-        if len(self._noted) > self._most:
-            del self._noted[next(iter(self._noted))]
-        return True
+        is_new = attempt not in self._noted
+        if is_new:
+            self._noted[attempt] = True
+        return is_new
 
     def leave(self, attempt: Attempt) -> None:
         """Forgets an attempt that could not be recorded, so that the next one is."""

@@ -40,10 +40,12 @@ def digest_of(request: Request, body: bytes) -> str:
 
 
 def key_of(request: Request) -> str | None:
-    """The request's Idempotency-Key, or None. Raises RequestRefused (400) if it is not valid."""
+    """The request's Idempotency-Key, or None. Raises RequestRefused (400) for a key that is empty, too long or not
+    printable ASCII."""
     key = request.headers.get("idempotency-key")
-    if key is not None:
-        check_key(key)
+    if key is not None and not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
+        detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"
+        raise RequestRefused(400, "invalid-idempotency-key", "The Idempotency-Key is not valid", detail)
     return key
 
 
@@ -93,13 +95,6 @@ async def show_life(
         await sleep(KEY_SECONDS / 4)
         with suppress(StoreError):
             await store.renew_key(project, key)
-
-
-def check_key(key: str) -> None:
-    """Raises RequestRefused (400) for a key that is empty, too long or not printable ASCII."""
-    if not 1 <= len(key) <= LONGEST or not (key.isascii() and key.isprintable()):
-        detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"
-        raise RequestRefused(400, "invalid-idempotency-key", "The Idempotency-Key is not valid", detail)
 
 
 def replay(held: StoredAnswer, body_digest: str) -> Response:

@@ -78,9 +78,7 @@ class RequestRefused(InvalidRequest):
         self, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.title = title
+        self.status, self.code, self.title = status, code, title
         self.headers = dict(headers or {})
 
 
@@ -120,23 +118,13 @@ def answer_error(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
-    faults = faults_of(error)
-    more: dict[str, Any] = (
-        {"errors": [{"pointer": clip(where), "detail": clip(what)} for where, what in faults[:MOST_FAULTS]]}
-        if faults
-        else {}
-    )
+    more: dict[str, Any] = {}
+    if faults := faults_of(error)[:MOST_FAULTS]:
+        more["errors"] = [{"pointer": clip(where), "detail": clip(what)} for where, what in faults]
     if isinstance(error, errors.SignatureMismatch):
         more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
-    return problem(
-        status,
-        error.code,
-        error.title,
-        error.detail,
-        instance=request.scope["path"],
-        headers=headers_of(error, status),
-        **more,
-    )
+    path, headers = request.scope["path"], headers_of(error, status)
+    return problem(status, error.code, error.title, error.detail, instance=path, headers=headers, **more)
 
 
 def status_of(kind: type[Exception]) -> int:
@@ -177,24 +165,20 @@ def answer_http_error(request: Request, error: Exception) -> Response:
         raise error
     status = HTTPStatus(error.status_code)
     code = status.phrase.lower().replace(" ", "-")
-    path: str = request.scope["path"]
     detail = status.description or status.phrase
     headers = dict(error.headers or {})
-    if status == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := allowed_methods(request)):
-        headers["Allow"] = ", ".join(allowed)
-    return problem(status, code, status.phrase, detail, instance=path, headers=headers)
-
-
-def allowed_methods(request: Request) -> list[str]:
-    """The methods of the request's path. Starlette names only those of the first matching route."""
-    routes = request.app.routes
-    found = [
-        method
-        for method in METHODS
-        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
-    ]
-    # HEAD is answered like GET (`app.web.middleware`).
-    return ["HEAD", *found] if "GET" in found else found
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        # Starlette names only the methods of the first matching route.
+        scopes = ({**request.scope, "method": method} for method in METHODS)
+        matching = [
+            scope["method"]
+            for scope in scopes
+            if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+        ]
+        # HEAD is answered like GET (`app.web.middleware`).
+        allowed = ["HEAD", *matching] if "GET" in matching else matching
+        headers |= {"Allow": ", ".join(allowed)} if allowed else {}
+    return problem(status, code, status.phrase, detail, instance=request.scope["path"], headers=headers)
 
 
 def answer_query_error(request: Request, error: Exception) -> Response:

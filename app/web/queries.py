@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -44,30 +45,18 @@ def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
     """(created_at, id) of the last batch of the previous page; None for the first page. Raises InvalidRequest."""
     if cursor is None:
         return None
-    try:
+    with suppress(UnicodeError, binascii.Error, ValueError, OverflowError):  # no page has returned it
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         written = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
         moment, _, batch_id = written.partition("|")
         created_at = datetime.fromisoformat(moment)
-        if created_at.tzinfo is None or not ID.fullmatch(batch_id):
-            raise unknown_cursor()
-        return created_at.astimezone(UTC), batch_id
-    except (UnicodeError, binascii.Error, ValueError, OverflowError):
-        raise unknown_cursor() from None
+        if created_at.tzinfo is not None and ID.fullmatch(batch_id):
+            return created_at.astimezone(UTC), batch_id
+    raise InvalidRequest("take the cursor from `next` of the page before", pointer="/query/cursor")
 
 
-def unknown_cursor() -> InvalidRequest:
-    """The refusal of a cursor that no page has returned."""
-    return InvalidRequest("take the cursor from `next` of the page before", pointer="/query/cursor")
-
-
-def link_next(request: Request, cursor: str | None) -> dict[str, str]:
-    """The `Link` header (RFC 8288) to the next page with the same filters; empty on the last page."""
-    return {} if cursor is None else link_to(request, cursor=cursor)
-
-
-def link_to(request: Request, **changed: str) -> dict[str, str]:
-    """The `Link` header (RFC 8288) to this page with some query parameters changed."""
+def link_next(request: Request, **changed: str) -> dict[str, str]:
+    """The `Link` header (RFC 8288) to the next page: this one with some query parameters changed."""
     query = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
     # The path alone: the host comes from the caller's Host header.
     return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}

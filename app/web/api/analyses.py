@@ -29,10 +29,7 @@ RECORDS = [
     {"system": "bot-a", "item": "sea-1", "rater": "r2", "ratings": {"naturalness": 2, "overall": 4}},
 ]
 ANALYSIS_BODY = {
-    JSON: {
-        "schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]},
-        "example": {"data": RECORDS},
-    },
+    JSON: {"schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]}, "example": {"data": RECORDS}},
     NDJSON: {
         "schema": {"type": "string", "description": "one record per line; options go in the query"},
         "example": write_lines(*RECORDS),
@@ -45,28 +42,14 @@ ANALYSIS_BODY = {
         "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
     },
 }
-GATE_BODY = reads(
-    {
-        JSON: form(
-            GateRequest,
-            {
-                "candidate": "ba_…",
-                "baseline": "ba_…",
-                "rules": [{"aspect": "overall", "max_drop": 0.1}],
-                "min_coverage": 0.98,
-            },
-        )
-    }
-)
+RULES = {"rules": [{"aspect": "overall", "max_drop": 0.1}], "min_coverage": 0.98}
+GATE_BODY = reads({JSON: form(GateRequest, {"candidate": "ba_…", "baseline": "ba_…", **RULES})})
 
 
 @router.post(
     "/{name}",
     summary="Analyse ratings",
-    responses={
-        200: {"model": Report},
-        **PROBLEMS,
-    },
+    responses={200: {"model": Report}, **PROBLEMS},
     openapi_extra=reads(ANALYSIS_BODY),
 )
 async def run_analysis(
@@ -86,19 +69,14 @@ async def run_analysis(
     most = limits.body_bytes if media_type == JSON else limits.analysis_bytes
     body = await receive(request, most, request.app.state.body_timeout_seconds)
     if media_type == JSON:
-        refuse_query(request)
+        for option in request.query_params:
+            raise InvalidRequest("with a JSON body, send options in the body", pointer=f"/query/{option[:64]}")
         asked = await decode_as(model, body, limits, unlimited=("data",))
         report = await container.comparison.analyse(request.state.project, asked, remember=may_write(request))
     else:
         asked = validate(model, read_query(request, model), limits)
         report = await container.comparison.analyse_text(asked, body, csv=media_type == CSV)
     return Response(await container.comparison.compute(report.model_dump_json), media_type=JSON)
-
-
-def refuse_query(request: Request) -> None:
-    """Raises InvalidRequest for options in the query of a request with a JSON body."""
-    for name in request.query_params:
-        raise InvalidRequest("with a JSON body, send options in the body", pointer=f"/query/{name[:64]}")
 
 
 def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]:

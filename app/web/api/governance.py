@@ -15,7 +15,7 @@ from app.governance.policies import PolicyService
 from app.web.body import JSON, body_of
 from app.web.dependencies import Administering, Serving
 from app.web.openapi import PROBLEMS, form, reads
-from app.web.queries import link_to, refuse_other_queries
+from app.web.queries import link_next, refuse_other_queries
 
 MOST_NUMBER = 2**53
 
@@ -47,7 +47,7 @@ async def list_events(
     found = await container.governance.audit.events(request.state.project, before=before, limit=limit + 1)
     following = found[limit - 1].number if len(found) > limit else None
     page = AuditPage(items=found[:limit], next=following)
-    headers = {} if following is None else link_to(request, before=str(following))
+    headers = {} if following is None else link_next(request, before=str(following))
     return Response(page.model_dump_json(), headers=headers, media_type=JSON)
 
 
@@ -120,6 +120,5 @@ async def erase(
     A candidate is replaced by a failure with the code `erased`. Single evaluations in progress are stored afterwards,
     so stop sending first. A second identical request erases nothing.
     """
-    return asdict(
-        await container.governance.erasures.erase(request.state.project, body.metadata, actor=request.state.actor)
-    )
+    state = request.state
+    return asdict(await container.governance.erasures.erase(state.project, body.metadata, actor=state.actor))
