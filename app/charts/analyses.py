@@ -8,40 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from app.charts import panels
-from app.charts.canvas import (
-    DASH,
-    INK,
-    LINE,
-    NEUTRAL,
-    SERIES,
-    ChartLabels,
-    Ruler,
-    Spec,
-    choose_form,
-    choose_ticks,
-    write_number,
-)
+from app.charts import canvas, panels
+from app.charts.canvas import DASH, LINE, SERIES, ChartLabels, Ruler, Spec, write_number
 from app.charts.dependencies import DependencyLabels, build_dependencies, reduce
 from app.charts.histogram import HistogramLabels
 from app.charts.intervals import IntervalLabels, IntervalRow, build_correlation, build_intervals, rule_correlations
 from app.charts.panels import SharePart
 from app.charts.sheet import ChartSection, ChartSheet, label_names, require_drawing, write_sheet
+from app.domain import reports
 from app.domain.errors import InvalidRequest
 from app.domain.model import Value
-from app.domain.reports import (
-    AgreementReport,
-    AspectAgreement,
-    AspectCorrelation,
-    AspectWins,
-    BlendFit,
-    CompositeFit,
-    CorrelationReport,
-    Correlations,
-    Dependency,
-    HierarchyReport,
-    WinReport,
-)
+from app.domain.reports import AgreementReport, BlendFit, CompositeFit, CorrelationReport, HierarchyReport, WinReport
 from app.stats.agreement import correlate_aspects
 from app.stats.observations import Floats, Observations
 
@@ -124,13 +101,13 @@ def draw_agreement(report: AgreementReport, observations: Observations | None, l
     return ChartSheet(f"Agreement: {size_of(report)}", sections)
 
 
-def describe_agreement(found: AspectAgreement) -> str:
+def describe_agreement(found: reports.AspectAgreement) -> str:
     """Mean, deviation and agreement, in two lines."""
     agreement = f"ρ {number(found.spearman)}  α {number(found.krippendorff_alpha)}  n {found.n:,}"
     return f"mean {number(found.mean)}  sd {number(found.sd)}\n{agreement}"
 
 
-def draw_matrix(names: Sequence[str], found: Correlations, labels: Labels) -> Spec:
+def draw_matrix(names: Sequence[str], found: reports.Correlations, labels: Labels) -> Spec:
     """The correlations of aspects, with the items that they are of."""
     counts = {n for one, row in found.n.items() for other, n in row.items() if one != other}
     size = f", n {min(counts):,}" + (f" to {max(counts):,}" if len(counts) > 1 else "") if counts else ""
@@ -164,7 +141,7 @@ def draw_correlation(
     return ChartSheet(f"Scores against people: {size_of(report)}", sections), notes
 
 
-def describe_correlation(found: AspectCorrelation) -> str:
+def describe_correlation(found: reports.AspectCorrelation) -> str:
     """What stands behind ρ: its interval, or why it is undefined, n and the bias."""
     if found.spearman is None:
         return f" {found.undefined.get('spearman', 'undefined')} · n {found.n:,}"
@@ -208,7 +185,7 @@ def draw_hierarchy(
     return ChartSheet(f"Dependencies between aspects: {sizes}", sections), [left_out] if follow else []
 
 
-def describe_graph(report: HierarchyReport, follow: Sequence[Dependency], labels: Labels) -> list[str]:
+def describe_graph(report: HierarchyReport, follow: Sequence[reports.Dependency], labels: Labels) -> list[str]:
     """What the figures are, the dependencies that the graph leaves out, and the changes by decorrelation."""
     lines = ["in a box: pairs of systems that the aspect tells apart / those tested"]
     if not report.dependencies:
@@ -231,7 +208,7 @@ def describe_graph(report: HierarchyReport, follow: Sequence[Dependency], labels
     return [*lines, "; ".join([*changes[:MOST_CHANGES], *more])]
 
 
-def describe_change(one: Dependency) -> str:
+def describe_change(one: reports.Dependency) -> str:
     """`(−2 / −1, 3 new)`; empty where nothing changes."""
     found = one.decorrelated
     if found.common_change is None or found.higher_only_change is None or found.new is None:
@@ -298,22 +275,22 @@ def rank_colours(report: WinReport) -> dict[str, str]:
     return {name: colours[name] for name in report.systems if name in colours}
 
 
-def find_parts(found: AspectWins, colours: Mapping[str, str], labels: Labels) -> list[SharePart] | str:
+def find_parts(found: reports.AspectWins, colours: Mapping[str, str], labels: Labels) -> list[SharePart] | str:
     """The pieces of a bar, systems without a colour of their own as one; or why there is none."""
     if not found.contexts:
         return f"{DASH} {explain_wins(found)}"
     parts = [SharePart(labels[name], found.systems[name].share or 0.0, colour) for name, colour in colours.items()]
     rest = sum(won.share or 0.0 for name, won in found.systems.items() if name not in colours)
-    parts += [SharePart(OTHERS, rest, NEUTRAL)] if len(colours) < len(found.systems) else []
-    return [*parts, SharePart(TIES, found.ties.share or 0.0, LINE, INK)]
+    parts += [SharePart(OTHERS, rest, canvas.NEUTRAL)] if len(colours) < len(found.systems) else []
+    return [*parts, SharePart(TIES, found.ties.share or 0.0, LINE, canvas.INK)]
 
 
-def explain_wins(found: AspectWins) -> str:
+def explain_wins(found: reports.AspectWins) -> str:
     """Why no system won."""
     return next(iter(found.undefined.values()), "no context was answered by every system")
 
 
-def draw_shares(name: str, found: AspectWins, listed: Sequence[str], labels: Labels) -> Spec:
+def draw_shares(name: str, found: reports.AspectWins, listed: Sequence[str], labels: Labels) -> Spec:
     """Each system's share with its interval, and that of ties."""
     won = [*((labels[system], found.systems[system]) for system in listed), (TIES, found.ties)]
     rows = [
@@ -356,8 +333,8 @@ def draw_blend_fit(report: BlendFit, labels: Labels) -> ChartSheet:
     labelled = IntervalLabels(title, "", "no weight could be chosen", "chosen", "default", axis)
     figure = f"{number(report.weight, 1)}{interval(report.interval, 1)}"
     chosen = [IntervalRow("w", figure, report.weight, report.interval, DEFAULT_WEIGHT)]
-    ticks = choose_ticks(*report.tried)
-    ruler = Ruler(*panels.widen(report.tried), ticks, choose_form(ticks), axis)
+    ticks = canvas.choose_ticks(*report.tried)
+    ruler = Ruler(*panels.widen(report.tried), ticks, canvas.choose_form(ticks), axis)
     reached = {
         "none, w = 0": report.unblended,
         f"default, w = {DEFAULT_WEIGHT:g}": report.default,
@@ -407,7 +384,9 @@ def shares(ends: tuple[float, float] | None) -> str:
 
 
 def list_reasons(
-    found: Iterable[AspectAgreement | AspectCorrelation | CompositeFit | BlendFit], *, of: Container[str] | None = None
+    found: Iterable[reports.AspectAgreement | reports.AspectCorrelation | CompositeFit | BlendFit],
+    *,
+    of: Container[str] | None = None,
 ) -> list[str]:
     """Why figures are dashes, each reason once; `of` names the figures that are drawn where not all are."""
     reasons = dict.fromkeys(why for one in found for figure, why in one.undefined.items() if of is None or figure in of)

@@ -9,24 +9,7 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from app.charts import canvas
-from app.charts.canvas import (
-    DASH,
-    INK_SOFT,
-    LINE,
-    PHONE_WIDTH,
-    SERIES,
-    SMALL,
-    SURFACE,
-    ChartLabels,
-    Row,
-    Spec,
-    fit,
-    layer,
-    letters,
-    measure,
-    pixels,
-    small,
-)
+from app.charts.canvas import SMALL, SURFACE, ChartLabels, Row, Spec, fit, layer, letters, measure, pixels, small
 from app.domain.reports import Dependency, HierarchyReport
 
 BOX_HEIGHT, GAP, BETWEEN, STOP, EDGE = 40, 66, 14, 26, 4
@@ -76,7 +59,7 @@ def build_dependencies(
     labels: DependencyLabels,
     *,
     names: Mapping[str, str] | None = None,
-    width: int = PHONE_WIDTH,
+    width: int = canvas.PHONE_WIDTH,
 ) -> Spec:
     """Boxes with arrows from the lower aspect to the higher; arrows that follow from others are left out. `names` are
     the aspects' in the reader's language, where they have one."""
@@ -135,7 +118,7 @@ def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers
             "name_y": y - 8,
             "figure_y": y + 9,
             "text": fit(shown[name], (layout.box - 12) / BOLD),
-            "figure": DASH if "pairs" in found.undefined else f"{found.pairs:,} / {found.tested:,}",
+            "figure": canvas.DASH if "pairs" in found.undefined else f"{found.pairs:,} / {found.tested:,}",
             "alone": name in layers.alone,
         }
         for name, found in report.aspects.items()
@@ -146,8 +129,10 @@ def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers
     box = {"type": "rect", "fill": SURFACE, "cornerRadius": 6, "strokeWidth": 1.5}
     figures = [{**row, "text": row["figure"]} for row in rows]
     return [
-        layer("boxes", box | {"stroke": SERIES[0]}, [row for row in rows if not row["alone"]], **sides),
-        layer("alone", box | {"stroke": LINE, "strokeDash": [4, 3]}, [row for row in rows if row["alone"]], **sides),
+        layer("boxes", box | {"stroke": canvas.SERIES[0]}, [row for row in rows if not row["alone"]], **sides),
+        layer(
+            "alone", box | {"stroke": canvas.LINE, "strokeDash": [4, 3]}, [row for row in rows if row["alone"]], **sides
+        ),
         letters("names", rows, across.at("x"), down.at("name_y"), align="center", fontWeight="bold"),
         small("figures", figures, across.at("x"), down.at("figure_y"), align="center"),
     ]
@@ -166,9 +151,9 @@ def draw_edges(edges: Sequence[Edge], found: Mapping[Edge, Dependency], layout: 
     across, down = pixels(0, layout.width), pixels(layout.height, 0)
     texts = place_texts(ways, found)
     at, angle = {"x": across.at("x"), "y": down.at("y")}, {"field": "angle", "type": "quantitative", "scale": None}
-    head = {"type": "point", "shape": "triangle", "fill": INK_SOFT, "size": 70}
+    head = {"type": "point", "shape": "triangle", "fill": canvas.INK_SOFT, "size": 70}
     return [
-        layer("edges", {"type": "rule", "color": INK_SOFT}, lines, **at, x2={"field": "x2"}, y2={"field": "y2"}),
+        layer("edges", {"type": "rule", "color": canvas.INK_SOFT}, lines, **at, x2={"field": "x2"}, y2={"field": "y2"}),
         layer("arrows", head, heads, **at, angle=angle),
         layer("cushions", {"type": "rect", "fill": SURFACE}, texts, **canvas.span(across, down)),
         letters("counts", texts, **at, align="center", fontSize=SMALL),

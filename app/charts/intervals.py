@@ -8,30 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.charts import canvas
-from app.charts.canvas import (
-    DASH,
-    INK,
-    PHONE_WIDTH,
-    SERIES,
-    SMALL,
-    ChartLabels,
-    Row,
-    Ruler,
-    Spec,
-    fit,
-    layer,
-    pixels,
-    small,
-    write_interval,
-    write_number,
-)
+from app.charts.canvas import DASH, PHONE_WIDTH, SMALL, ChartLabels, Row, Ruler, Spec, fit, layer, small, write_number
 from app.domain.comparison import Verdict
 from app.domain.reports import AspectCorrelation, CorrelationReport
 
 STEP, NAME_LINE, BAR_LINE, TICK = 44, 13, 31, 9
 EDGE = 14
-POINT = {"type": "point", "fill": SERIES[0], "size": 56}
-REFERENCE = {"type": "rule", "color": INK, "strokeWidth": 3}
+POINT = {"type": "point", "fill": canvas.SERIES[0], "size": 56}
+REFERENCE = {"type": "rule", "color": canvas.INK, "strokeWidth": 3}
 LOOKS: dict[Verdict, dict[str, Any]] = {
     "better": {"type": "point", "shape": "triangle-up", "stroke": canvas.GOOD, "fill": canvas.GOOD, "size": 64},
     "worse": {"type": "point", "shape": "triangle-down", "stroke": canvas.BAD, "fill": canvas.BAD, "size": 64},
@@ -87,7 +71,7 @@ def build_intervals(rows: Sequence[IntervalRow], labels: IntervalLabels, x: Rule
     if not rows:
         return canvas.say_nothing(labels, width)
     marks = [place(row, number, width) for number, row in enumerate(rows)]
-    y = pixels(STEP * len(rows), 0)
+    y = canvas.pixels(STEP * len(rows), 0)
     references = [mark for mark in marks if mark["reference"] is not None]
     ends = {"x": x.at("reference"), "y": y.at("top"), "y2": {"field": "bottom"}}
     drawn = [*draw_values(marks, POINT, x, y), layer("references", REFERENCE, references, **ends)]
@@ -147,7 +131,7 @@ def build_forest(rows: Sequence[ForestRow], labels: ForestLabels, *, width: int 
     drawn = []
     for verdict, look in LOOKS.items():
         mine = [mark for mark, row in zip(marks, rows, strict=True) if row.verdict == verdict]
-        drawn += draw_values(mine, look, x, pixels(STEP * len(rows), 0), f"{verdict}-")
+        drawn += draw_values(mine, look, x, canvas.pixels(STEP * len(rows), 0), f"{verdict}-")
     texts = (labels.better, labels.worse, labels.inconclusive)
     key = zip(texts, LOOKS.items(), strict=True)
     legend = {str(verdict): (text, look) for text, (verdict, look) in key}
@@ -162,7 +146,7 @@ def scale(row: ForestRow, unit: float) -> IntervalRow:
     if row.interval is None:
         return IntervalRow(row.name, figure, row.difference / unit)
     low, high = row.interval
-    figure += f" {write_interval(low, high)}"
+    figure += f" {canvas.write_interval(low, high)}"
     return IntervalRow(row.name, figure, row.difference / unit, (low / unit, high / unit))
 
 
@@ -206,7 +190,7 @@ def frame_rows(
 ) -> Spec:
     """The chart: names and figures above what is drawn of each row. `key` is the legend, a text and a mark each."""
     height = STEP * len(marks)
-    y = pixels(height, 0)
+    y = canvas.pixels(height, 0)
     entries, key_height = canvas.flow([text for text, _ in key.values()], width - 2)
     margins = canvas.Margins(left=EDGE, right=EDGE, top=key_height + 8, bottom=40)
     figures = [{**mark, "text": mark["figure"]} for mark in marks]

@@ -9,26 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.charts import canvas
-from app.charts.canvas import (
-    DASH,
-    LINE,
-    SERIES,
-    SMALL,
-    SURFACE,
-    ChartLabels,
-    Margins,
-    Row,
-    Ruler,
-    Spec,
-    fit,
-    frame,
-    layer,
-    letters,
-    measure,
-    pixels,
-    small,
-    write_number,
-)
+from app.charts.canvas import SERIES, SMALL, ChartLabels, Margins, Row, Ruler, Spec, fit, frame, layer, letters
 from app.charts.histogram import HistogramLabels, build_histogram
 from app.domain.reports import Matrix
 from app.stats.observations import Floats
@@ -57,7 +38,7 @@ class SharePart(NamedTuple):
     name: str
     share: float
     colour: str
-    ink: str = SURFACE
+    ink: str = canvas.SURFACE
 
 
 def build_matrix(
@@ -81,11 +62,11 @@ def build_matrix(
                     "bottom": (row + 1) * CELL - 1,
                     "value": value,
                     "shade": 0.0 if value is None else abs(value),
-                    "text": DASH if value is None else write_number(value),
+                    "text": canvas.DASH if value is None else canvas.write_number(value),
                 }
             )
     side = CELL * len(names)
-    across, down = pixels(0, side), pixels(side, 0)
+    across, down = canvas.pixels(0, side), canvas.pixels(side, 0)
     sides = canvas.span(across, down)
     shade = {"field": "shade", "type": "quantitative", "scale": None}
     named: list[Row] = [
@@ -98,15 +79,15 @@ def build_matrix(
     dark, light = ([cell for cell in cells if (cell["shade"] > DARK) is wanted] for wanted in (True, False))
     centred: Spec = {"x": across.at("x"), "y": down.at("y"), "align": "center", "fontSize": SMALL}
     layers = [
-        layer("undefined", {"type": "rect", "fill": LINE}, unknown, **sides),
+        layer("undefined", {"type": "rect", "fill": canvas.LINE}, unknown, **sides),
         layer("positive", {"type": "rect", "fill": SERIES[1]}, positive, **sides, fillOpacity=shade),
         layer("negative", {"type": "rect", "fill": SERIES[0]}, negative, **sides, fillOpacity=shade),
         letters("values", light, **centred),
-        letters("dark-values", dark, **centred, color=SURFACE),
+        letters("dark-values", dark, **centred, color=canvas.SURFACE),
         letters("rows", named, {"value": -6}, down.at("at"), align="right"),
         letters("columns", named, across.at("at"), {"value": side + 8}, align="right", angle=-40),
     ]
-    longest = max(measure(row["text"]) for row in named) + 8
+    longest = max(canvas.measure(row["text"]) for row in named) + 8
     margins = Margins(left=longest, right=4, top=4, bottom=0.65 * longest + 14)
     return frame(layers, labels, width=side, height=side, margins=margins)
 
@@ -127,7 +108,7 @@ def build_value_histogram(values: Floats, reach: Range, labels: HistogramLabels,
     else:
         found, edges = np.histogram(values, BINS, reach)
         levels = [
-            (f"{write_number(low)} to {write_number(high)}", int(number))
+            (f"{canvas.write_number(low)} to {canvas.write_number(high)}", int(number))
             for number, low, high in zip(found, edges[:-1], edges[1:], strict=True)
         ]
     return build_histogram(levels, 0, labels, width=width)
@@ -135,7 +116,7 @@ def build_value_histogram(values: Floats, reach: Range, labels: HistogramLabels,
 
 def write_short(value: float) -> str:
     """The number without zeros at its end."""
-    text = write_number(value)
+    text = canvas.write_number(value)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -233,10 +214,10 @@ def build_spreads(
             row |= {"low": low, "lower": lower, "upper": upper, "high": high, "mean": float(held.mean())}
         rows.append(row)
     height = LINE_STEP * len(rows)
-    left = max([0.0, *(measure(row["text"], SMALL) for row in rows)]) + 8
-    x, y = rule(reach, axis), pixels(height, 0).at("y")
+    left = max([0.0, *(canvas.measure(row["text"], SMALL) for row in rows)]) + 8
+    x, y = rule(reach, axis), canvas.pixels(height, 0).at("y")
     known = [row for row in rows if row["mean"] is not None]
-    empty = [{**row, "text": DASH} for row in rows if row["mean"] is None]
+    empty = [{**row, "text": canvas.DASH} for row in rows if row["mean"] is None]
     inner = max(80.0, width - left - 10)
     thin, thick = ({"type": "rule", "color": SERIES[1], "strokeWidth": size, "opacity": 0.5} for size in (1.5, 5))
     layers = [
@@ -253,7 +234,7 @@ def build_shares(bars: Sequence[tuple[str, Sequence[SharePart] | str]], labels: 
     """A bar per pair of label and parts that add up to the whole; a text instead of parts replaces the bar."""
     if not bars:
         return canvas.say_nothing(labels, width)
-    left = max(measure(fit(name, LONGEST_NAME)) for name, _ in bars) + 8
+    left = max(canvas.measure(fit(name, LONGEST_NAME)) for name, _ in bars) + 8
     inner = width - left - 14
     rows, reasons = list[Row](), list[Row]()
     pieces: dict[tuple[str, str, str], list[Row]] = {}
@@ -274,19 +255,19 @@ def build_shares(bars: Sequence[tuple[str, Sequence[SharePart] | str]], labels: 
     key, key_height = canvas.flow([name for name, _, _ in pieces], width - 2)
     height = BAR_STEP * len(rows)
     margins = Margins(left=left, right=14, top=key_height + 8, bottom=24)
-    x, y = Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"), pixels(height, 0)
+    x, y = Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"), canvas.pixels(height, 0)
     layers = [
         letters("names", rows, {"value": -6}, y.at("y"), align="right"),
-        small("reasons", reasons, {"value": 4}, y.at("y")),
+        canvas.small("reasons", reasons, {"value": 4}, y.at("y")),
     ]
     for number, ((_, colour, ink), mine) in enumerate(pieces.items()):
         entry, box, labelled = key[number], {"type": "rect", "fill": colour}, [row for row in mine if row["text"]]
         up = entry["y"] - margins.top
         ends = {"x": {"value": entry["x"] - left}, "x2": {"value": entry["x"] - left + 11}}
         layers += [
-            layer(f"part-{number}", box | {"stroke": SURFACE, "strokeWidth": 1}, mine, **canvas.span(x, y)),
-            small(f"share-{number}", labelled, x.at("x"), y.at("y"), align="center", color=ink),
+            layer(f"part-{number}", box | {"stroke": canvas.SURFACE, "strokeWidth": 1}, mine, **canvas.span(x, y)),
+            canvas.small(f"share-{number}", labelled, x.at("x"), y.at("y"), align="center", color=ink),
             layer(f"key-{number}", box, [{}], **ends, y={"value": up - 5}, y2={"value": up + 6}),
-            small(f"key-text-{number}", [entry], {"value": entry["from"] - left}, {"value": up}),
+            canvas.small(f"key-text-{number}", [entry], {"value": entry["from"] - left}, {"value": up}),
         ]
     return frame(layers, labels, width=inner, height=height, margins=margins)

@@ -7,25 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.charts import canvas
-from app.charts.canvas import (
-    DASHES,
-    INK_SOFT,
-    PHONE_WIDTH,
-    SERIES,
-    SHAPES,
-    SMALL,
-    SURFACE,
-    ChartLabels,
-    Row,
-    Ruler,
-    Spec,
-    fit,
-    fit_ends,
-    layer,
-    measure,
-    small,
-    write_number,
-)
+from app.charts.canvas import SERIES, SMALL, SURFACE, ChartLabels, Row, Ruler, Spec, fit, layer, measure, small
 
 MOST_BUILDS, MOST_LINES = 50, len(SERIES)
 HEIGHT, LINE_HEIGHT, EDGE = 120, 16, 8
@@ -89,7 +71,7 @@ def build_trend(
     *,
     scale: tuple[float, float],
     current: int | None = None,
-    width: int = PHONE_WIDTH,
+    width: int = canvas.PHONE_WIDTH,
 ) -> Spec:
     """Means with their intervals over the builds, oldest first, with the build number `current` filled and named.
 
@@ -145,10 +127,10 @@ def lay_out(builds: Sequence[str], rows: Sequence[Row], scale: tuple[float, floa
     low, high = middle - reach / 2, middle + reach / 2
     rounded = canvas.choose_ticks(low, high)
     ticks = tuple(tick for tick in rounded if scale[0] <= tick <= scale[1]) or rounded
-    left = max(measure(write_number(tick), SMALL) for tick in ticks) + 10
+    left = max(measure(canvas.write_number(tick), SMALL) for tick in ticks) + 10
     least = LEAST_STEP if any(row["line"] for row in rows) else LEAST_STEP_ALONE
     # A slanted name of the first build begins left of its point: where builds stand close, left of the plot.
-    widest = max(measure(fit_ends(name, LONGEST_LABEL, SMALL), SMALL) for name in builds)
+    widest = max(measure(canvas.fit_ends(name, LONGEST_LABEL, SMALL), SMALL) for name in builds)
     left = max(left, BOLD * widest * math.cos(math.radians(SLANT)) + 8 - (width - left - EDGE) / len(builds) / 2)
     inner = max(width - left - EDGE, least * len(builds))
     y = Ruler(low, high, ticks, canvas.choose_form(ticks), grid=True)
@@ -166,7 +148,7 @@ def spread_out(rows: Sequence[Row], step: float) -> None:
 def draw_line(number: int, rows: Sequence[Row], plot: Plot) -> list[Spec]:
     """A system's intervals, its line, and its points: filled is the current build."""
     mine = [row for row in rows if row["line"] == number]
-    colour, dash, shape = SERIES[number], list(DASHES[number]), SHAPES[number]
+    colour, dash, shape = SERIES[number], list(canvas.DASHES[number]), canvas.SHAPES[number]
     x, mean = plot.x.at("x"), plot.y.at("mean")
     bars = [row for row in mine if row["low"] is not None]
     current, others = ([row for row in mine if row["current"] is wanted] for wanted in (True, False))
@@ -186,11 +168,11 @@ def draw_current(rows: Sequence[Row], labels: TrendLabels, current: int | None, 
     if current is None:
         return []
     means = [row["mean"] for row in rows if row["build"] == current]
-    text = labels.current + (f" {write_number(means[0])}" if len(means) == 1 else "")
+    text = labels.current + (f" {canvas.write_number(means[0])}" if len(means) == 1 else "")
     text = fit(text, plot.width, SMALL)
     half, at = measure(text, SMALL) / 2, (current + 0.5) * plot.step
     middle = min(max(at, half), max(half, plot.width - half))
-    rule = {"type": "rule", "color": INK_SOFT, "strokeDash": [1, 3], "strokeWidth": 1}
+    rule = {"type": "rule", "color": canvas.INK_SOFT, "strokeDash": [1, 3], "strokeWidth": 1}
     bold = {"align": "center", "color": canvas.INK, "fontWeight": "bold"}
     return [
         layer("current-build", rule, [{"x": current}], x=plot.x.at("x"), y={"value": -2}, y2={"value": HEIGHT}),
@@ -202,8 +184,8 @@ def draw_key(row: Row, left: float, top: float) -> list[Spec]:
     """A system's dash and shape beside its name."""
     number, start, up = row["number"], row["x"] - left, {"value": row["y"] - top}
     colour, name = SERIES[number], LETTERS[number]
-    rule = {"type": "rule", "color": colour, "strokeDash": list(DASHES[number])}
-    point = {"type": "point", "shape": SHAPES[number], "stroke": colour, "fill": SURFACE, "size": 44}
+    rule = {"type": "rule", "color": colour, "strokeDash": list(canvas.DASHES[number])}
+    point = {"type": "point", "shape": canvas.SHAPES[number], "stroke": colour, "fill": SURFACE, "size": 44}
     return [
         layer(f"key-line-{name}", rule, [row], x={"value": start}, x2={"value": start + SIGN - 8}, y=up),
         layer(f"key-point-{name}", point, [row], x={"value": start + SIGN / 2 - 4}, y=up),
@@ -213,7 +195,7 @@ def draw_key(row: Row, left: float, top: float) -> list[Spec]:
 
 def label_builds(builds: Sequence[str], current: int | None, step: float) -> tuple[list[Row], int, float]:
     """The labels that fit, their slant in degrees, and the height that they need."""
-    names = [fit_ends(name, LONGEST_LABEL, SMALL) for name in builds]
+    names = [canvas.fit_ends(name, LONGEST_LABEL, SMALL) for name in builds]
     widest = max(measure(name, SMALL) for name in names)
     level = widest + 8 <= step
     every = 1 if level else math.ceil(LEAST_LABEL_STEP / step)

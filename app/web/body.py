@@ -27,6 +27,8 @@ FREE_BYTES = 64 * 1024
 bodies use the whole allowance."""
 
 OVERLOAD_SECONDS = 5.0
+CLOSED_EARLY = "the connection closed early"
+"""The caller is gone and never reads this, but the log must not report a disconnection as a defect."""
 
 
 class BodyMemory:
@@ -129,7 +131,7 @@ async def receive(request: Request, maximum: int, timeout_seconds: float) -> byt
     except TimeoutError:
         raise too_slow(f"the body did not arrive within {timeout_seconds:g} s") from None
     except ClientDisconnect:
-        raise broken_off() from None
+        raise invalid_json(CLOSED_EARLY) from None
     return bytes(body)
 
 
@@ -148,11 +150,6 @@ def too_large(maximum: int) -> RequestRefused:
 def too_slow(detail: str) -> RequestRefused:
     """The refusal of a body that arrives too slowly; its connection is closed."""
     return RequestRefused(408, "body-timeout", "The body took too long", detail, {"Connection": "close"})
-
-
-def broken_off() -> RequestRefused:
-    """The caller is gone and never reads this, but the log must not report a disconnection as a defect."""
-    return invalid_json("the connection closed early")
 
 
 def invalid_json(detail: str) -> RequestRefused:
@@ -217,7 +214,7 @@ class Upload:
             seconds = self._waited_seconds + clock() - started
             raise too_slow(f"{self._received} bytes of the body arrived within {seconds:.1f} s") from None
         except ClientDisconnect:
-            raise broken_off() from None
+            raise invalid_json(CLOSED_EARLY) from None
         finally:
             self._waited_seconds += clock() - started
 

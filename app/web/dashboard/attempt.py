@@ -11,15 +11,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.container import Container
-from app.domain.errors import (
-    InvalidRequest,
-    LanguageNotSupported,
-    LimitReached,
-    RubricNotSupported,
-    SaitenError,
-    StoreError,
-    UpstreamError,
-)
+from app.domain import errors
+from app.domain.errors import InvalidRequest, SaitenError
 from app.domain.evaluation import EvaluationRequest
 from app.domain.rubric import Rubric
 from app.domain.validation import validate
@@ -61,7 +54,7 @@ async def try_response(request: Request, container: Serving, project: WritablePr
             asked = await settle_for(project, asked, container.governance.policies)
             record = await evaluate(asked, container.scoring.instruments, scope)
         await container.scoring.evaluations.save(project, record, tuple(scope.keys))
-    except (InvalidRequest, LimitReached, UpstreamError, StoreError) as error:
+    except (InvalidRequest, errors.LimitReached, errors.UpstreamError, errors.StoreError) as error:
         # What was typed must not be lost, also if a limit is reached.
         return show_error(request, container, draft, error)
     return redirect(f"/evaluations/{record.evaluation.id}")
@@ -106,7 +99,7 @@ def show_error(request: Request, container: Container, draft: AttemptDraft, erro
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
     found = faults_of(error)
-    if not found and isinstance(error, RubricNotSupported | LanguageNotSupported):
+    if not found and isinstance(error, errors.RubricNotSupported | errors.LanguageNotSupported):
         found = [("/rubric", error.detail)]
     faults = [draft.fault(where, clip(what, 400)) for where, what in found[:20]]
     trouble = "" if faults else clip(error.detail, 400)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -31,21 +32,11 @@ from app.domain.reliability import State
 from app.domain.rubric import Rubric
 from app.ratings.reliability import asked_of, attach_states
 from app.storage.sql.browsing import ResultBrowser
+from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, render
 from app.web.dashboard.run import meaning_of
-from app.web.dashboard.run_values import (
-    build_of,
-    examine,
-    find_obstacle,
-    find_predecessors,
-    find_rubric,
-    is_missing,
-    judges_of,
-    paint,
-    signatures_of,
-    system_of,
-)
+from app.web.dashboard.run_values import build_of, examine, find_rubric, paint, system_of
 from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 
@@ -78,40 +69,37 @@ async def show_comparison(request: Request, container: Serving, project: Project
     """Two runs side by side; without two of them the choice of runs."""
     asked = read_asked(request)
     speech = speech_of(request)
-    picked = [await find_picked(container, project, batch_id) for batch_id in (asked.baseline, asked.candidate)]
+    ids = asked.baseline, asked.candidate
+    picked = [await container.batches.find(project, batch_id) if batch_id else None for batch_id in ids]
     runs = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
     runs += [batch for batch in picked if batch is not None and batch.id not in {run.id for run in runs}]
     baseline, candidate = picked
     if baseline is None or candidate is None:
         chosen = await suggest(container, project, runs, baseline, candidate)
-        return render(
-            request, "compare.html", state="pick", asked=asked, runs=runs, chosen=chosen, **describe(container)
-        )
+        page = {"state": "pick", "asked": asked, "runs": runs, "chosen": chosen}
+        return render(request, "compare.html", **page, **describe(container))
     found = await gather(container, project, speech, asked, (baseline, candidate))
     swapped = asked.address(baseline=candidate.id, candidate=baseline.id)
     chosen = {"baseline": baseline.id, "candidate": candidate.id}
     both = {"baseline": baseline, "candidate": candidate, "swapped": swapped, "names": shorten(baseline, candidate)}
-    return render(
-        request, "compare.html", asked=asked, runs=runs, chosen=chosen, **both, **describe(container), **found
-    )
+    page = {"asked": asked, "runs": runs, "chosen": chosen, **both, **found}
+    return render(request, "compare.html", **page, **describe(container))
 
 
 def read_asked(request: Request) -> CompareQuery:
     """The parameters, truncated."""
-    given = {
-        name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("baseline", "candidate", "measure")
-    }
-    return CompareQuery(**given, mismatch=request.query_params.get("mismatch") == "1")
+    asked, names = request.query_params, ("baseline", "candidate", "measure")
+    given = {name: asked.get(name, "").strip()[:LONGEST] for name in names}
+    return CompareQuery(**given, mismatch=asked.get("mismatch") == "1")
 
 
 def describe(container: Container) -> dict[str, Any]:
     """Functions on runs for the templates."""
-    return {"system_of": system_of, "build_of": build_of, "judges_of": lambda batch: judges_of(container, batch)}
-
-
-async def find_picked(container: Container, project: str, batch_id: str) -> Batch | None:
-    """The run of this id, None where none is named. Raises NotFound for one that the project has not."""
-    return await container.batches.find(project, batch_id) if batch_id else None
+    return {
+        "system_of": system_of,
+        "build_of": build_of,
+        "judges_of": lambda batch: run_values.judges_of(container, batch),
+    }
 
 
 async def suggest(
@@ -121,7 +109,7 @@ async def suggest(
     first = candidate or next((run for run in runs if baseline is None or run.id != baseline.id), None)
     before = baseline
     if first is not None and before is None:
-        before = (await find_predecessors(container.batches, project, [first])).get(first.id)
+        before = (await run_values.find_predecessors(container.batches, project, [first])).get(first.id)
     if before is None:
         before = next((run for run in runs if first is not None and run.id != first.id), None)
     return {"baseline": before.id if before else "", "candidate": first.id if first else ""}
@@ -132,7 +120,7 @@ async def gather(
 ) -> dict[str, Any]:
     """The state of the page, and what it takes to show it."""
     rubric = find_rubric(container, both[1].rubric_name)
-    obstacle = find_obstacle(container, both)
+    obstacle = run_values.find_obstacle(container, both)
     if obstacle is not None or rubric is None:
         return obstacle or {"state": "gone"}
     try:
@@ -164,22 +152,22 @@ async def make_report(
     """Everything that the comparison shows."""
     names = name_measures(rubric, speech)
     tables = make_tables(found.comparison, rubric, speech)
-    lines = {line for batch in both for line in signatures_of(batch)}
+    lines = {line for batch in both for line in run_values.signatures_of(batch)}
     gate = attach_states(found.gate, await container.ratings.reliabilities.states(project, lines, asked_of(found.gate)))
-    chart = await paint(container, speech, build_chart(tables.aspects, shorten(*both), speech))
+    chart = await paint(container, speech, build_chart(tables["aspects"], shorten(*both), speech))
     ids = both[0].id, both[1].id
     return {
         "comparison": gate.comparison,
         "gate": gate,
         "reasons": list_reasons(gate, names, speech),
         "tables": tables,
-        "worse": list_names(tables.aspects, "worse", speech),
-        "better": list_names(tables.aspects, "better", speech),
+        "worse": list_names(tables["aspects"], "worse", speech),
+        "better": list_names(tables["aspects"], "better", speech),
         "chart": chart,
-        "painting": is_missing(chart),
+        "painting": run_values.is_missing(chart),
         "changes": found.changes,
         "dialogues": await read_dialogues(container.dashboard.browser, project, ids, found.changes, names),
-        "measures": [*tables.aspects, *tables.composites, *tables.blended],
+        "measures": [row for rows in tables.values() for row in rows],
         "pieces": explain_pieces(found.comparison.signature_differences),
         "rubric": rubric,
     }
@@ -262,10 +250,8 @@ BLENDED = ".blended"
 MOST_NAMED = 3
 """Aspects that a sentence names; of more it names one less and counts the others."""
 
-EFFECTS: Sequence[tuple[float, str]] = ((0.147, mark("negligible")), (0.33, mark("small")), (0.474, mark("medium")))
+EFFECTS = {0.147: mark("negligible"), 0.33: mark("small"), 0.474: mark("medium"), math.inf: mark("large")}
 """Bounds of Cliff's delta below which an effect has this name (Romano et al. 2006)."""
-
-LARGE = mark("large")
 
 
 @dataclass(frozen=True)
@@ -289,18 +275,12 @@ class MeasureRow:
         return self.measure.candidate_mean if self.measure.best is None else self.measure.candidate_rating_mean
 
 
-@dataclass(frozen=True)
-class Tables:
-    """The measures by kind, in the rubric's order."""
-
-    aspects: Sequence[MeasureRow]
-    composites: Sequence[MeasureRow]
-    blended: Sequence[MeasureRow]
-
-
-def make_tables(comparison: Comparison, rubric: Rubric, speech: Speech) -> Tables:
-    """All measures of the comparison."""
-    names, scales = name_measures(rubric, speech), scales_of(rubric)
+def make_tables(comparison: Comparison, rubric: Rubric, speech: Speech) -> dict[str, list[MeasureRow]]:
+    """All measures of the comparison by kind, in the rubric's order."""
+    names = name_measures(rubric, speech)
+    scales = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+    scales |= {f"{name}{BLENDED}": scale for name, scale in scales.items()}
+    scales |= {composite.id: range_of(composite, rubric) for composite in rubric.composites}
 
     def rows(measures: Mapping[str, Measure], suffix: str = "") -> list[MeasureRow]:
         named = {own + suffix: measure for own, measure in measures.items()}
@@ -309,7 +289,11 @@ def make_tables(comparison: Comparison, rubric: Rubric, speech: Speech) -> Table
             for name, measure in named.items()
         ]
 
-    return Tables(rows(comparison.aspects), rows(comparison.composites), rows(comparison.blended, BLENDED))
+    return {
+        "aspects": rows(comparison.aspects),
+        "composites": rows(comparison.composites),
+        "blended": rows(comparison.blended, BLENDED),
+    }
 
 
 def name_measures(rubric: Rubric, speech: Speech) -> dict[str, str]:
@@ -320,19 +304,10 @@ def name_measures(rubric: Rubric, speech: Speech) -> dict[str, str]:
     return {**aspects, **{composite.id: composite.id for composite in rubric.composites}, **blended}
 
 
-def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
-    """Lowest and highest value of each."""
-    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
-    composites = {composite.id: range_of(composite, rubric) for composite in rubric.composites}
-    return {**aspects, **composites, **{f"{name}{BLENDED}": scale for name, scale in aspects.items()}}
-
-
 def effect_of(measure: Measure) -> str | None:
     """How large the effect is, in a word."""
     delta = measure.cliffs_delta
-    if delta is None:
-        return None
-    return next((word for bound, word in EFFECTS if abs(delta) < bound), LARGE)
+    return None if delta is None else next(word for bound, word in EFFECTS.items() if abs(delta) < bound)
 
 
 def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> str:

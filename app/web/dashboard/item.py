@@ -50,7 +50,9 @@ async def show_item(
     batch = await container.batches.find(project, batch_id)
     place = await locate(request, container, project, batch, position)
     if place is None:
-        return show_pending(request, batch, position)
+        if position >= batch.counts.total or batch.status in ENDED:
+            raise NotFound("this run has no result at this position")
+        return render(request, "item_pending.html", batch=batch, position=position)
     found = place.found
     result = await read_result(container, project, batch_id, position)
     record = await container.scoring.evaluations.find(project, found.evaluation)
@@ -123,13 +125,6 @@ async def read_result(container: Container, project: str, batch_id: str, positio
     raise NotFound("this item is not there any more")
 
 
-def show_pending(request: Request, batch: Batch, position: int) -> Response:
-    """The page of a candidate without a result; raises NotFound if it will never have one."""
-    if position >= batch.counts.total or batch.status in ENDED:
-        raise NotFound("this run has no result at this position")
-    return render(request, "item_pending.html", batch=batch, position=position)
-
-
 @dataclass(frozen=True)
 class ShownResponse:
     """A response with what is known of it; `rubric` is the name with the version."""
@@ -175,10 +170,12 @@ def name_of(evaluation: Evaluation) -> str:
 
 
 def describe(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
-    """The ratings' part of the page."""
+    """The ratings' part of the page, with the rubric if it is still the one that the evaluation was made with."""
     if evaluation is None:
         return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None}
-    rubric = current(evaluation, find_rubric(container, name_of(evaluation)))
+    rubric = find_rubric(container, name_of(evaluation))
+    if rubric is not None and rubric.digest != evaluation.rubric.digest:
+        rubric = None
     return {
         "aspects": list_aspects(evaluation, rubric),
         "composites": list_composites(evaluation, rubric),
@@ -211,11 +208,6 @@ class ResponseNames:
     entry: Entry | None = None
     system: str | None = None
 
-    @property
-    def systems(self) -> set[str | None]:
-        """What ratings may say of the system."""
-        return {None, self.system or (system_of(self.batch) if self.batch else None)}
-
 
 async def find_ratings(service: RatingService, project: str, response: ResponseNames) -> list[RaterView]:
     """The response's ratings by rater, in the order in which they came in."""
@@ -246,7 +238,7 @@ def concerns(rating: StoredRating, response: ResponseNames) -> bool:
     batch, entry = response.batch, response.entry
     if batch is None or entry is None or rating.batch not in (None, batch.id):
         return False
-    return rating.candidate == entry.candidate and rating.system in response.systems
+    return rating.candidate == entry.candidate and rating.system in (None, response.system or system_of(batch))
 
 
 @dataclass(frozen=True)
@@ -395,23 +387,13 @@ def codes_at(place: str, warned: Sequence[tuple[str, str]]) -> list[str]:
     return list(dict.fromkeys(code for where, code in inside if where.startswith(f"{place}/")))
 
 
-def current(evaluation: Evaluation, rubric: Rubric | None) -> Rubric | None:
-    """The rubric if it is still the one that the evaluation was made with, otherwise None."""
-    return rubric if rubric is not None and rubric.digest == evaluation.rubric.digest else None
-
-
 def results_of(evaluation: Evaluation) -> dict[Path, PathResult]:
     """The results by path, the source path first."""
     if evaluation.paths is not None:
         return {"source": evaluation.paths.source, "english": evaluation.paths.english}
     path: Path = "english" if evaluation.path == "english" else "source"
-    result = PathResult.model_construct(
-        aspects=evaluation.aspects,
-        composites=evaluation.composites,
-        relevance=evaluation.relevance,
-        signature=evaluation.signature,
-    )
-    return {path: result}
+    shared = {name: getattr(evaluation, name) for name in PathResult.model_fields}
+    return {path: PathResult.model_construct(**shared)}
 
 
 def list_aspects(evaluation: Evaluation, rubric: Rubric | None) -> list[AspectView]:

@@ -35,7 +35,6 @@ class ItemColumn:
     measure: str
     aspect: Aspect | None
     scale: tuple[float, float] | None
-    best: float | None
 
     @property
     def is_blended(self) -> bool:
@@ -57,9 +56,10 @@ class ItemColumn:
         if self.scale is None:
             return 0
         low, high = self.scale
-        best = high if self.best is None else self.best
+        inside = self.aspect.best if self.aspect else None
+        best = high if inside is None else inside
         farthest = max(best - low, high - best)
-        off = best - value if self.best is None else abs(best - value)
+        off = best - value if inside is None else abs(best - value)
         return round(SHADES * min(1.0, max(0.0, off) / farthest)) if farthest else 0
 
 
@@ -86,15 +86,11 @@ def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[ItemCol
     ranges = {composite.id: range_of(composite, rubric) for composite in rubric.composites} if rubric else {}
     ordered = [name for aspect in aspects for name in (aspect, aspect + BLENDED)]
     known = [name for name in (*ordered, *ranges) if name in measures]
-    return [column_of(name, aspects, ranges) for name in dict.fromkeys([*known, *measures])]
-
-
-def column_of(measure: str, aspects: Mapping[str, Aspect], ranges: Mapping[str, tuple[float, float]]) -> ItemColumn:
-    """The column of a measure."""
-    aspect = aspects.get(measure.removesuffix(BLENDED))
-    if aspect is None:
-        return ItemColumn(measure, None, ranges.get(measure), None)
-    return ItemColumn(measure, aspect, aspect.scale, None if aspect.best is None else float(aspect.best))
+    columns = []
+    for measure in dict.fromkeys([*known, *measures]):
+        aspect = aspects.get(measure.removesuffix(BLENDED))
+        columns.append(ItemColumn(measure, aspect, aspect.scale if aspect else ranges.get(measure)))
+    return columns
 
 
 def cell_of(column: ItemColumn, scores: Scores) -> ItemCell:
@@ -187,7 +183,11 @@ def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | N
     """The list that an address names. Measures that the run does not have are ignored."""
     sort = asked.get("sort")
     if sort not in measures and sort != POSITION:
-        sort = worst_measure(measures, rubric)
+        # The overall impression, else the first composite, else the first aspect.
+        composites = [composite.id for composite in rubric.composites] if rubric else []
+        aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
+        preferred = ("overall", *composites, *aspects, *measures)
+        sort = next((measure for measure in preferred if measure in measures), None)
     unrated = asked.get("unrated")
     status = asked.get("status")
     return Listing(
@@ -200,14 +200,6 @@ def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | N
         system=clean(asked.get("system")),
         text=clean(asked.get("text")),
     )
-
-
-def worst_measure(measures: Sequence[str], rubric: Rubric | None) -> str | None:
-    """The default sort: the overall impression, else the first composite, else the first aspect."""
-    composites = [composite.id for composite in rubric.composites] if rubric else []
-    aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
-    preferred = ("overall", *composites, *aspects, *measures)
-    return next((measure for measure in preferred if measure in measures), None)
 
 
 def read_values(given: Sequence[str], measures: Sequence[str]) -> Iterator[tuple[str, float]]:

@@ -21,20 +21,11 @@ from app.domain.errors import SaitenError
 from app.domain.reports import Correlations
 from app.domain.rubric import Aspect, Rubric
 from app.domain.signature import read_comparable, read_signature
-from app.domain.summary import AspectSummary, Spread, Summary
+from app.domain.summary import AspectSummary, Summary
+from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, read_form, redirect, render
-from app.web.dashboard.run_values import (
-    ENDED,
-    build_of,
-    find_predecessors,
-    find_rubric,
-    is_missing,
-    judges_of,
-    paint,
-    signatures_of,
-    system_of,
-)
+from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
 from app.web.dashboard.session import Project, WritableProject
 from app.web.dependencies import Serving, note
 
@@ -47,7 +38,7 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
     batch = await container.batches.find(project, run_id)
     rubric = find_rubric(container, batch.rubric_name)
     figures = await gather_figures(request, container, project, batch, rubric) if rubric else None
-    befores = await find_predecessors(container.batches, project, [batch])
+    befores = await run_values.find_predecessors(container.batches, project, [batch])
     return render(
         request,
         "run.html",
@@ -55,9 +46,9 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         rubric=rubric,
         system=system_of(batch),
         build=build_of(batch),
-        judges=judges_of(container, batch),
+        judges=run_values.judges_of(container, batch),
         before=befores.get(batch.id),
-        is_open=batch.status not in ENDED,
+        is_open=batch.status not in run_values.ENDED,
         advice=WHAT_TO_DO.get(batch.pause_reason or "", OTHERWISE) if batch.status == "paused" else None,
         bill=make_bill(batch),
         signatures=[(text, batch.signatures.get(text), explain(text)) for text in signatures_of(batch)],
@@ -88,9 +79,9 @@ async def gather_figures(
         "reliability": summary.reliability,
         "cards": cards,
         "drawings": {card.id: drawing for card, drawing in zip(cards, drawings, strict=True)},
-        "painting": any(map(is_missing, [*drawings, *trended])),
+        "painting": any(map(run_values.is_missing, [*drawings, *trended])),
         "lowest": find_lowest(cards),
-        "composites": make_composites(rubric, summary),
+        "composites": [(one.id, range_of(one, rubric), items_of(batch.id, sort=one.id)) for one in rubric.composites],
         "failures": [(code, titles.get(code, ""), count) for code, count in summary.failures.items()],
         # Without what is said of every result and stands on top of the page: that the judge is a baseline.
         "warnings": {code: n for code, n in summary.warnings.items() if code != "baseline-judge"},
@@ -343,15 +334,6 @@ class AspectCard:
         return {"en": self.id} if self.aspect is None else cast(Mapping[str, str], self.aspect.name)
 
 
-@dataclass(frozen=True)
-class CompositeFigure:
-    id: str
-    spread: Spread
-    low: float
-    high: float
-    worst: str
-
-
 def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[AspectCard]:
     """The aspects, those of the rubric first; each rating is of so many `samples`."""
     known = {aspect.id: aspect for aspect in rubric.aspects}
@@ -405,16 +387,6 @@ def shortfall(card: AspectCard) -> float:
     farthest = max(best - card.low, card.high - best)
     off = sum(level.count * abs(level.value - best) for level in card.levels)
     return -off / farthest / max(1, sum(level.count for level in card.levels))
-
-
-def make_composites(rubric: Rubric, summary: Summary) -> list[CompositeFigure]:
-    """The rubric's composites."""
-    found = []
-    for composite in rubric.composites:
-        low, high = range_of(composite, rubric)
-        worst = items_of(summary.batch, sort=composite.id)
-        found.append(CompositeFigure(composite.id, summary.composites[composite.id], low, high, worst))
-    return found
 
 
 def explain(signature: str) -> list[tuple[str, str, str | None]]:

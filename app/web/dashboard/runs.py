@@ -17,18 +17,11 @@ from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.summary import SYSTEM, Spread, Summary
+from app.web.dashboard import run_values
 from app.web.dashboard.compare import list_names, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.run_values import (
-    build_of,
-    examine,
-    find_obstacle,
-    find_predecessors,
-    find_rubric,
-    judges_of,
-    system_of,
-)
+from app.web.dashboard.run_values import build_of, examine, find_rubric, system_of
 from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 from app.web.queries import read_cursor, write_cursor
@@ -82,14 +75,15 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     for batch in batches:
         groups.setdefault(batch.rubric_name, []).append(batch)
     completed = [batch for batch in batches if batch.status == "completed"]
-    picked = {name: await find_picked(container, project, getattr(asked, name)) for name in ("baseline", "candidate")}
+    ids = {"baseline": asked.baseline, "candidate": asked.candidate}
+    picked = {name: await container.batches.look(project, one) if one else None for name, one in ids.items()}
     return render(
         request,
         "runs.html",
         asked=asked,
         groups=[(name, find_rubric(container, name), members) for name, members in groups.items()],
         summaries=await container.batches.summaries(project, batches, intervals=False),
-        befores=await find_predecessors(container.batches, project, completed),
+        befores=await run_values.find_predecessors(container.batches, project, completed),
         count=len(batches),
         glances=await glance(container, project, speech_of(request), asked.filter()) if after is None else (),
         picked=picked,
@@ -99,7 +93,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         statuses=STATUSES,
         system_of=system_of,
         build_of=build_of,
-        judges_of=partial(judges_of, container),
+        judges_of=partial(run_values.judges_of, container),
         first=None if after is None else asked.address(),
         following=asked.address(write_cursor(batches[-1])) if len(found) > PAGE else None,
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
@@ -121,11 +115,6 @@ def read_place(cursor: str | None) -> tuple[datetime, str] | None:
         return read_cursor(cursor or None)
     except InvalidRequest:
         return None
-
-
-async def find_picked(container: Container, project: str, batch_id: str) -> Batch | None:
-    """The run that was picked on another page of the list."""
-    return await container.batches.look(project, batch_id) if batch_id else None
 
 
 MOST = 6
@@ -195,7 +184,7 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
     """The comparison of one run with its predecessor."""
     rubric = find_rubric(container, batch.rubric_name)
     large = max(batch.counts.total, before.counts.total) > LARGEST
-    if rubric is None or large or find_obstacle(container, (before, batch)) is not None:
+    if rubric is None or large or run_values.find_obstacle(container, (before, batch)) is not None:
         return Glance(batch, before, "unknown")
     try:
         found = await examine(container, project, (before, batch), rubric, wait_seconds=WAIT_SECONDS)
@@ -205,5 +194,5 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
         return Glance(batch, before, "unknown")  # the comparison's own page says what is wrong
     if isinstance(found, PendingComputation):
         return Glance(batch, before, "computing")
-    rows = make_tables(found.comparison, rubric, speech).aspects
+    rows = make_tables(found.comparison, rubric, speech)["aspects"]
     return Glance(batch, before, "known", list_names(rows, "worse", speech), list_names(rows, "better", speech))

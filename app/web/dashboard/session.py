@@ -8,20 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
+from app.web.dashboard import page
 from app.web.dashboard.language import COOKIE as LANGUAGE_COOKIE
 from app.web.dashboard.language import LANGUAGES
-from app.web.dashboard.page import (
-    THEME_COOKIE,
-    THEMES,
-    LoginNeeded,
-    PageRoute,
-    compile_templates,
-    here,
-    own_address,
-    read_form,
-    redirect,
-    render,
-)
+from app.web.dashboard.page import PageRoute, own_address, read_form, redirect, render
 from app.web.dependencies import Serving, may_write
 from app.web.problems import RequestRefused
 
@@ -39,14 +29,14 @@ async def enter(request: Request) -> str:
     state holds of the caller. The first visit compiles the templates in the background."""
     state = request.app.state
     if not hasattr(state, "compiling"):
-        state.compiling = asyncio.get_running_loop().run_in_executor(None, compile_templates)
+        state.compiling = asyncio.get_running_loop().run_in_executor(None, page.compile_templates)
     admission: Authenticator = state.admission
     try:
         admitted = await admission.admit(request, credential_of(request))
     except RequestRefused as error:
         if error.status != 401:
             raise
-        raise LoginNeeded(here(request) if request.method == "GET" else "/") from None
+        raise page.LoginNeeded(page.here(request) if request.method == "GET" else "/") from None
     request.state.project = admitted.project
     request.state.scope = admitted.scope
     request.state.actor = admitted.actor
@@ -109,10 +99,10 @@ async def prefer(request: Request) -> Response:
     if (language := form.get("language")) in LANGUAGES:
         keep(request, response, LANGUAGE_COOKIE, language, YEAR_SECONDS)
     theme = form.get("theme")
-    if theme in THEMES:
-        keep(request, response, THEME_COOKIE, theme, YEAR_SECONDS)
+    if theme in page.THEMES:
+        keep(request, response, page.THEME_COOKIE, theme, YEAR_SECONDS)
     elif theme == "system":
-        response.delete_cookie(THEME_COOKIE, httponly=True, samesite="lax")
+        response.delete_cookie(page.THEME_COOKIE, httponly=True, samesite="lax")
     return response
 
 
