@@ -34,11 +34,7 @@ SWEEPS = 4
 
 @dataclass(frozen=True)
 class DependencyLabels(ChartLabels):
-    """`alone` stands above the aspects that have no dependency.
-
-    What the figures mean is the page's to say: in a box pairs of systems that the aspect tells apart / pairs tested, on
-    an arrow pairs that both aspects tell apart / + those that only the higher does.
-    """
+    """`alone` stands above the aspects that have no dependency; what the figures mean is the page's to say."""
 
     alone: str
 
@@ -212,8 +208,7 @@ def overlap(one: Row, other: Row) -> bool:
 
 @dataclass(frozen=True)
 class Layers:
-    """`rows` are the layers with their boxes and stops from left to right, the lowest layer first; `edges` those that
-    do not follow from others; `alone` the aspects without any."""
+    """`rows` from the lowest layer, left to right; `edges` that follow from no others; `alone` aspects without any."""
 
     rows: tuple[tuple[Place, ...], ...]
     edges: tuple[Edge, ...]

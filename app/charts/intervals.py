@@ -56,8 +56,7 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class ForestLabels(ChartLabels):
-    """`points` is the axis's title where all scales are equally long; `share` where they are not: it should say that
-    the axis is a share of the scale and the figures are points. The others are the legend."""
+    """`points` is the axis's title where all scales are equally long, `share` otherwise; the others are the legend."""
 
     points: str
     share: str

@@ -44,8 +44,7 @@ class SharePart(NamedTuple):
 def build_matrix(
     names: Sequence[str], lower: Matrix, upper: Matrix, shown: Mapping[str, str], labels: ChartLabels
 ) -> Spec:
-    """Correlations of aspects: `lower` below the diagonal, `upper` above it; blue are positive ones. An undefined one
-    is a dash. `shown` are the labels of the names."""
+    """Correlations of aspects, `lower` below the diagonal, `upper` above it. `shown` are the labels of the names."""
     if len(names) < 2:
         return canvas.say_nothing(labels, 320)
     cells: list[Row] = []
@@ -187,10 +186,7 @@ def is_coarse(values: Floats) -> bool:
 
 
 def jitter(values: Floats, ends: Range, generator: np.random.Generator) -> Floats:
-    """The values moved by up to STEP of the least gap between them, where they are few; shape (n,).
-
-    What would leave the range is reflected at its end.
-    """
+    """The values, shape (n,), moved by up to STEP of their least gap where they are few, and reflected at the ends."""
     if not is_coarse(values):
         return values
     moved = values + generator.uniform(-STEP, STEP, len(values)) * np.diff(np.unique(values)).min()
@@ -202,10 +198,7 @@ def jitter(values: Floats, ends: Range, generator: np.random.Generator) -> Float
 def build_spreads(
     values: Sequence[tuple[str, Floats]], reach: Range, axis: str, labels: ChartLabels, *, width: int
 ) -> Spec:
-    """A row per pair of label and values: 5 to 95 % thin, the middle half thick, the mean a dot.
-
-    Values have shape (n,), without NaN.
-    """
+    """A row per label and values (n,) without NaN: 5 to 95 % thin, the middle half thick, the mean a dot."""
     rows: list[Row] = []
     for number, (name, held) in enumerate(values):
         row: Row = {"text": fit(name, LONGEST_NAME, SMALL), "y": LINE_STEP * (number + 0.5), "mean": None}

@@ -75,10 +75,7 @@ class ChartRenderer:
             return found
 
     async def draw_soon(self, spec: Mapping[str, Any], seconds: float) -> str | None:
-        """The chart, or None where it takes longer; it is then finished for a later request.
-
-        None too where its process has ended twice, or where too many others wait.
-        """
+        """The chart; None where it takes longer, too many wait, or its process ended twice. A later request gets it."""
         sanitized = sanitize_spec(spec)
         key = digest(sanitized)
         if (found := self._kept.get(key)) is not None:

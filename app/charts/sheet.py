@@ -37,10 +37,7 @@ MOST_TESTED, MOST_NAMED = 1_000, 8
 
 @dataclass(frozen=True)
 class ChartSection:
-    """Charts side by side, with as many in a row as fit, and notes below them.
-
-    Each chart has its `title` and its `description` above it, the latter a line each.
-    """
+    """Charts side by side, as many in a row as fit, each below its `title` and `description`; and notes below them."""
 
     heading: str
     charts: Sequence[Spec]

@@ -112,8 +112,7 @@ def is_local(origin: str) -> bool:
 
 
 def is_public(host: str) -> bool:
-    """Whether a `Host` header holds a name that can be registered: neither an address nor a single label, and not below
-    localhost."""
+    """Whether a `Host` header holds a name that can be registered: no address, no single label, not below localhost."""
     name = host.rpartition(":")[0] or host
     return "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
 

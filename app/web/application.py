@@ -30,7 +30,6 @@ from app.web.dashboard import (
     rate,
     run,
     runs,
-    session,
     sheet,
 )
 from app.web.dependencies import Refusals
@@ -73,7 +72,7 @@ ROUTERS = (
 )
 """In the order of the OpenAPI document."""
 
-PAGES = (session, runs, run, live, items, item, attempt, rate, sheet, compare, aspects, page)
+PAGES = (page, runs, run, live, items, item, attempt, rate, sheet, compare, aspects)
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 
@@ -108,6 +107,7 @@ def create_application(settings: Settings) -> FastAPI:
     operations.mount_assets(application)
     for part in PAGES:
         application.include_router(part.router)
+    application.include_router(page.assets)
     problems.install(application)
     application.add_exception_handler(HTTPException, page.answer_http_error)
     # A request passes the layer that was added last first.

@@ -40,8 +40,7 @@ class BodyMemory:
 
     @contextmanager
     def arriving(self) -> Iterator[Callable[[int], None]]:
-        """Yields a function to call with the number of bytes held of one body; it raises Overloaded beyond the
-        maximum."""
+        """Yields a function to call with the bytes held of one body so far; it raises Overloaded beyond the maximum."""
         counted = 0
 
         def hold(size: int) -> None:
@@ -81,10 +80,7 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
 
 
 async def decode_as(model: type[Model], body: bytes, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:
-    """The body as `model`. A large one is parsed in a thread, so that other requests are not delayed.
-
-    Raises RequestRefused (400) and InvalidDocument.
-    """
+    """The body as `model`; a large one is parsed in a thread. Raises RequestRefused (400) and InvalidDocument."""
     if len(body) <= SMALL_BYTES:
         return validate(model, decode(body), limits, unlimited=unlimited)
     return await asyncio.to_thread(lambda: validate(model, decode(body), limits, unlimited=unlimited))

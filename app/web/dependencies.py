@@ -67,8 +67,7 @@ async def note(request: Request, container: Container, action: str, target: str,
 
 
 class Refusals:
-    """The refused attempts that this process recorded within the last minute, at most `most`: the oldest is dropped
-    first. `clock` returns seconds."""
+    """The refused attempts recorded within the last minute, at most the newest `most`. `clock` returns seconds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = MOST_ATTEMPTS) -> None:
         self._noted: TTLCache[Attempt, bool] = TTLCache(most, QUIET_SECONDS, timer=clock)

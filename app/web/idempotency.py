@@ -40,8 +40,7 @@ def digest_of(request: Request, body: bytes) -> str:
 
 
 def key_of(request: Request) -> str | None:
-    """The request's Idempotency-Key, or None. Raises RequestRefused (400) for a key that is empty, too long or not
-    printable ASCII."""
+    """The request's Idempotency-Key, or None. Raises RequestRefused (400) unless it is short, printable ASCII."""
     key = request.headers.get("idempotency-key")
     if key is not None and not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
         detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"

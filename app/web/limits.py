@@ -33,8 +33,7 @@ ANYTHING = Dialogue(context=(Utterance(speaker="A", text="?"),), response="?")
 
 
 async def count_request(request: Request, key: APIKey | None) -> None:
-    """Counts the request if its key has a limit; the answer then carries the `RateLimit` headers. Raises
-    RequestLimitReached."""
+    """Counts the request if its key has a limit, for the `RateLimit` headers. Raises RequestLimitReached."""
     container: Container = request.app.state.container
     if key is None or (most := requests_of(key, container)) is None:
         return
@@ -47,11 +46,11 @@ async def count_request(request: Request, key: APIKey | None) -> None:
 
 
 def describe_rate_limit(scope: Scope) -> dict[str, str]:
-    """The `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers). `t` is the time until the oldest request leaves
-    the window. Empty if the request was not counted."""
+    """The `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers), empty if the request was not counted."""
     decision: RateLimitDecision | None = scope["state"].get("rate_limit")
     if decision is None:
         return {}
+    # `t` is the time until the oldest request leaves the window.
     return {
         "RateLimit-Policy": f'"requests";q={decision.limit};w={decision.window_seconds}',
         "RateLimit": f'"requests";r={decision.remaining};t={math.ceil(decision.reset_seconds)}',

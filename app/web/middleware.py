@@ -171,8 +171,7 @@ def refuse_framing(scope: Scope, headers: Headers) -> None:
 
 
 async def require_right(request: Request, key: APIKey | None) -> None:
-    """Raises RequestRefused (403) if the key is read-only and the request would write; refused administrative requests
-    are recorded in the audit log."""
+    """Raises RequestRefused (403) if a read-only key would write; the audit log records administrative attempts."""
     method, path = request.method, request.scope["path"]
     reads = method in {"GET", "HEAD", "OPTIONS"} or (method == "POST" and path.startswith(ASKING))
     if key is not None and key.scope == "read" and not reads:

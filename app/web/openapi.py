@@ -141,8 +141,7 @@ def write_lines(*values: dict[str, Any]) -> str:
 
 
 def reads(content: dict[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body `app.web.body` reads. `content` has a form per media type; an
-    Idempotency-Key makes a `repeatable` one safe to send again."""
+    """`openapi_extra` of a route whose body, a form per media type, `app.web.body` reads; `repeatable` under a key."""
     parameters = {"parameters": [IDEMPOTENCY_KEY]} if repeatable else {}
     return {"requestBody": {"required": True, "content": content}, **parameters}
 

@@ -69,8 +69,7 @@ class PrivateService:
         self._works = False
 
     async def serve(self, listener: socket.socket, control: int, ready: Callable[[str], None]) -> None:
-        """Opens the service, announces it, and serves until `control` ends. Raises SaitenError if it cannot be
-        opened."""
+        """Opens the service, announces it and serves until `control` ends. Raises SaitenError if it cannot open."""
         async with open_container(self._settings, own=self._batches) as container, self._work:
             self._application.state.container = container
             server = uvicorn.Server(

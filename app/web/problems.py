@@ -115,9 +115,7 @@ def answer_error(request: Request, error: Exception) -> Response:
     """The problem document of any error in the tree."""
     if not isinstance(error, SaitenError):
         raise error
-    status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
+    status = find_status(error)
     more: dict[str, Any] = {}
     if faults := faults_of(error)[:MOST_FAULTS]:
         more["errors"] = [{"pointer": clip(where), "detail": clip(what)} for where, what in faults]
@@ -125,6 +123,14 @@ def answer_error(request: Request, error: Exception) -> Response:
         more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
     path, headers = request.scope["path"], headers_of(error, status)
     return problem(status, error.code, error.title, error.detail, instance=path, headers=headers, **more)
+
+
+def find_status(error: SaitenError) -> int:
+    """The status of an error; one that is the service's fault is logged."""
+    status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
+    return status
 
 
 def status_of(kind: type[Exception]) -> int:

@@ -93,8 +93,7 @@ def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]
 
 
 def read_number(name: str, text: str, where: str) -> Any:
-    """The option's value, converted if the option is a number. Raises InvalidRequest unless it is written as in
-    JSON."""
+    """The option's value, a number where it is one. Raises InvalidRequest unless that is written as in JSON."""
     kind = NUMBERS.get(name, str)
     if kind is str:
         return text

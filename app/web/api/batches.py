@@ -386,8 +386,7 @@ def make_rest(request: Request) -> GoesOn:
 
 
 async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event, seconds: float) -> bool:
-    """Waits, and returns whether the stream goes on: not if the service is stopping or the caller's key is no longer
-    valid, since a stream may outlive its key by weeks."""
+    """Waits, and returns whether the stream goes on: not if the service stops or the caller's key is not valid."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stopping.wait(), seconds)
         return False

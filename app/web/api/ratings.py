@@ -176,8 +176,7 @@ async def include(
 
 
 def read_ratings(body: bytes, media_type: str, limits: Limits) -> tuple[list[HumanRating], list[int]]:
-    """The ratings of NDJSON, each with its line, or that of a JSON document. Raises RequestRefused (400),
-    InvalidDocument and InvalidLines."""
+    """The ratings, each with its line. Raises RequestRefused (400), InvalidDocument and InvalidLines."""
     if media_type == JSON:
         return [validate(HumanRating, decode(body), limits)], [1]
     ratings, lines = human_rating.read_rating_lines(body, limits)

@@ -19,10 +19,9 @@ from app.domain.reports import AgreementReport, AspectCorrelation, AspectPairs, 
 from app.domain.rubric import Rubric
 from app.web.dashboard.compare import name_measures
 from app.web.dashboard.language import Speech, mark, query, speech_of
-from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run import make_cell
 from app.web.dashboard.run_values import ENDED, build_of, find_rubric, is_missing, line_of, paint, state_of, system_of
-from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -162,8 +161,7 @@ MOST_BUILDS = 2
 
 @dataclass(frozen=True)
 class RunSelection:
-    """The rubric, its completed runs to choose from (newest first), and those chosen. `left_out` counts runs that were
-    asked for and are too many."""
+    """A rubric, its completed runs (newest first), and those chosen. `left_out` counts those that were too many."""
 
     rubric: str
     rubrics: tuple[str, ...]

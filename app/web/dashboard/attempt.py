@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -20,13 +19,10 @@ from app.governance.policies import settle_for
 from app.providers.registry import is_baseline
 from app.scoring.evaluate import evaluate
 from app.web.dashboard.language import mark
-from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
-from app.web.dashboard.session import Project, WritableProject
+from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dependencies import Serving
 from app.web.limits import count_request, evaluating, require_price
-from app.web.problems import clip, faults_of, headers_of, status_of
-
-logger = logging.getLogger("saiten.web")
+from app.web.problems import clip, faults_of, find_status, headers_of
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -95,9 +91,7 @@ def show(
 
 def show_error(request: Request, container: Container, draft: AttemptDraft, error: SaitenError) -> Response:
     """The form with faults at its fields; other errors are shown above it."""
-    status = status_of(type(error))
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
+    status = find_status(error)
     found = faults_of(error)
     if not found and isinstance(error, errors.RubricNotSupported | errors.LanguageNotSupported):
         found = [("/rubric", error.detail)]

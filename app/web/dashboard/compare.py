@@ -34,10 +34,9 @@ from app.ratings.reliability import asked_of, attach_states
 from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, mark, query, speech_of
-from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run import meaning_of
 from app.web.dashboard.run_values import build_of, examine, find_rubric, paint, system_of
-from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

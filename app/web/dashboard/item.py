@@ -32,9 +32,8 @@ from app.ratings.service import RatingService
 from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run_values import ENDED, find_rubric, system_of
-from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -83,8 +82,7 @@ async def show_evaluation(request: Request, container: Serving, project: Project
 async def locate(
     request: Request, container: Container, project: str, batch: Batch, position: int
 ) -> ItemPosition | None:
-    """The result in the list that the address names; where the list has moved on, in the batch's own order. None if
-    there is none yet."""
+    """The result in the list of the address, else in the batch's own order. None if there is none yet."""
     browser, rubric = container.dashboard.browser, find_rubric(container, batch.rubric_name)
     best = rubric.best if rubric else {}
 
@@ -190,8 +188,7 @@ RATINGS_PAGE = 1000
 
 @dataclass
 class RaterView:
-    """One rater's ratings by aspect, the later one of an aspect where there are two, and comments. `simulated` where no
-    person gave the last of them."""
+    """One rater's ratings by aspect, the latest of each, and comments. `simulated` is of the last of them."""
 
     rater: str
     ratings: dict[str, float] = field(default_factory=dict)

@@ -18,9 +18,8 @@ from app.domain.errors import UnknownRubric
 from app.domain.rubric import Aspect, Level, Rubric
 from app.domain.summary import Scores
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run_values import find_rubric
-from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 
 BLENDED = ".blended"
@@ -29,8 +28,7 @@ SHADES = 5
 
 @dataclass(frozen=True)
 class ItemColumn:
-    """A measure. `aspect` is the rubric's, that of a blended value too; None of a composite, and of what the rubric
-    does not have any more."""
+    """A measure. `aspect` is None of a composite, and of an aspect that the rubric no longer has."""
 
     measure: str
     aspect: Aspect | None
@@ -240,8 +238,7 @@ NEIGHBOURS = 2
 
 @dataclass(frozen=True)
 class Chip:
-    """A filter in force: `name` is its parameter. `address` is the list's without it, `total` what that would show
-    where it was counted."""
+    """A filter in force. `address` is the list's without it, `total` how many results that has, if counted."""
 
     name: str
     value: str

@@ -26,12 +26,12 @@ DEFAULT = "en"
 LEVELS = (0.01, 0.05)
 """Of significance, as pages offer them."""
 
-COOKIE = "saiten_language"
+LANGUAGE_COOKIE = "saiten_language"
 
 
 def language_of(request: Request) -> str:
     """What the visitor chose, else what the browser prefers among the dashboard's languages."""
-    chosen = request.cookies.get(COOKIE, "")
+    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
     if chosen in LANGUAGES:
         return chosen
     return negotiate(request.headers.get("accept-language", ""))

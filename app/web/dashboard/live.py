@@ -16,8 +16,7 @@ from app.domain.errors import NotFound
 from app.web.api import batches
 from app.web.api.batches import ENDS, GoesOn, look, steady
 from app.web.dashboard.language import speech_of
-from app.web.dashboard.page import PageRoute, render_text
-from app.web.dashboard.session import Project
+from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -1,18 +1,18 @@
-"""Pages: template, language, theme and security headers; the files and forms that they have. Errors are pages too."""
+"""What all pages share: how they are rendered, errors as pages, files, forms, and the visitor with a session or key."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
-import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
@@ -23,9 +23,11 @@ from starlette.responses import RedirectResponse
 from app import __version__
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web import problems
+from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from app.web.body import receive, require_media_type
-from app.web.dashboard.language import LANGUAGES, lang_of, language_of, mark, pick, query, speech_in
-from app.web.problems import RequestRefused, clip, faults_of, headers_of, status_of
+from app.web.dashboard.language import LANGUAGE_COOKIE, LANGUAGES, lang_of, language_of, mark, pick, query, speech_in
+from app.web.dependencies import Serving, may_write
+from app.web.problems import RequestRefused, clip, faults_of, find_status, headers_of
 
 POLICY = "; ".join(
     (
@@ -73,8 +75,7 @@ COMPILED = Compiled()
 
 
 def compile_templates() -> None:
-    """Compiles all templates, so that only the first page of a process waits. It takes half a second, so it runs in a
-    thread."""
+    """Compiles all templates, which takes half a second, so that only the first page of a process waits."""
     environment = environment_of(next(iter(LANGUAGES)))
     for name in environment.list_templates(extensions=["html"]):
         environment.get_template(name)
@@ -162,8 +163,6 @@ class PageRoute(APIRoute):
         return handle
 
 
-logger = logging.getLogger("saiten.web")
-
 ADVICE = {
     HTTPStatus.FORBIDDEN: (mark("This is not allowed"), mark("Sign in with a key whose scope allows it.")),
     HTTPStatus.NOT_FOUND: (
@@ -208,9 +207,7 @@ def show_error(request: Request, error: SaitenError) -> Response:
     if isinstance(error, LoginNeeded):
         address = own_address(error.address)
         return redirect(query("/login", next=None if address == "/" else address))
-    status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
+    status = find_status(error)
     faults = [(clip(where), clip(what)) for where, what in faults_of(error)[:20] if where]
     return show_status(request, status, clip(error.detail, 400), faults=faults, headers=headers_of(error, status))
 
@@ -249,7 +246,7 @@ def answer_defect(request: Request) -> Response:
     return show_status(request, 500) if wants_page(request) else problems.answer_defect(request)
 
 
-router = APIRouter(prefix="/assets", include_in_schema=False)
+assets = APIRouter(prefix="/assets", include_in_schema=False)
 
 TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 FOREVER = "public, max-age=31536000, immutable"
@@ -268,7 +265,7 @@ def asset_address(name: str) -> str:
     return f"/assets/{hashlib.sha256(read_assets()[name]).hexdigest()[:12]}/{name}"
 
 
-@router.get("/{version}/{name}")
+@assets.get("/{version}/{name}")
 async def read_asset(request: Request, version: str, name: str) -> Response:
     """The file, cacheable forever only under its current address."""
     found = read_assets().get(name)
@@ -324,3 +321,105 @@ def require_same_origin(request: Request) -> None:
     if foreign or (elsewhere and not site):
         detail = "send the form from this service's own page"
         raise RequestRefused(403, "cross-site-form", "Not from another site", detail)
+
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+FORMER_COOKIE = "saiten_key"
+"""The cookie that held the key before there were sessions; it is deleted."""
+
+WEEK_SECONDS = 7 * 86_400
+YEAR_SECONDS = 365 * 86_400
+
+
+async def enter(request: Request) -> str:
+    """Lets the visitor in and returns the project, or raises LoginNeeded or RequestRefused. Sets what the request's
+    state holds of the caller. The first visit compiles the templates in the background."""
+    state = request.app.state
+    if not hasattr(state, "compiling"):
+        state.compiling = asyncio.get_running_loop().run_in_executor(None, compile_templates)
+    admission: Authenticator = state.admission
+    try:
+        admitted = await admission.admit(request, credential_of(request))
+    except RequestRefused as error:
+        if error.status != 401:
+            raise
+        raise LoginNeeded(here(request) if request.method == "GET" else "/") from None
+    request.state.project = admitted.project
+    request.state.scope = admitted.scope
+    request.state.actor = admitted.actor
+    request.state.key = admitted.key
+    request.state.signed_in = admitted.key is not None
+    return admitted.project
+
+
+async def enter_to_write(request: Request) -> str:
+    """Like `enter`; raises RequestRefused (403) for a read-only key."""
+    project = await enter(request)
+    if not may_write(request):
+        detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
+        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+    return project
+
+
+Project = Annotated[str, Depends(enter)]
+WritableProject = Annotated[str, Depends(enter_to_write)]
+
+
+@router.get("/login")
+async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 (the parameter's public name)
+    """Asks for a key."""
+    return render(request, "login.html", next=own_address(next), failed=False)
+
+
+@router.post("/login")
+async def log_in(request: Request, container: Serving) -> Response:
+    """Opens a session if the key is valid. The cookie holds the session's token, never the key."""
+    form = await read_form(request)
+    key, address = form.get("key"), own_address(form.get("next", "/"))
+    token = await container.governance.keys.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
+    if token is None:
+        return render(request, "login.html", 401, next=address, failed=True)
+    response = redirect(address)
+    keep(request, response, SESSION_COOKIE, token, WEEK_SECONDS)
+    response.delete_cookie(FORMER_COOKIE, httponly=True, samesite="lax")
+    return response
+
+
+@router.post("/logout")
+async def log_out(request: Request, container: Serving) -> Response:
+    """Closes the session, so that copies of its cookie are invalid."""
+    await read_form(request)
+    shown = cookie_of(request)
+    if shown is not None:
+        await container.governance.keys.close_session(shown.text)
+    response = redirect("/login")
+    for name in (SESSION_COOKIE, FORMER_COOKIE):
+        response.delete_cookie(name, httponly=True, samesite="lax")
+    return response
+
+
+@router.post("/preferences")
+async def prefer(request: Request) -> Response:
+    """Stores language and theme in cookies, and redirects back."""
+    form = await read_form(request)
+    response = redirect(own_address(form.get("next", "/")))
+    if (language := form.get("language")) in LANGUAGES:
+        keep(request, response, LANGUAGE_COOKIE, language, YEAR_SECONDS)
+    theme = form.get("theme")
+    if theme in THEMES:
+        keep(request, response, THEME_COOKIE, theme, YEAR_SECONDS)
+    elif theme == "system":
+        response.delete_cookie(THEME_COOKIE, httponly=True, samesite="lax")
+    return response
+
+
+def keep(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
+    """Sets a cookie; other sites' links send it, but none of their other requests do."""
+    secure = is_secure(request)
+    response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
+
+
+def is_secure(request: Request) -> bool:
+    """Whether the visitor uses https; behind a proxy a setting says so."""
+    return request.url.scheme == "https" or bool(request.app.state.secure_cookies)

@@ -17,9 +17,8 @@ from app.domain.rating_round import MOST_ITEMS, RoundOptions
 from app.domain.validation import InvalidDocument, validate
 from app.ratings.rounds import read_rater
 from app.web.dashboard.language import mark, query
-from app.web.dashboard.page import PageRoute, read_form, redirect, render
+from app.web.dashboard.page import PageRoute, Project, WritableProject, is_secure, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
-from app.web.dashboard.session import Project, WritableProject, is_secure
 from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

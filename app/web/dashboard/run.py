@@ -24,9 +24,8 @@ from app.domain.signature import read_comparable, read_signature
 from app.domain.summary import AspectSummary, Summary
 from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, mark, query, speech_of
-from app.web.dashboard.page import PageRoute, read_form, redirect, render
+from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
-from app.web.dashboard.session import Project, WritableProject
 from app.web.dependencies import Serving, note
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
@@ -147,8 +146,7 @@ class TrendRun:
 
 @dataclass(frozen=True)
 class Trend:
-    """Runs of one name and rubric, the oldest first, with a drawing per aspect. `left_out` counts systems that find no
-    line."""
+    """Runs of one name and rubric, oldest first, and a drawing per aspect. `left_out` counts systems without a line."""
 
     runs: Sequence[TrendRun]
     panels: Sequence[tuple[AspectCard, Markup]]
@@ -317,8 +315,7 @@ class LevelCount:
 
 @dataclass(frozen=True)
 class AspectCard:
-    """One aspect of the run. `aspect` is None for one that the rubric does not have any more; `worst` leads to the
-    items that fare worst."""
+    """One aspect of the run; `aspect` is None if the rubric no longer has it. `worst` leads to the worst items."""
 
     id: str
     aspect: Aspect | None

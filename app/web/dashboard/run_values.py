@@ -82,8 +82,7 @@ def find_rubric(container: Container, name: str) -> Rubric | None:
 
 
 async def find_predecessors(service: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
-    """By id the completed run before each of these (newest first): of the same name, system and version of the
-    rubric."""
+    """By id the completed run before each of these (newest first), of the same name, system and rubric version."""
     lines: dict[RunSequence, list[Batch]] = {}
     for batch in batches:
         line = line_of(batch)

@@ -20,9 +20,8 @@ from app.domain.summary import SYSTEM, Spread, Summary
 from app.web.dashboard import run_values
 from app.web.dashboard.compare import list_names, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
-from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run_values import build_of, examine, find_rubric, system_of
-from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 from app.web.queries import read_cursor, write_cursor
 
@@ -133,8 +132,7 @@ State = Literal["known", "computing", "mismatch", "unknown"]
 
 @dataclass(frozen=True)
 class Glance:
-    """A run compared with the previous one. `worse` and `better` name aspects. With `unknown`, the comparison page
-    explains."""
+    """A run and the previous one. `worse` and `better` name aspects; the comparison page explains `unknown`."""
 
     batch: Batch
     before: Batch

@@ -21,8 +21,7 @@ from app.domain.validation import InvalidDocument
 from app.ratings.rounds import read_rater
 from app.web.dashboard.item import responder_of
 from app.web.dashboard.language import query
-from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
-from app.web.dashboard.session import WritableProject
+from app.web.dashboard.page import Form, PageRoute, WritableProject, read_form, redirect, render
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -171,8 +170,7 @@ def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: En
 
 
 def make_choice(aspect: Aspect, entered: Entered) -> AspectChoice:
-    """An aspect with what is chosen. A level's key is its own number; on a scale with levels below 0 or above 9, its
-    place counted from 1, the lowest level first."""
+    """An aspect and what is chosen. A level's key is its number, or its place from 1 if not all numbers are digits."""
     own = all(level.value in DIGITS for level in aspect.levels)
     keys = [level.value if own else place for place, level in enumerate(aspect.levels, start=1)]
     levels = [
