@@ -19,19 +19,7 @@ from app.web import openapi, problems
 from app.web.admission import Authenticator
 from app.web.api import analyses, batches, evaluations, governance, operations, ratings, rubrics
 from app.web.body import BodyMemory
-from app.web.dashboard import (
-    aspects,
-    attempt,
-    compare,
-    item,
-    items,
-    live,
-    page,
-    rate,
-    run,
-    runs,
-    sheet,
-)
+from app.web.dashboard import aspects, attempt, compare, item, items, live, page, rate, run, runs, sheet
 from app.web.dependencies import Refusals
 from app.web.limits import Places
 from app.web.middleware import Gatekeeper, RequestFrame

@@ -26,10 +26,7 @@ MOST_NUMBER = 2**53
 
 HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
 RATINGS_BODY = reads(
-    {
-        NDJSON: lines(HumanRating, "one `HumanRating` per line", *HUMAN),
-        JSON: form(HumanRating, HUMAN[0]),
-    },
+    {NDJSON: lines(HumanRating, "one `HumanRating` per line", *HUMAN), JSON: form(HumanRating, HUMAN[0])},
     repeatable=True,
 )
 EXCLUSION_BODY = reads({JSON: form(Exclusion, {"rater": "R3"})}, repeatable=True)
@@ -69,10 +66,7 @@ RatingQuery = Annotated[RatingFilter, Depends(filter_of)]
 
 
 @router.post(
-    "",
-    summary="Store human ratings",
-    responses={200: {"model": RatingsAdded}, **PROBLEMS},
-    openapi_extra=RATINGS_BODY,
+    "", summary="Store human ratings", responses={200: {"model": RatingsAdded}, **PROBLEMS}, openapi_extra=RATINGS_BODY
 )
 async def keep_ratings(request: Request, container: Serving) -> Response:
     """Stores all ratings in the body, or none if one is not valid.
