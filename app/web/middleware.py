@@ -18,7 +18,7 @@ from app.domain.governance import APIKey
 from app.runtime.log_context import working_on
 from app.runtime.ports import Telemetry
 from app.runtime.telemetry import METHODS
-from app.web.admission import Admitted, Authenticator, bearer_of, cookie_of
+from app.web.admission import Authenticator, bearer_of, cookie_of
 from app.web.dependencies import note_refusal
 from app.web.limits import count_request, describe_rate_limit
 from app.web.problems import RequestRefused, answer_error
@@ -105,7 +105,12 @@ class Gatekeeper:
             refuse_framing(scope, request.headers)
             # The router's path: `request.url` is built from the Host header, which the caller controls.
             if scope["path"] == "/v1" or scope["path"].startswith("/v1/"):
-                admitted = await self._admit(request)
+                shown = bearer_of(request)
+                if shown is None and request.method in READING:
+                    # For the dashboard's downloads and events. Browsers send the cookie for other sites only when a
+                    # page is opened, and routes that write require the header.
+                    shown = cookie_of(request)
+                admitted = await self._admission.admit(request, shown)
                 scope.setdefault("state", {}).update(
                     project=admitted.project, scope=admitted.scope, actor=admitted.actor, key=admitted.key
                 )
@@ -115,14 +120,6 @@ class Gatekeeper:
             await answer_error(request, error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-    async def _admit(self, request: Request) -> Admitted:
-        shown = bearer_of(request)
-        if shown is None and request.method in READING:
-            # For the dashboard's downloads and events. Browsers send the cookie for other sites only when a page is
-            # opened, and routes that write require the header.
-            shown = cookie_of(request)
-        return await self._admission.admit(request, shown)
 
 
 def add_headers(given: Iterable[RawHeader], request_id: str, rate_limit: Mapping[str, str]) -> list[RawHeader]:

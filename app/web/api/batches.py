@@ -35,11 +35,10 @@ from app.governance.policies import settle_for
 from app.web.admission import Authenticator, credential_of
 from app.web.api.evaluations import EXAMPLE
 from app.web.body import JSON, NDJSON, receive_batch
-from app.web.dependencies import Serving, note
+from app.web.dependencies import Serving, link_next, note, read_cursor, refuse_other_queries, write_cursor
 from app.web.idempotency import claimed, digest_of, key_of
 from app.web.limits import require_money, require_price
 from app.web.openapi import PROBLEMS, form, header, lines, reads
-from app.web.queries import link_next, read_cursor, refuse_other_queries, write_cursor
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 

@@ -15,10 +15,9 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode, receive, require_media_type
-from app.web.dependencies import Serving, note
+from app.web.dependencies import Serving, note, refuse_other_queries
 from app.web.idempotency import once
 from app.web.openapi import PROBLEMS, form, lines, reads, write_lines
-from app.web.queries import refuse_other_queries
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
@@ -159,8 +158,7 @@ MOST_BUILDS = 2
 """Of each system that is chosen at first: the newest run and the one before it."""
 
 
-@dataclass(frozen=True)
-class RunSelection:
+class RunSelection(NamedTuple):
     """A rubric, its completed runs (newest first), and those chosen. `left_out` counts those that were too many."""
 
     rubric: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
@@ -141,8 +141,7 @@ FIELDS = {
 """A request's fields by their place in it: the id in the form, and the label."""
 
 
-@dataclass(frozen=True)
-class AttemptFault:
+class AttemptFault(NamedTuple):
     """What is wrong. `target` is the id of the field, empty where it is none's; `row` counts utterances from 1."""
 
     target: str
@@ -164,12 +163,15 @@ class AttemptDraft:
 
     def request(self) -> dict[str, Any]:
         """The request that the form asks for, as JSON. Utterances without a text are left out."""
+        samples = self.samples
+        is_number = samples.isascii() and samples.isdigit() and len(samples) < 5
         return {
             "rubric": self.rubric,
             "context": [{"speaker": speaker.strip(), "text": text} for speaker, text in self.context if text],
             "response": self.response,
             "path": self.path,
-            "judge": {"samples": read_samples(self.samples), "explain": self.explain},
+            # What is no number is sent as text, so that it is refused as any other.
+            "judge": {"samples": int(samples) if is_number else samples, "explain": self.explain},
         }
 
     def fault(self, where: str, detail: str) -> AttemptFault:
@@ -184,13 +186,10 @@ class AttemptDraft:
         return AttemptFault(target, label, detail)
 
     def widen(self) -> AttemptDraft:
-        """The same with room for one utterance more."""
-        return replace(self, context=(*self.context, (self.next_speaker(), "")))
-
-    def next_speaker(self) -> str:
-        """The likely next speaker: the one before the last."""
+        """The same with room for one utterance more, likely by the speaker before the last."""
         names = [speaker for speaker, _ in self.context]
-        return names[-2] if len(names) > 1 else SPEAKERS[len(names) % 2]
+        speaker = names[-2] if len(names) > 1 else SPEAKERS[len(names) % 2]
+        return replace(self, context=(*self.context, (speaker, "")))
 
 
 def read_draft(form: Form, most_rows: int) -> AttemptDraft:
@@ -205,11 +204,6 @@ def read_draft(form: Form, most_rows: int) -> AttemptDraft:
         samples=form.get("samples", "1"),
         explain=form.get("explain") == "yes",
     )
-
-
-def read_samples(text: str) -> int | str:
-    """The number; the text itself where it is none, so that it is refused as any other."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else text
 
 
 def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> AttemptDraft:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from babel.lists import format_list
 from fastapi import APIRouter, Request, Response
@@ -187,24 +187,15 @@ class SideView:
     count: int
 
 
-@dataclass(frozen=True)
-class ValueView:
-    """A measure of the item in both runs. `difference` is candidate minus baseline, in points toward the best."""
+class ChangeView(NamedTuple):
+    """An item in both runs. `values` are name, before, after and difference, in points toward the best, by measure."""
 
-    name: str
-    before: float | None
-    after: float | None
-    difference: float | None
-
-
-@dataclass(frozen=True)
-class ChangeView:
     item: str
     difference: float
     unit: ChangeUnit
     baseline: SideView
     candidate: SideView
-    values: Sequence[ValueView]
+    values: Sequence[tuple[str, float | None, float | None, float | None]]
 
     @property
     def is_shared(self) -> bool:
@@ -223,7 +214,7 @@ async def read_dialogues(
     views = []
     for change, baseline, candidate in zip(both, before, after, strict=True):
         values = [
-            ValueView(names.get(name, name), value, change.candidate.values.get(name), change.differences.get(name))
+            (names.get(name, name), value, change.candidate.values.get(name), change.differences.get(name))
             for name, value in change.baseline.values.items()
         ]
         views.append(ChangeView(change.item, change.difference, changes.unit, baseline, candidate, values))
@@ -253,8 +244,7 @@ EFFECTS = {0.147: mark("negligible"), 0.33: mark("small"), 0.474: mark("medium")
 """Bounds of Cliff's delta below which an effect has this name (Romano et al. 2006)."""
 
 
-@dataclass(frozen=True)
-class MeasureRow:
+class MeasureRow(NamedTuple):
     """A measure with its name and scale; `id` is what rules and addresses call it, `effect` a message's id."""
 
     id: str
@@ -262,16 +252,6 @@ class MeasureRow:
     scale: tuple[float, float]
     measure: Measure
     effect: str | None
-
-    @property
-    def before(self) -> float | None:
-        """The mean of the baseline's ratings, on their scale."""
-        return self.measure.baseline_mean if self.measure.best is None else self.measure.baseline_rating_mean
-
-    @property
-    def after(self) -> float | None:
-        """The mean of the candidate's."""
-        return self.measure.candidate_mean if self.measure.best is None else self.measure.candidate_rating_mean
 
 
 def make_tables(comparison: Comparison, rubric: Rubric, speech: Speech) -> dict[str, list[MeasureRow]]:

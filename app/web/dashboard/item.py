@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
@@ -123,8 +123,7 @@ async def read_result(container: Container, project: str, batch_id: str, positio
     raise NotFound("this item is not there any more")
 
 
-@dataclass(frozen=True)
-class ShownResponse:
+class ShownResponse(NamedTuple):
     """A response with what is known of it; `rubric` is the name with the version."""
 
     record: Record | None
@@ -196,8 +195,7 @@ class RaterView:
     simulated: bool = False
 
 
-@dataclass(frozen=True)
-class ResponseNames:
+class ResponseNames(NamedTuple):
     """What ratings may name a response by."""
 
     evaluation: str
@@ -238,8 +236,7 @@ def concerns(rating: StoredRating, response: ResponseNames) -> bool:
     return rating.candidate == entry.candidate and rating.system in (None, response.system or system_of(batch))
 
 
-@dataclass(frozen=True)
-class ItemPosition:
+class ItemPosition(NamedTuple):
     """A result in a list: number `at` of `total`, from 0. `previous` and `next` are pages' addresses."""
 
     found: Browsed
@@ -273,8 +270,7 @@ SHOWN_DIGITS = 2
 """Of a blended value."""
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """An utterance with its translation, on the side of the response's speaker (`own`) or on the other."""
 
     speaker: str
@@ -284,8 +280,7 @@ class Said:
     warnings: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Blend:
+class Blend(NamedTuple):
     """c + w · (b − b̄) with its numbers; with `digits` digits of b and b̄ it gives the value as shown."""
 
     rating: float
@@ -296,8 +291,7 @@ class Blend:
     digits: int
 
 
-@dataclass(frozen=True)
-class PathValue:
+class PathValue(NamedTuple):
     """An aspect's result on one language path."""
 
     path: Path
@@ -312,8 +306,7 @@ class PathValue:
         return len(result.samples) > 1 or any(part is not None for part in extra)
 
 
-@dataclass(frozen=True)
-class ScaleStep:
+class ScaleStep(NamedTuple):
     """A point of a scale, and the paths whose rating it is."""
 
     value: int
@@ -321,8 +314,7 @@ class ScaleStep:
     chosen: Sequence[Path]
 
 
-@dataclass(frozen=True)
-class AspectView:
+class AspectView(NamedTuple):
     """An aspect with its readings; `aspect` is None if the rubric has changed or is gone."""
 
     id: str
@@ -333,8 +325,7 @@ class AspectView:
     validation: AspectValidation | None
 
 
-@dataclass(frozen=True)
-class TermView:
+class TermView(NamedTuple):
     """A summand of a composite: weight · ((value − subtract) / divide), in bars where `transform` is absolute."""
 
     aspect: Aspect
@@ -343,8 +334,7 @@ class TermView:
     value: float | None
 
 
-@dataclass(frozen=True)
-class CompositeView:
+class CompositeView(NamedTuple):
     """A composite and its terms; no `terms` if the rubric has changed."""
 
     id: str
@@ -473,8 +463,7 @@ TRANSLATION = "translation/"
 Part = Literal["response", "text", "speaker", "reference"]
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """Characters `first` to `last`, from 1, of the response, or of the utterance or reference of that number, from 1;
     of its `translated` text where that is so. Of a speaker the whole name."""
 
@@ -485,8 +474,7 @@ class LeftOut:
     last: int
 
 
-@dataclass(frozen=True)
-class LiftRow:
+class LiftRow(NamedTuple):
     """An aspect's mean as the dialogue is and without the suspicious parts; `lift` is the difference."""
 
     id: str
@@ -496,8 +484,7 @@ class LiftRow:
     lift: float | None
 
 
-@dataclass(frozen=True)
-class IntegrityView:
+class IntegrityView(NamedTuple):
     """Both judgements of the `path` on which something was left out."""
 
     path: Path

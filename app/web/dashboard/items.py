@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
@@ -26,8 +26,7 @@ BLENDED = ".blended"
 SHADES = 5
 
 
-@dataclass(frozen=True)
-class ItemColumn:
+class ItemColumn(NamedTuple):
     """A measure. `aspect` is None of a composite, and of an aspect that the rubric no longer has."""
 
     measure: str
@@ -61,8 +60,7 @@ class ItemColumn:
         return round(SHADES * min(1.0, max(0.0, off) / farthest)) if farthest else 0
 
 
-@dataclass(frozen=True)
-class ItemCell:
+class ItemCell(NamedTuple):
     """One value of a result; `unrated` is the reason why there is none."""
 
     column: ItemColumn
@@ -236,8 +234,7 @@ NEIGHBOURS = 2
 """Pages linked on either side of the one that is shown."""
 
 
-@dataclass(frozen=True)
-class Chip:
+class Chip(NamedTuple):
     """A filter in force. `address` is the list's without it, `total` how many results that has, if counted."""
 
     name: str

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from babel import Locale, dates, numbers
@@ -260,8 +259,7 @@ def query(path: str, /, **parameters: Any) -> str:
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
-@dataclass(frozen=True)
-class Speech:
+class Speech(NamedTuple):
     """The visitor's language: its messages and its numbers."""
 
     language: str

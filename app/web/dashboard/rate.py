@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
@@ -178,8 +177,7 @@ REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
 """Why a run cannot have a round; the first match counts."""
 
 
-@dataclass(frozen=True)
-class RatingFault:
+class RatingFault(NamedTuple):
     """The fault of a field: a message and its values."""
 
     message: str

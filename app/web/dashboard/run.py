@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
@@ -133,8 +133,7 @@ CARD_WIDTH = 292
 """Pixels: what a card leaves on a phone."""
 
 
-@dataclass(frozen=True)
-class TrendRun:
+class TrendRun(NamedTuple):
     """A run among those of its name. `same` is whether its results were made as the shown run's were."""
 
     batch: Batch
@@ -144,18 +143,12 @@ class TrendRun:
     same: bool
 
 
-@dataclass(frozen=True)
-class Trend:
+class Trend(NamedTuple):
     """Runs of one name and rubric, oldest first, and a drawing per aspect. `left_out` counts systems without a line."""
 
     runs: Sequence[TrendRun]
     panels: Sequence[tuple[AspectCard, Markup]]
     left_out: int
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether some of the runs were judged otherwise than the one shown."""
-        return not all(run.same for run in self.runs)
 
 
 async def draw_histogram(container: Container, speech: Speech, card: AspectCard) -> Markup:
@@ -201,9 +194,8 @@ async def find_trend(
     if len(runs) < 2:
         return None
     systems = list(dict.fromkeys([system_of(batch), *(run.system for run in runs)]))
-    drawn = await asyncio.gather(
-        *(draw_trend(container, speech, card, runs=runs, systems=systems, batch=batch) for card in cards)
-    )
+    specs = [chart_trend(speech, card, runs, systems, batch) for card in cards]
+    drawn = await asyncio.gather(*(paint(container, speech, spec) for spec in specs))
     return Trend(runs, list(zip(cards, drawn, strict=True)), max(0, len(systems) - MOST_LINES))
 
 
@@ -213,15 +205,9 @@ def are_alike(one: Batch, other: Batch) -> bool:
     return all(each in theirs for each in mine) and all(each in mine for each in theirs)
 
 
-async def draw_trend(
-    container: Container,
-    speech: Speech,
-    card: AspectCard,
-    *,
-    runs: Sequence[TrendRun],
-    systems: Sequence[str | None],
-    batch: Batch,
-) -> Markup:
+def chart_trend(
+    speech: Speech, card: AspectCard, runs: Sequence[TrendRun], systems: Sequence[str | None], batch: Batch
+) -> dict[str, Any]:
     """One aspect's means over the runs, a line per system."""
     _ = speech.say
     name, scale = speech.pick(card.name), (float(card.low), float(card.high))
@@ -240,8 +226,7 @@ async def draw_trend(
     ]
     current = next((number for number, run in enumerate(runs) if run.batch.id == batch.id), None)
     names = [run.label for run in runs]
-    spec = build_trend(names, lines, labels, scale=scale, current=current, width=CARD_WIDTH)
-    return await paint(container, speech, spec)
+    return build_trend(names, lines, labels, scale=scale, current=current, width=CARD_WIDTH)
 
 
 def point_of(run: TrendRun, aspect: str) -> TrendPoint | None:
@@ -313,8 +298,7 @@ class LevelCount:
     items: str | None
 
 
-@dataclass(frozen=True)
-class AspectCard:
+class AspectCard(NamedTuple):
     """One aspect of the run; `aspect` is None if the rubric no longer has it. `worst` leads to the worst items."""
 
     id: str
@@ -424,8 +408,7 @@ TOO_MANY = mark(
 NOTHING = mark("There are no results yet.")
 
 
-@dataclass(frozen=True)
-class CorrelationCell:
+class CorrelationCell(NamedTuple):
     """Two aspects' correlation. Without one, `reason` says why, in English. `shade` is a class, empty near zero."""
 
     value: float | None
@@ -433,8 +416,7 @@ class CorrelationCell:
     shade: str
 
 
-@dataclass(frozen=True)
-class Aspects:
+class Aspects(NamedTuple):
     """The matrix, or that it is being computed, or why there is none: a message's id."""
 
     names: tuple[str, ...] = ()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -32,8 +31,7 @@ RunSequence = tuple[str, str | None, str]
 """Name, system and rubric of runs that follow each other, so that each can be compared with the one before it."""
 
 
-@dataclass(frozen=True)
-class JudgeName:
+class JudgeName(NamedTuple):
     kind: str
     model: str
 

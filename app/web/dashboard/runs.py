@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from fastapi import APIRouter, Request, Response
 
@@ -22,8 +22,7 @@ from app.web.dashboard.compare import list_names, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run_values import build_of, examine, find_rubric, system_of
-from app.web.dependencies import Serving
-from app.web.queries import read_cursor, write_cursor
+from app.web.dependencies import Serving, read_cursor, write_cursor
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -130,8 +129,7 @@ WAIT_SECONDS = 0.1
 State = Literal["known", "computing", "mismatch", "unknown"]
 
 
-@dataclass(frozen=True)
-class Glance:
+class Glance(NamedTuple):
     """A run and the previous one. `worse` and `better` name aspects; the comparison page explains `unknown`."""
 
     batch: Batch

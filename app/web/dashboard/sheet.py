@@ -59,8 +59,7 @@ class Entered:
     """Pointers such as `/ratings/overall` and `/comment`."""
 
 
-@dataclass(frozen=True)
-class SheetPosition:
+class SheetPosition(NamedTuple):
     """A rater in a round; `address` is the rater's next sheet."""
 
     project: str
