@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 DESCRIPTION = """Scores what dialogue systems say in Japanese and Korean: rubric aspects by a judge, BERTScore relevance
 blended in, and a signature that says how each score was made."""
 
-
 NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,
     "metrics": False,

@@ -52,13 +52,6 @@ def may_write(request: Request) -> bool:
     return bool(request.state.scope != "read")
 
 
-def refuse_reader(request: Request) -> None:
-    """Raises RequestRefused (403) for a read-only key, because checking the judge costs money."""
-    if not may_write(request):
-        detail = "this key may only read, and checking the judge costs judge calls"
-        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
-
-
 async def note(request: Request, container: Container, action: str, target: str, **detail: Any) -> None:
     """Records in the audit log what the caller has just done. Raises StoreError if it cannot be recorded: the action
     itself is not undone, and both the caller and the log record learn that the audit log lacks it."""

@@ -66,24 +66,17 @@ async def claimed(
         yield replay(held, body_digest)
         return
     try:
-        async with renewed(store, project, key):
+        alive = asyncio.create_task(show_life(store, project, key))
+        try:
             yield None
+        finally:
+            await cancel_for_good([alive])  # from now on the claim may belong to another request
     except BaseException:
         # However it ended, this request will not answer under the key. If the store cannot release the key, the claim
         # expires; the caller gets the first error.
         with suppress(StoreError):
             await store.release_key(project, key)
         raise
-
-
-@asynccontextmanager
-async def renewed(store: EvaluationStore, project: str, key: str) -> AsyncIterator[None]:
-    """Renews the claim until the block ends; after that, it may belong to another request."""
-    alive = asyncio.create_task(show_life(store, project, key))
-    try:
-        yield
-    finally:
-        await cancel_for_good([alive])
 
 
 async def show_life(

@@ -112,7 +112,6 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
 }
 
-
 DESCRIBED: list[type[BaseModel]] = []
 """The models passed to `refer_to`: of strictly parsed bodies and of lines, which no route declares."""
 

@@ -70,27 +70,20 @@ MOST_CHARACTERS = 200
 RETRY_SECONDS = 10.0
 """`Retry-After` of a 503 whose cause names no time."""
 
+ExtraHeaders = Mapping[str, str] | None
+
 
 class RequestRefused(InvalidRequest):
     """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …)."""
 
-    def __init__(
-        self, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, status: int, code: str, title: str, detail: str, headers: ExtraHeaders = None) -> None:
         super().__init__(detail)
         self.status, self.code, self.title = status, code, title
         self.headers = dict(headers or {})
 
 
 def problem(
-    status: int,
-    code: str,
-    title: str,
-    detail: str,
-    *,
-    instance: str,
-    headers: Mapping[str, str] | None = None,
-    **more: Any,
+    status: int, code: str, title: str, detail: str, *, instance: str, headers: ExtraHeaders = None, **more: Any
 ) -> Response:
     """A problem document. Texts are truncated, so that a caller's text is never echoed at length."""
     body = {

@@ -15,9 +15,10 @@ from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import Report
 from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type
-from app.web.dependencies import Serving, may_write, refuse_reader
+from app.web.dependencies import Serving, may_write
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, form, reads, refer_to, write_lines
+from app.web.problems import RequestRefused
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
@@ -141,7 +142,9 @@ async def gate_batch(
     if not body.check_judge:
         report = await container.comparison.gate(request.state.project, body)
     else:
-        refuse_reader(request)
+        if not may_write(request):
+            detail = "this key may only read, and checking the judge costs judge calls"
+            raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
         async with evaluating(request) as scope:
             if body.judge_check is None:  # otherwise the judge is not called
                 rated = await container.batches.find(request.state.project, body.candidate)

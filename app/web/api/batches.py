@@ -60,7 +60,6 @@ ITEMS = [
     {"id": "sea-2", "context": CONTEXT, "responses": ["泳ぎましたか？", "そうですか。"]},
 ]
 
-
 BATCH_BODY = {
     JSON: form(BatchRequest, {**OPTIONS, "items": ITEMS}),
     NDJSON: lines(
@@ -328,7 +327,6 @@ async def sum_batch(request: Request, container: Serving, batch_id: str) -> Resp
 
 
 logger = logging.getLogger("saiten.web")
-
 
 SHORTEST_POLL_SECONDS = 0.5
 LONGEST_POLL_SECONDS = 2.0

@@ -136,7 +136,7 @@ async def make_report(
         "no_matrices": WHY_NOT.get(ranking.matrices.code),
         "agreement": found.agreement.report,
         "no_agreement": WHY_NOT.get(found.agreement.code),
-        "rater_rows": list_rater_rows(found.agreement.report),
+        "rater_rows": list_rater_rows(found.agreement.report) if found.agreement.report else [],
         "correlation": correlation,
         "no_correlation": WHY_NOT.get(found.correlation.code),
         "correlation_chart": correlation_chart,
@@ -144,14 +144,11 @@ async def make_report(
     }
 
 
-def list_rater_rows(report: AgreementReport | None) -> list[tuple[str, list[Any]]]:
+def list_rater_rows(report: AgreementReport) -> list[tuple[str, list[Any]]]:
     """The correlations of the aspects over the raters' means, a row per aspect."""
-    if report is None or len(report.aspects) < 2:
-        return []
-    return [
-        (row, [make_cell(report.correlations, "spearman", row, column) for column in report.aspects])
-        for row in report.aspects
-    ]
+    names, found = list(report.aspects), report.correlations
+    rows = [(row, [make_cell(found, "spearman", row, column) for column in names]) for row in names]
+    return rows if len(names) > 1 else []
 
 
 MOST_BUILDS = 2
@@ -245,7 +242,6 @@ WHY_NOT: Mapping[Absence | None, tuple[str, str]] = {
     "too-much": (mark("There is too much data to compute for a page."), mark("Choose fewer runs above.")),
 }
 """Why there is no report, and what to do about it."""
-
 
 GRAPH_WIDTH = 420
 """Pixels: names are cut in what a phone leaves, and it can scroll."""

@@ -497,7 +497,10 @@ def view_integrity(evaluation: Evaluation, rubric: Rubric | None) -> IntegrityVi
     report = evaluation.integrity
     if report is None:
         return None
-    path = path_of(evaluation, report.spans)
+    path: Path = "source" if evaluation.path == "both" else evaluation.path
+    # With both paths, the texts of the English one were masked only where the translation alone was suspicious.
+    if evaluation.path == "both" and any(span.where.startswith(TRANSLATION) for span in report.spans):
+        path = "english"
     whole = results_of(evaluation)[path].aspects
     known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
     rows = [
@@ -505,13 +508,6 @@ def view_integrity(evaluation: Evaluation, rubric: Rubric | None) -> IntegrityVi
         for name, masked in report.masked.items()
     ]
     return IntegrityView(path, rows, [describe_span(span) for span in report.spans])
-
-
-def path_of(evaluation: Evaluation, spans: Sequence[MaskedSpan]) -> Path:
-    """The path whose texts were masked: with both, English only where the translation alone was suspicious."""
-    if evaluation.path == "both":
-        return "english" if any(span.where.startswith(TRANSLATION) for span in spans) else "source"
-    return evaluation.path
 
 
 def describe_span(span: MaskedSpan) -> LeftOut:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
-from app.container import Container
 from app.domain.browsing import ANY_ASPECT, BrowsedPage, ResultQuery
 from app.domain.composites import range_of
 from app.domain.errors import UnknownRubric
@@ -115,7 +114,6 @@ STATUSES = ("scored", "partial", "failed")
 MOST_CHARACTERS = 200
 MOST_VALUE = 1e15
 MOST_NUMBER = 10_000_000
-
 
 MOST_VALUES = 8
 """Most value filters in an address."""
@@ -263,6 +261,9 @@ async def show_items(request: Request, container: Serving, project: Project, bat
     listing, columns = read_listing(request.query_params, measures, rubric), list_columns(measures, rubric)
     number = read_number(request.query_params.get("page"), least=1) or 1
     page = await browse(listing, (number - 1) * ROWS, ROWS)
+    warnings: Mapping[str, int] = {}
+    with suppress(UnknownRubric):  # a run whose rubric is gone is not summed up
+        warnings = (await container.batches.summarize(project, batch_id)).warnings
     last = max(1, -(-page.total // ROWS))
     if number > 1 and not page.rows:
         number = last
@@ -283,7 +284,7 @@ async def show_items(request: Request, container: Serving, project: Project, bat
         last=last,
         numbers=list_numbers(number, last),
         chips=await list_chips(batch_id, listing, columns, browse if not page.total else None),
-        warnings=await count_warnings(container, project, batch_id),
+        warnings=warnings,
         to_page=lambda wanted: address_of(batch_id, listing, wanted),
         to_sort=lambda measure: address_of(batch_id, listing.sorted_by(measure)),
         direction=lambda measure: direction_of(listing, measure, best),
@@ -352,10 +353,3 @@ async def list_chips(
         total = (await browse(without, 0, 1)).total if browse else None
         chips.append(Chip(name, number or value, address_of(batch_id, without), column, level, total))
     return chips
-
-
-async def count_warnings(container: Container, project: str, batch_id: str) -> Mapping[str, int]:
-    """How many results have each warning; of a run whose rubric is gone that is not summed up."""
-    with suppress(UnknownRubric):
-        return (await container.batches.summarize(project, batch_id)).warnings
-    return {}

@@ -42,18 +42,14 @@ def negotiate(header: str) -> str:
     for part in header.split(",")[:32]:
         tag, _, parameter = part.strip().partition(";")
         name = tag.split("-")[0].strip().lower()
-        quality = read_quality(parameter.strip())
+        text = parameter.strip()
+        try:
+            quality = min(1.0, float(text.removeprefix("q="))) if text else 1.0
+        except ValueError:
+            continue
         if name in LANGUAGES and quality > weight:
             best, weight = name, quality
     return best
-
-
-def read_quality(parameter: str) -> float:
-    """The weight in `q=0.8`; 1 without one, 0 where it cannot be read."""
-    try:
-        return min(1.0, float(parameter.removeprefix("q=") if parameter else 1.0))
-    except ValueError:
-        return 0.0
 
 
 @cache

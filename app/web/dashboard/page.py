@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -27,7 +27,7 @@ from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credenti
 from app.web.body import receive, require_media_type
 from app.web.dashboard.language import LANGUAGE_COOKIE, LANGUAGES, lang_of, language_of, mark, pick, query, speech_in
 from app.web.dependencies import Serving, may_write
-from app.web.problems import RequestRefused, clip, faults_of, find_status, headers_of
+from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -46,6 +46,7 @@ THEMES = ("light", "dark")
 LEAST_BYTES = 1024
 """Smaller pages are not worth compressing."""
 
+Faults = Sequence[tuple[str, str]]
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -205,12 +206,7 @@ def show_error(request: Request, error: SaitenError) -> Response:
 
 
 def show_status(
-    request: Request,
-    status: int,
-    detail: str = "",
-    *,
-    faults: Sequence[tuple[str, str]] = (),
-    headers: Mapping[str, str] | None = None,
+    request: Request, status: int, detail: str = "", *, faults: Faults = (), headers: ExtraHeaders = None
 ) -> Response:
     """The page of a status; `detail` is the API's own English sentence."""
     title, advice = ADVICE.get(HTTPStatus(status), OTHERWISE)

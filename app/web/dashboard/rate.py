@@ -83,7 +83,7 @@ async def show_list(
         runs=offered,
         system_of=system_of,
         build_of=build_of,
-        given={name: given[name] or default for name, default in defaults().items()} if not faults else given,
+        given={name: given[name] or default for name, default in DEFAULTS.items()} if not faults else given,
         is_asked=bool(given["run"] or faults),
         faults=faults,
         bounds=BOUNDS,
@@ -169,6 +169,11 @@ BOUNDS = {
 }
 """The domain's bounds, shown beside the fields."""
 
+DEFAULTS = {"run": ""} | {
+    name: str(info.default) if isinstance(info.default, int) else "" for name, info in RoundOptions.model_fields.items()
+}
+"""The form's initial values."""
+
 REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
     (NotFound, mark("There is no such run in this project.")),
     (UnknownRubric, mark("This run's rubric is no longer installed, so its responses cannot be rated.")),
@@ -182,12 +187,6 @@ class RatingFault(NamedTuple):
 
     message: str
     values: Mapping[str, Any]
-
-
-def defaults() -> dict[str, str]:
-    """The form's initial values; empty without a default."""
-    options = {name: info.default for name, info in RoundOptions.model_fields.items()}
-    return {"run": "", **{name: str(default) if isinstance(default, int) else "" for name, default in options.items()}}
 
 
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:

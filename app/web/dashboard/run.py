@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
@@ -80,7 +81,9 @@ async def gather_figures(
         "drawings": {card.id: drawing for card, drawing in zip(cards, drawings, strict=True)},
         "painting": any(map(run_values.is_missing, [*drawings, *trended])),
         "lowest": find_lowest(cards),
-        "composites": [(one.id, range_of(one, rubric), items_of(batch.id, sort=one.id)) for one in rubric.composites],
+        "composites": [
+            (one.id, range_of(one, rubric), query(f"/runs/{batch.id}/items", sort=one.id)) for one in rubric.composites
+        ],
         "failures": [(code, titles.get(code, ""), count) for code, count in summary.failures.items()],
         # Without what is said of every result and stands on top of the page: that the judge is a baseline.
         "warnings": {code: n for code, n in summary.warnings.items() if code != "baseline-judge"},
@@ -306,7 +309,7 @@ class AspectCard(NamedTuple):
     summary: AspectSummary
     low: int
     high: int
-    levels: tuple[LevelCount, ...]
+    levels: Sequence[LevelCount]
     worst: str
     unrated: str
 
@@ -318,39 +321,20 @@ class AspectCard(NamedTuple):
 def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[AspectCard]:
     """The aspects, those of the rubric first; each rating is of so many `samples`."""
     known = {aspect.id: aspect for aspect in rubric.aspects}
-    batch_id = summary.batch
-    return [make_card(name, known.get(name), found, batch_id, samples) for name, found in summary.aspects.items()]
-
-
-def make_card(name: str, aspect: Aspect | None, found: AspectSummary, batch_id: str, samples: int) -> AspectCard:
-    """One aspect; the lowest level stands at the bottom of its histogram."""
-    counts = {int(level): count for level, count in found.histogram.items()}
-    labels = {level.value: cast(Mapping[str, str], level.label) for level in aspect.levels} if aspect else {}
-    levels = [
-        LevelCount(
-            value,
-            labels.get(value),
-            counts[value],
-            items_of(batch_id, sort="position", value=f"{name}:{value}") if samples == 1 else None,
-        )
-        for value in sorted(counts, reverse=True)
-    ]
-    low, high = aspect.scale if aspect else (min(counts, default=0), max(counts, default=1))
-    return AspectCard(
-        id=name,
-        aspect=aspect,
-        summary=found,
-        low=low,
-        high=high,
-        levels=tuple(levels),
-        worst=items_of(batch_id, sort=name),
-        unrated=items_of(batch_id, unrated=name),
-    )
-
-
-def items_of(batch_id: str, **parameters: str) -> str:
-    """The run's table of items, filtered and sorted so."""
-    return query(f"/runs/{batch_id}/items", **parameters)
+    items, cards = partial(query, f"/runs/{summary.batch}/items"), []
+    for name, found in summary.aspects.items():
+        aspect = known.get(name)
+        counts = {int(level): count for level, count in found.histogram.items()}
+        labels = {level.value: cast(Mapping[str, str], level.label) for level in aspect.levels} if aspect else {}
+        levels = []
+        # The lowest level stands at the bottom of its histogram.
+        for value in sorted(counts, reverse=True):
+            address = items(sort="position", value=f"{name}:{value}") if samples == 1 else None
+            levels.append(LevelCount(value, labels.get(value), counts[value], address))
+        low, high = aspect.scale if aspect else (min(counts, default=0), max(counts, default=1))
+        links = {"worst": items(sort=name), "unrated": items(unrated=name)}
+        cards.append(AspectCard(name, aspect, found, low, high, levels, **links))
+    return cards
 
 
 def find_lowest(cards: Sequence[AspectCard]) -> AspectCard | None:

@@ -26,7 +26,6 @@ ENDED = ("completed", "cancelled")
 SPARE = 20
 """Extra runs to read if no system is named: no filter excludes those that name one."""
 
-
 RunSequence = tuple[str, str | None, str]
 """Name, system and rubric of runs that follow each other, so that each can be compared with the one before it."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Literal, NamedTuple, get_args
 
@@ -65,7 +65,9 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     """A page of the runs that match the filter."""
     container.dashboard.charts.warm()  # a run's page, with charts, is usually opened next
     asked = read_asked(request)
-    after = read_place(request.query_params.get("cursor"))
+    after = None
+    with suppress(InvalidRequest):  # the first page for an invalid cursor
+        after = read_cursor(request.query_params.get("cursor") or None)
     found = await container.batches.list(project, asked.filter(), after=after, limit=PAGE + 1)
     batches = found[:PAGE]
     # By rubric and version, that of the newest run first: within a group all have the same aspects.
@@ -105,14 +107,6 @@ def read_asked(request: Request) -> RunsQuery:
     if given["status"] not in STATUSES:
         given["status"] = ""
     return RunsQuery(**given)
-
-
-def read_place(cursor: str | None) -> tuple[datetime, str] | None:
-    """Where the page begins; the first page for an invalid cursor."""
-    try:
-        return read_cursor(cursor or None)
-    except InvalidRequest:
-        return None
 
 
 MOST = 6
