@@ -98,8 +98,8 @@ class Authenticator:
             raise RequestRefused(403, "loopback-only", "Not from here without a key", detail)
         # A page of another site in the user's browser also connects from loopback: with its own Origin, or under a host
         # name that resolves to this machine (DNS rebinding).
-        host = request.headers.get("host", "")
-        name = host.rpartition(":")[0] or host
+        named = request.headers.get("host", "")
+        name = named.rpartition(":")[0] or named
         # A name that can be registered is no address, no single label, and not below localhost.
         is_public = "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
         if not is_local(request.headers.get("origin", "")) or is_public:

@@ -166,8 +166,8 @@ class RunSelection(NamedTuple):
 
 
 def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
-    """What to look at; None if there is no run. A single requested run is shown with the default
-    choice, unless `is_final`: alone there is nothing to compare it with."""
+    """What to look at; None if there is no run. A single requested run is shown with the default choice, unless
+    `is_final`: alone there is nothing to compare it with."""
     by_rubric: dict[str, list[Batch]] = {}
     for run in runs:
         by_rubric.setdefault(run.rubric_name, []).append(run)

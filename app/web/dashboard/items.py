@@ -261,14 +261,14 @@ async def show_items(request: Request, container: Serving, project: Project, bat
     listing, columns = read_listing(request.query_params, measures, rubric), list_columns(measures, rubric)
     number = read_number(request.query_params.get("page"), least=1) or 1
     page = await browse(listing, (number - 1) * ROWS, ROWS)
-    warnings: Mapping[str, int] = {}
-    with suppress(UnknownRubric):  # a run whose rubric is gone is not summed up
-        warnings = (await container.batches.summarize(project, batch_id)).warnings
     last = max(1, -(-page.total // ROWS))
     if number > 1 and not page.rows:
         number = last
         page = await browse(listing, (number - 1) * ROWS, ROWS)
     start = (number - 1) * ROWS
+    warnings: Mapping[str, int] = {}
+    with suppress(UnknownRubric):  # a run whose rubric is gone is not summed up
+        warnings = (await container.batches.summarize(project, batch_id)).warnings
     return render(
         request,
         "items.html",
