@@ -36,7 +36,7 @@ def draw_ratios(figures: Sequence[Figure], path: Path) -> int:
     """Draws every figure with a ratio, in its order, into the file; how many those are."""
     shown = [one for one in figures if one.ratio("peer") is not None or one.ratio("limit") is not None]
     rows = [row for figure in shown for row in make_rows(figure)]
-    labels = IntervalLabels("", "", "ours against the other", "target", AXIS, "no figure has a ratio")
+    labels = IntervalLabels("", "", "no figure has a ratio", "ours against the other", "target", AXIS)
     chart = build_intervals(rows, labels, rule_ratios(rows), width=WIDTH)
     write_sheet(ChartSheet("Against peers and limits, in the same run", [ChartSection("", [chart])]), path)
     return len(shown)

@@ -44,16 +44,13 @@ def serve_privately(
             announced.flush()
 
         try:
-            private = PrivateService(adapt(settings()), key, actor)
+            given = settings()
+            limits = given.limits.model_copy(update={"body_bytes": BODY_BYTES})
+            adapted = {"limits": limits, "most_evaluations": PLACES, "tracing": "off"}
+            private = PrivateService(given.model_copy(update=adapted), key, actor)
             asyncio.run(private.serve(listener, pipe.fileno(), lambda url: announce(url=url)))
         except SaitenError as error:
             announce(error=error.detail)
-
-
-def adapt(settings: Settings) -> Settings:
-    """The settings for a service with one local caller."""
-    limits = settings.limits.model_copy(update={"body_bytes": BODY_BYTES})
-    return settings.model_copy(update={"limits": limits, "most_evaluations": PLACES, "tracing": "off"})
 
 
 class PrivateService:
@@ -69,8 +66,7 @@ class PrivateService:
         self._works = False
 
     async def serve(self, listener: socket.socket, control: int, ready: Callable[[str], None]) -> None:
-        """Opens the service, announces it, and serves until `control` ends. Raises SaitenError if it cannot be
-        opened."""
+        """Opens the service, announces it and serves until `control` ends. Raises SaitenError if it cannot open."""
         async with open_container(self._settings, own=self._batches) as container, self._work:
             self._application.state.container = container
             server = uvicorn.Server(

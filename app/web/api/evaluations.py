@@ -12,11 +12,10 @@ from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, requ
 from app.governance.policies import settle_for
 from app.scoring.evaluate import evaluate
 from app.web.body import JSON, body_of
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, refuse_other_queries
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, form, reads
-from app.web.queries import refuse_other_queries
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 

@@ -47,8 +47,7 @@ def outline(rubric: Rubric, versions: Sequence[int]) -> dict[str, Any]:
         "languages": list(rubric.languages),
         "calls": rubric.calls,
         "aspects": [
-            {"id": aspect.id, "name": aspect.name, "scale": list(aspect.scale), "blended": aspect.blended}
-            for aspect in rubric.aspects
+            {"id": one.id, "name": one.name, "scale": list(one.scale), "blended": one.blended} for one in rubric.aspects
         ],
         "composites": [composite.id for composite in rubric.composites],
     }
