@@ -11,7 +11,7 @@ from app.batches.erasure import settle_erasures
 from app.domain.errors import InvalidRequest, StoreError
 from app.domain.governance import AuditEvent
 from app.domain.redaction import Erased
-from app.runtime.ports import CallCache
+from app.providers.call_cache import CallCache
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.texts import TextStore

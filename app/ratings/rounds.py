@@ -18,7 +18,7 @@ from app.domain.model import pointer
 from app.domain.rating_round import OwnRating, RatingRound, RatingSheet, RoundOptions, RoundProgress, Task
 from app.domain.rubric import Rubric
 from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.rounds import RoundStore
 

@@ -44,6 +44,7 @@ from opentelemetry.util.types import Attributes, AttributeValue
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.runtime.log_context import about
+from app.runtime.telemetry import Span
 
 
 class BareTraceContext(TraceContextTextMapPropagator):
@@ -186,9 +187,7 @@ IDS = ("request_id", "batch_id", "chunk", "position")
 """Ids that a span takes from the log's context."""
 
 
-class TracedSpan:
-    """Implements `ports.Span`."""
-
+class TracedSpan(Span):
     def __init__(self, span: trace.Span) -> None:
         self._span = span
 

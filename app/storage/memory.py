@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from cachetools import LRUCache
 
-from app.runtime.ports import CallCache, Turn
+from app.providers.call_cache import CallCache, Turn
 
 
 class MemoryCallCache:

@@ -19,14 +19,15 @@ SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
 
 
-class RubricSet:
-    """Rubrics by id and version. Fills `app.runtime.ports.RubricSource`."""
+class RubricSource:
+    """Rubrics by id and version. `get` and `nearest` raise UnknownRubric."""
 
     def __init__(self, rubrics: Iterable[Rubric]) -> None:
         self._named = {rubric.name: rubric for rubric in sorted(rubrics, key=lambda rubric: rubric.version)}
         self._newest = {rubric.id: rubric for rubric in self._named.values()}
 
     def get(self, name: str) -> Rubric:
+        """The newest version of the rubric `id`, or the version in `id@version`."""
         found = self._newest.get(name) or self._named.get(name)
         if found is None:
             rubric_id = name.partition("@")[0]
@@ -37,16 +38,19 @@ class RubricSet:
         return found
 
     def nearest(self, name: str) -> Rubric:
+        """Like `get`, but the newest version if that version is gone: for results that exist already."""
         return self._named.get(name) or self.get(name.partition("@")[0])
 
     def versions(self, rubric_id: str) -> Sequence[int]:
+        """The versions of a rubric, oldest first."""
         return [rubric.version for rubric in self._named.values() if rubric.id == rubric_id]
 
     def list(self) -> list[Rubric]:
+        """The newest version of each rubric, by id."""
         return [self._newest[rubric_id] for rubric_id in sorted(self._newest)]
 
 
-class RubricFiles(RubricSet):
+class RubricFiles(RubricSource):
     """All rubrics of some folders, read once, when it is made: of each id `<id>.yaml`, and `<id>.v<version>.yaml` for
     every older version.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from app.runtime.ports import Turn
+from app.providers.call_cache import Turn
 
 
 class DictCache:
-    """Fills `ports.CallCache`. Each call gives the loop a turn, as a real one would."""
+    """Fills `CallCache`. Each call gives the loop a turn, as a real one would."""
 
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}

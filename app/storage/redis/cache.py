@@ -17,8 +17,8 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import RedisError
 
 from app.domain.errors import StoreUnavailable
+from app.providers.call_cache import Turn
 from app.runtime.coalescing import Coalescer
-from app.runtime.ports import Turn
 from app.runtime.tasks import cancel_for_good
 
 logger = logging.getLogger("saiten.cache")

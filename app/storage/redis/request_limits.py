@@ -11,9 +11,8 @@ from limits.aio.storage import RedisStorage
 from limits.aio.strategies import MovingWindowRateLimiter
 from redis.asyncio import Redis
 
-from app.runtime.ports import RateLimitDecision
 from app.storage.redis.outage import RedisOutage
-from app.storage.request_windows import MemoryRequestLimiter, take_from
+from app.storage.request_windows import MemoryRequestLimiter, RateLimitDecision, take_from
 
 logger = logging.getLogger("saiten.limits")
 

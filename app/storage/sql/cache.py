@@ -10,8 +10,8 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.errors import StoreError
+from app.providers.call_cache import Turn
 from app.runtime.coalescing import Coalescer
-from app.runtime.ports import Turn
 from app.storage.sql.engine import finish, insert_or_replace, read, scrub, write
 from app.storage.sql.tables import call_cache, can_store
 
