@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from app.providers.ports import RequestScope
 from app.runtime.telemetry import Telemetry
@@ -28,13 +28,14 @@ class Turn(Enum):
     """Another process, which is making it."""
 
 
-class CallCache(Protocol):
+class CallCache(ABC):
     """Replies of outside calls by the digest of everything that was sent. Entries may disappear at any time."""
 
     def peek(self, key: str) -> bytes | None:
         """The reply if it is available without waiting; None if it is not, or that is not known."""
-        ...
+        return None
 
+    @abstractmethod
     async def get(self, key: str) -> bytes | None: ...
 
     async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
@@ -43,23 +44,22 @@ class CallCache(Protocol):
         After `Turn.CALL` the caller must call `put` or `leave`. After `Turn.WAIT` it claims again from time to time,
         until the other process puts, leaves or dies. A cache that no other process shares never returns WAIT.
         """
-        ...
+        kept = await self.get(key)
+        return Turn.CALL if kept is None or kept == refused else kept
 
+    @abstractmethod
     async def put(self, key: str, value: bytes) -> None:
         """Stores the reply, replacing any entry, before it returns. A reply that is too large is not stored."""
-        ...
 
     async def leave(self, key: str) -> None:
         """Ends a turn without a reply, because the call failed or was cancelled."""
-        ...
 
+    @abstractmethod
     async def forget(self, keys: Sequence[str]) -> None:
         """Removes replies. Unlike the other methods it raises StoreError, so that no failed erasure is missed."""
-        ...
 
     async def close(self) -> None:
         """Waits for pending writes."""
-        ...
 
 
 @dataclass

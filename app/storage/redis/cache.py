@@ -17,7 +17,7 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import RedisError
 
 from app.domain.errors import StoreUnavailable
-from app.providers.call_cache import Turn
+from app.providers.call_cache import CallCache, Turn
 from app.runtime.coalescing import Coalescer
 from app.runtime.tasks import cancel_for_good
 
@@ -64,7 +64,7 @@ Command = Callable[[Pipeline], object]
 """Adds one command to a pipeline."""
 
 
-class RedisCallCache:
+class RedisCallCache(CallCache):
     """Keeps replies of at most `value_bytes` for `seconds`; how much in all is for Redis's `maxmemory` to say.
 
     `client` must not decode responses. Commands that come together are one round trip, of `timeout_seconds` at most;
@@ -99,9 +99,6 @@ class RedisCallCache:
         self._renewing: asyncio.Task[None] | None = None
         self._closed_until = -math.inf
         self._quiet_until = -math.inf
-
-    def peek(self, key: str) -> bytes | None:
-        return None
 
     async def get(self, key: str) -> bytes | None:
         found = await self._commands(lambda pipe: pipe.get(name(VALUES, key)))

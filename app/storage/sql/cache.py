@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.errors import StoreError
-from app.providers.call_cache import Turn
+from app.providers.call_cache import CallCache
 from app.runtime.coalescing import Coalescer
 from app.storage.sql.engine import finish, insert_or_replace, read, scrub, write
 from app.storage.sql.tables import call_cache, can_store
@@ -29,7 +29,7 @@ LINGER_SECONDS = 0.02
 """A statement costs a millisecond of CPU, whatever it holds: under load, a dozen calls share one."""
 
 
-class SQLCallCache:
+class SQLCallCache(CallCache):
     """Keeps at most about `entries` replies of at most `value_bytes` each, the oldest going first.
 
     Reads that come together are one statement, writes that come together one transaction. `put` returns when the reply
@@ -44,22 +44,12 @@ class SQLCallCache:
         self._gets = Coalescer(self._read, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
         self._puts = Coalescer(self._write, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
 
-    def peek(self, key: str) -> bytes | None:
-        return None
-
     async def get(self, key: str) -> bytes | None:
         return await self._gets(key) if can_keep(key) else None
-
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
-        kept = await self.get(key)
-        return Turn.CALL if kept is None or kept == refused else kept
 
     async def put(self, key: str, value: bytes) -> None:
         if len(value) <= self._value_bytes and can_keep(key):
             await self._puts((key, value))
-
-    async def leave(self, key: str) -> None:
-        return None
 
     async def forget(self, keys: Sequence[str]) -> None:
         # After what is being written: it would come back otherwise.
