@@ -51,14 +51,14 @@ class CallCache(ABC):
     async def put(self, key: str, value: bytes) -> None:
         """Stores the reply, replacing any entry, before it returns. A reply that is too large is not stored."""
 
-    async def leave(self, key: str) -> None:
+    async def leave(self, key: str) -> None:  # noqa: B027 (most caches have nothing to do)
         """Ends a turn without a reply, because the call failed or was cancelled."""
 
     @abstractmethod
     async def forget(self, keys: Sequence[str]) -> None:
         """Removes replies. Unlike the other methods it raises StoreError, so that no failed erasure is missed."""
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 (as above)
         """Waits for pending writes."""
 
 

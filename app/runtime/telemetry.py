@@ -5,18 +5,35 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from app.domain.errors import SaitenError
 from app.domain.evaluation import Usage
-from app.runtime.log_context import about
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+about: ContextVar[Mapping[str, object]] = ContextVar("about", default=NOTHING)
+"""The ids of this task and of those it starts, by the names that the log gives them."""
+
+
+@contextmanager
+def working_on(**ids: object) -> Iterator[None]:
+    """Adds these ids to all records logged inside the block, also by tasks that are started in it."""
+    token = about.set({**about.get(), **ids})
+    try:
+        yield
+    finally:
+        about.reset(token)
+
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 FIELDS = (

@@ -43,8 +43,7 @@ from opentelemetry.trace.status import Status
 from opentelemetry.util.types import Attributes, AttributeValue
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.runtime.log_context import about
-from app.runtime.telemetry import Span
+from app.runtime.telemetry import Span, about
 
 
 class BareTraceContext(TraceContextTextMapPropagator):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
-from app.domain.model import pointer
+from app.domain.model import Location, pointer
 from app.domain.rubric import Rubric
-from app.storage.rubric_yaml import RubricFault, Unreadable, YAMLDocument, describe, printable
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
@@ -194,3 +198,240 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Unreadable(f"is not UTF-8: byte 0x{raw[error.start]:02X}", line) from error
+
+
+MESSAGES: Mapping[str, str] = {
+    "missing": "is missing",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "union_tag_not_found": "is missing: mean or linear",
+    "union_tag_invalid": "must be mean or linear; found {tag!r:.60}",
+    "too_short": "must hold at least {min_length}; holds {actual_length}",
+    "value_error": "{error}",
+    "fault": "{detail}",
+}
+"""Messages for Pydantic's error types in terms of YAML, to be formatted with the error's context."""
+
+SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True)
+class RubricFault:
+    """One thing that is wrong in a rubric file.
+
+    `line` is 1-based, or None where the file could not be read; `field` is a JSON pointer, empty for the whole file.
+    """
+
+    line: int | None
+    field: str
+    detail: str
+
+    def report(self, path: Path | str) -> str:
+        """`FILE:LINE: FIELD: detail` on one line, safe to print whatever the file holds."""
+        place = str(path) if self.line is None else f"{path}:{self.line}"
+        return printable(": ".join(filter(None, (place, self.field, self.detail))))
+
+
+def describe(error: ErrorDetails, location: Location) -> str:
+    """What is wrong, in a few words that follow the field's name. `location` is the error's place in the file."""
+    kind = error["type"]
+    if kind in MESSAGES:
+        return MESSAGES[kind].format(**error.get("ctx", {}))
+    if kind == "extra_forbidden":
+        near = get_close_matches(str(location[-1]), known_fields(), n=1)
+        return "is not a field of this mapping" + (f"; did you mean {near[0]}?" if near else "")
+    found = error["input"]
+    shown = f"; found {quoted(found)}" if isinstance(found, str | int | float | None) else ""
+    return error["msg"][:1].lower() + error["msg"][1:] + shown
+
+
+@cache
+def known_fields() -> tuple[str, ...]:
+    """Every field name of the rubric format."""
+    schema = Rubric.model_json_schema()
+    return tuple(sorted({name for part in (schema, *schema["$defs"].values()) for name in part.get("properties", ())}))
+
+
+def quoted(value: Any) -> str:
+    """A value for a message, cut where it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN_CHARACTERS else shown[: SHOWN_CHARACTERS - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """The text with controls and lone surrogates escaped: a file's words must not steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+MAX_DEPTH = 32
+TOO_DEEP = f"is nested more than {MAX_DEPTH} deep"
+MAX_PARTS = 20_000
+"""Keys, values, lists and mappings of a file. The largest rubric of ours has a tenth of that; to say what is wrong with
+each part of a file of nothing but small ones took half a minute and half a gigabyte."""
+
+
+class Unreadable(Exception):
+    """A file that holds no document to validate."""
+
+    def __init__(self, detail: str, line: int | None = None) -> None:
+        super().__init__(detail)
+        self.fault = RubricFault(line, "", detail)
+
+
+class NotTaken(yaml.MarkedYAMLError):
+    """A part of YAML that rubrics do without."""
+
+
+class PlainLoader(yaml.SafeLoader):
+    """YAML 1.2's core types without anchors, aliases and tags: `no` and `2024-01-01` are texts, and no file grows."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  (the stubs declare an instance variable)
+        None: [
+            ("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)\Z")),
+            ("tag:yaml.org,2002:bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")),
+            # 18 digits at most: longer ones are no scale, and Python refuses to read very long ones at all.
+            ("tag:yaml.org,2002:int", re.compile(r"[-+]?[0-9]{1,18}\Z")),
+            ("tag:yaml.org,2002:float", re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.?[0-9]*)(?:[eE][-+]?[0-9]+)?\Z")),
+        ]
+    }
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.depth = 0
+        self.parts = 0
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        """Opens a `[` or `{`; raises NotTaken before the scanner, which looks ahead, has too many of them open.
+
+        It goes over all of them at every character: the cost is the square of their number.
+        """
+        if self.flow_level >= MAX_DEPTH:
+            raise NotTaken(None, None, TOO_DEEP, self.get_mark())
+        super().fetch_flow_collection_start(token)
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node; raises NotTaken before anything that could grow is composed."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise NotTaken(
+                None, None, "anchors (&) and aliases (*) are not taken: write the text out", event.start_mark
+            )
+        if event.tag is not None:
+            raise NotTaken(None, None, f"tags ({event.tag}) are not taken", event.start_mark)
+        if self.depth >= MAX_DEPTH:
+            raise NotTaken(None, None, TOO_DEEP, event.start_mark)
+        if self.parts >= MAX_PARTS:
+            raise NotTaken(None, None, f"holds more than {MAX_PARTS} parts", event.start_mark)
+        self.parts += 1
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+def compose(text: str) -> yaml.Node:
+    """The one document of a YAML text, as nodes that know their lines; raises Unreadable."""
+    loader: PlainLoader | None = None
+    try:
+        loader = PlainLoader(text)
+        node = loader.get_single_node()
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise Unreadable(f"holds the character U+{ord(text[error.position]):04X}, which YAML forbids", line) from error
+    except NotTaken as error:
+        raise Unreadable(str(error.problem), line_of(error)) from error
+    except yaml.MarkedYAMLError as error:
+        raise Unreadable(f"is not valid YAML: {syntax_detail(error)}", line_of(error)) from error
+    except (ValueError, OverflowError) as error:  # PyYAML turns \U escapes into characters without a check
+        raise Unreadable(f"is not valid YAML: {error}", loader.line + 1 if loader else None) from error
+    if node is None:
+        raise Unreadable("is empty", 1)
+    return node
+
+
+def syntax_detail(error: yaml.MarkedYAMLError) -> str:
+    """PyYAML's words, with what to do about the commonest slip: a `?` or `,` in a bare text of a flow mapping."""
+    detail = " ".join(str(part) for part in (error.problem, error.context) if part)
+    hint = "; put texts between { } or [ ] in quotes" if "while parsing a flow" in detail else ""
+    return detail + hint
+
+
+def line_of(error: yaml.MarkedYAMLError) -> int | None:
+    """The 1-based line of a YAML error."""
+    mark = error.problem_mark or error.context_mark
+    return mark.line + 1 if mark else None
+
+
+class YAMLDocument:
+    """A YAML document as plain `data`, with its lines and the `faults` that plain data no longer show."""
+
+    def __init__(self, text: str) -> None:
+        root = compose(text)
+        self.faults: list[RubricFault] = []
+        self._lines: dict[Location, int] = {(): root.start_mark.line + 1}
+        self.data = self._plain(root, ())
+
+    def line(self, location: Location) -> int:
+        """The 1-based line of that part, or of the nearest part that encloses it."""
+        while location not in self._lines:
+            location = location[:-1]
+        return self._lines[location]
+
+    def locate(self, path: Location, *, missing: bool) -> Location:
+        """A validator's path as a place in the document: without what stands in no file, such as a union's tag.
+
+        With `missing`, the last part names a field that is not there, and stays.
+        """
+        found: list[str | int] = []
+        current = self.data
+        for number, part in enumerate(path, start=1):
+            if isinstance(current, dict) and part in current:
+                current = current[str(part)]
+            elif isinstance(current, list) and isinstance(part, int) and part < len(current):
+                current = current[part]
+            elif not (missing and number == len(path)):
+                continue
+            found.append(part)
+        return tuple(found)
+
+    def _plain(self, node: yaml.Node, here: Location) -> Any:
+        if isinstance(node, yaml.SequenceNode):
+            return [self._child(item, (*here, index), item) for index, item in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode):
+            return {key: self._child(value, (*here, key), key_node) for key, key_node, value in self._pairs(node, here)}
+        return scalar(node)
+
+    def _child(self, node: yaml.Node, here: Location, marked: yaml.Node) -> Any:
+        self._lines[here] = marked.start_mark.line + 1
+        return self._plain(node, here)
+
+    def _pairs(self, node: yaml.MappingNode, here: Location) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
+        """Keys with their nodes and values; keys that are no text or come again become faults and are left out."""
+        seen: set[str] = set()
+        for key_node, value in node.value:
+            key = scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, str):
+                shown = f": {quoted(key_node.value)}" if isinstance(key_node, yaml.ScalarNode) else ""
+                self.faults.append(
+                    RubricFault(line, pointer(here), f"has a key that is no text; put it in quotes{shown}")
+                )
+            elif key in seen:
+                self.faults.append(
+                    RubricFault(line, pointer((*here, key)), "appears more than once in the same mapping")
+                )
+            else:
+                seen.add(key)
+                yield key, key_node, value
+
+
+def scalar(node: yaml.Node) -> Any:
+    """A scalar node's value by YAML 1.2's core schema."""
+    kind = node.tag.rpartition(":")[2]
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return node.value.lower() == "true"
+    return {"int": int, "float": float}.get(kind, str)(node.value)

@@ -21,8 +21,16 @@ from app.domain.errors import JudgeUnavailable
 from app.domain.evaluation import Usage
 from app.domain.governance import AuditEvent
 from app.domain.judge_check import JudgeCheck
-from app.runtime.log_context import working_on
-from app.runtime.telemetry import FIELDS, OWN, FlowFigures, Series, Telemetry, configure_logging, write_traceback
+from app.runtime.telemetry import (
+    FIELDS,
+    OWN,
+    FlowFigures,
+    Series,
+    Telemetry,
+    configure_logging,
+    working_on,
+    write_traceback,
+)
 from app.storage.sql.governance import tell_events
 from tests.support.command import saiten, served
 from tests.support.fake_openai import FakeOpenAI

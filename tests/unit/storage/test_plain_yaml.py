@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.storage.rubric_yaml import MAX_DEPTH, MAX_PARTS, NotTaken, PlainLoader, Unreadable, YAMLDocument
+from app.storage.rubric_files import MAX_DEPTH, MAX_PARTS, NotTaken, PlainLoader, Unreadable, YAMLDocument
 
 
 @pytest.mark.parametrize(

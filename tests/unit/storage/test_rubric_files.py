@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.domain.errors import RubricInvalid, SettingsInvalid
 from app.storage.rubric_files import (
     MAX_BYTES,
+    RubricFault,
     RubricFiles,
     check_rubric,
     default_folder,
@@ -20,7 +21,6 @@ from app.storage.rubric_files import (
     rubric_paths,
     shipped_folder,
 )
-from app.storage.rubric_yaml import RubricFault
 
 GOOD = """\
 # A comment.

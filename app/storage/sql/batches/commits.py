@@ -28,8 +28,7 @@ from app.storage.sql.batches.account import (
     upgrade_locks,
 )
 from app.storage.sql.batches.erasure import note_erased_calls
-from app.storage.sql.batches.leases import CandidateSpan, find_leased, select_todo
-from app.storage.sql.batches.queueing import queue_after
+from app.storage.sql.batches.leases import CandidateSpan, find_leased, queue_after, select_todo
 from app.storage.sql.batches.rows import (
     Placed,
     describe_result,

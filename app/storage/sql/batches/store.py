@@ -30,7 +30,7 @@ from app.domain.work import (
     FinishedCandidate,
     Work,
 )
-from app.storage.sql.batches import commits, leases, queueing
+from app.storage.sql.batches import commits, leases
 from app.storage.sql.batches.account import lock_batches, log_completed, log_paused, store_accounts
 from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
@@ -573,7 +573,7 @@ class BatchStore:
     async def next_jobs(self, batch_id: str, window: int) -> list[ChunkJob]:
         """Chunks to be queued so that at most `window` of the batch are queued or leased, each marked as queued."""
         async with change(self._engine) as connection:
-            return await queueing.queue_next(connection, batch_id, window, self._clock())
+            return await leases.queue_next(connection, batch_id, window, self._clock())
 
     async def release_held_chunks(self, batch_id: str) -> list[ChunkJob]:
         """Releases the chunks of a batch of the mode `provider-batch`, and returns the first ones to be queued. Until
@@ -586,21 +586,21 @@ class BatchStore:
             if (await connection.execute(collected)).rowcount == 0:
                 return []
             await connection.execute(mine.where(chunk.number >= 0, chunk.state == "blocked").values(state="waiting"))
-            return await queueing.queue_next(connection, batch_id, self._window, self._clock())
+            return await leases.queue_next(connection, batch_id, self._window, self._clock())
 
     async def sweep(self, window: int, requeue_seconds: float) -> list[ChunkJob]:
         """Jobs to put on the queue, each returned once: chunks whose lease has run out, chunks that were queued more
         than `requeue_seconds` ago and never claimed (the queue has lost them), new chunks of batches with fewer than
         `window` under way, and ends of batches. Also discards batches begun an hour ago and never accepted."""
         now = self._clock()
-        overdue = queueing.overdue_at(now, now - timedelta(seconds=requeue_seconds))
+        overdue = leases.overdue_at(now, now - timedelta(seconds=requeue_seconds))
         await self._erasure.tidy()
         async with read(self._engine) as connection:
-            due = await queueing.find_due(connection, window, overdue, now)
+            due = await leases.find_due(connection, window, overdue, now)
         if not due.batches and not due.abandoned:
             return []
         async with change(self._engine) as connection:
-            jobs = await queueing.queue_due(connection, due, overdue, now)
+            jobs = await leases.queue_due(connection, due, overdue, now)
         if due.abandoned:
             self._erasure.mark_traces()
         return jobs
