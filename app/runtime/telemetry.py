@@ -144,9 +144,7 @@ class Telemetry:
     service and each test has its own, and so is the function that opens a span."""
 
     def __init__(
-        self,
-        registry: CollectorRegistry,
-        open_span: Callable[..., AbstractContextManager[Span]] = open_no_span,
+        self, registry: CollectorRegistry, open_span: Callable[..., AbstractContextManager[Span]] = open_no_span
     ) -> None:
         self.registry = registry
         self._open_span = open_span

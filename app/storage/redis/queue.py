@@ -203,11 +203,7 @@ def redact_saq_logs() -> None:
 def to_saq(job: ChunkJob) -> SAQJob:
     """The job as SAQ keeps it; it leaves nothing behind once it is handed over."""
     return SAQJob(
-        HAND_OVER,
-        {"batch": job.batch, "chunk": job.chunk},
-        key=f"{job.batch}:{job.chunk}",
-        timeout=0,
-        ttl=-1,
+        HAND_OVER, {"batch": job.batch, "chunk": job.chunk}, key=f"{job.batch}:{job.chunk}", timeout=0, ttl=-1
     )
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
 from app.domain.summary import AspectTally, Tally, unpack_scores, unpack_tally
+from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
     BLENDED,
     PLACE,
@@ -25,15 +26,7 @@ from app.storage.sql.batches.rows import (
     read_measures,
 )
 from app.storage.sql.engine import read
-from app.storage.sql.tables import (
-    batch_chunks,
-    batch_items,
-    batch_texts,
-    batches,
-    can_store,
-    evaluations,
-    result_figures,
-)
+from app.storage.sql.tables import can_store
 
 NOTHING = BrowsedPage(total=0, rows=())
 SORTED = 10_000
@@ -42,7 +35,7 @@ SORTED = 10_000
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
-figure, text, chunk = result_figures.c, batch_texts.c, batch_chunks.c
+figure, text, chunk = t.result_figures.c, t.batch_texts.c, t.batch_chunks.c
 
 
 @dataclass(frozen=True)
@@ -154,7 +147,7 @@ def fill_in(
 
 async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -> Browsable | None:
     """The batch, where the project has it."""
-    table = batches.c
+    table = t.batches.c
     mine = (table.id == batch_id) & (table.project == project) & (table.status != RECEIVING)
     results = table.scored + table.partial + table.failed + table.expired
     query = select(table.measures, table.tally, table.total, results.label("results")).where(mine)
@@ -228,10 +221,10 @@ async def cut(
 
 async def read_rows(connection: AsyncConnection, batch_id: str, positions: Sequence[int]) -> dict[int, Any]:
     """The results at these positions, with the candidates that they judge."""
-    result, item = evaluations.c, batch_items.c
+    result, item = t.evaluations.c, t.batch_items.c
     query = (
         select(result.id, *(result[name] for name in PLACE), result.scores, item.request)
-        .join(batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
+        .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
         .where(result.batch_id == batch_id, result.position.in_(positions))
     )
     rows = (await connection.execute(query)).all()

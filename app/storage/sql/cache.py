@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.errors import StoreError
 from app.providers.call_cache import CallCache
 from app.runtime.coalescing import Coalescer
-from app.storage.sql.engine import finish, insert_or_replace, read, scrub, write
+from app.storage.sql import engine as db
 from app.storage.sql.tables import call_cache, can_store
 
 logger = logging.getLogger("saiten.cache")
@@ -58,17 +58,16 @@ class SQLCallCache(CallCache):
         for start in range(0, len(known), MOST_KEYS):
             chunk = pad(known[start : start + MOST_KEYS])
             # A transaction each, so that others can write in between.
-            async with write(self._engine) as connection:
-                await connection.execute(delete(call_cache).where(call_cache.c.key.in_(chunk)))
-        if known and not await scrub(self._engine):
+            await db.execute(self._engine, delete(call_cache).where(call_cache.c.key.in_(chunk)))
+        if known and not await db.scrub(self._engine):
             logger.warning("another process reads the database; what was erased stays in its log until it is rewritten")
 
     async def close(self) -> None:
-        await finish(self._engine, "cached replies", self._gets, self._puts)
+        await db.finish(self._engine, "cached replies", self._gets, self._puts)
 
     async def prune(self) -> None:
         """Drops the oldest entries beyond the bound."""
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             count = (await connection.execute(select(func.count()).select_from(call_cache))).scalar_one()
             if count > self._entries:
                 oldest = select(call_cache.c.key).order_by(call_cache.c.created_at).limit(count - self._entries)
@@ -77,8 +76,7 @@ class SQLCallCache(CallCache):
     async def _read(self, keys: Sequence[str]) -> list[bytes | None]:
         query = select(call_cache.c.key, call_cache.c.value).where(call_cache.c.key.in_(pad(keys)))
         try:
-            async with read(self._engine) as connection:
-                found = {row.key: row.value for row in await connection.execute(query)}
+            found = {row.key: row.value for row in await db.fetch(self._engine, query)}
         except StoreError as error:
             logger.warning("cache read failed: %s", error.detail)
             found = {}
@@ -96,8 +94,8 @@ class SQLCallCache(CallCache):
         return [None] * len(entries)
 
     async def _replace(self, rows: list[dict[str, object]]) -> None:
-        async with write(self._engine) as connection:
-            await connection.execute(insert_or_replace(connection, call_cache), rows)
+        async with db.write(self._engine) as connection:
+            await connection.execute(db.insert_or_replace(connection, call_cache), rows)
         self._writes += len(rows)
         if self._writes >= PRUNED_EVERY:
             self._writes = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from weakref import proxy, ref
 
-from sqlalchemy import URL, AsyncAdaptedQueuePool, Column, Insert, Table, event, make_url
+from sqlalchemy import URL, AsyncAdaptedQueuePool, Column, Executable, Insert, Table, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -210,6 +210,38 @@ async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     with translating(file_of(engine)):
         async with view.connect() as connection:
             yield connection
+
+
+async def fetch(engine: AsyncEngine, query: Executable) -> Sequence[Any]:
+    """The rows of one `read`."""
+    async with read(engine) as connection:
+        return (await connection.execute(query)).all()
+
+
+async def fetch_one(engine: AsyncEngine, query: Executable) -> Any | None:
+    """The row of one `read`; None if there is none."""
+    async with read(engine) as connection:
+        return (await connection.execute(query)).one_or_none()
+
+
+async def fetch_column(engine: AsyncEngine, query: Executable) -> Sequence[Any]:
+    """The values of a `read` of one column."""
+    async with read(engine) as connection:
+        return (await connection.execute(query)).scalars().all()
+
+
+async def fetch_value(engine: AsyncEngine, query: Executable) -> Any | None:
+    """The value of a `read` of one column of at most one row; None if there is none."""
+    async with read(engine) as connection:
+        return (await connection.execute(query)).scalar_one_or_none()
+
+
+async def execute(engine: AsyncEngine, statement: Executable, rows: Any = None) -> int:
+    """Runs one statement as a `write`, once for each of the rows where they are given, and returns the number of rows
+    that it changed."""
+    async with write(engine) as connection:
+        changed: int = (await connection.execute(statement, rows)).rowcount
+        return changed
 
 
 def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:

@@ -16,8 +16,8 @@ from app.domain.batch import request_of
 from app.domain.errors import StoreError, StoreUnavailable
 from app.domain.evaluation import Record
 from app.runtime.coalescing import Coalescer
+from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
-from app.storage.sql.engine import change, finish, insert_or_ignore, read, write
 from app.storage.sql.tables import batch_items, batches, can_store, evaluations, idempotency_keys, similarity_baselines
 
 KEY_SECONDS = 20.0
@@ -87,7 +87,7 @@ class EvaluationStore:
 
     async def close(self) -> None:
         """Waits for what is being written, also where its caller no longer waits for it."""
-        await finish(self._engine, "evaluations", self._rows)
+        await db.finish(self._engine, "evaluations", self._rows)
 
     async def _write(self, rows: Sequence[Row]) -> list[StoreError | ValueError | None]:
         """What became of each row."""
@@ -103,8 +103,7 @@ class EvaluationStore:
         return [None] * len(rows)
 
     async def _insert(self, rows: Sequence[Row]) -> None:
-        async with write(self._engine) as connection:
-            await connection.execute(insert(evaluations), rows)
+        await db.execute(self._engine, insert(evaluations), rows)
 
     async def find(self, project: str, evaluation_id: str) -> Record | None:
         if not can_store(project, evaluation_id):
@@ -116,8 +115,7 @@ class EvaluationStore:
             .outerjoin(batch_items, (item.batch_id == table.batch_id) & (item.position == table.position))
             .where(table.id == evaluation_id, table.project == project)
         )
-        async with read(self._engine) as connection:
-            found = (await connection.execute(query)).one_or_none()
+        found = await db.fetch_one(self._engine, query)
         if found is None or found.failure is not None:
             return None
         if found.batch_id is None:
@@ -128,7 +126,7 @@ class EvaluationStore:
         return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
 
     async def ping(self) -> None:
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             # A real table: a database without its tables answers SELECT 1 too.
             await connection.execute(select(evaluations.c.id).limit(1))
 
@@ -139,15 +137,14 @@ class EvaluationStore:
         query = select(table.c.value).where(
             table.c.encoder == encoder, table.c.language == language, table.c.calibration == calibration
         )
-        async with read(self._engine) as connection:
-            return (await connection.execute(query)).scalar_one_or_none()
+        return await db.fetch_value(self._engine, query)
 
     async def save_baseline(self, encoder: str, language: str, calibration: str, value: float) -> None:
         if not can_store(encoder, language, calibration):
             return
         row = {"encoder": encoder, "language": language, "calibration": calibration, "value": value}
-        async with write(self._engine) as connection:
-            await connection.execute(insert_or_ignore(connection, similarity_baselines, row))
+        async with db.write(self._engine) as connection:
+            await connection.execute(db.insert_or_ignore(connection, similarity_baselines, row))
 
     async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
         """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
@@ -157,10 +154,10 @@ class EvaluationStore:
         row = {"project": project, "key": key, "body_digest": body_digest, "created_at": now}
         stale = (table.c.created_at < now - KEPT) | (table.c.status.is_(None) & (table.c.created_at < now - ABANDONED))
         this = (table.c.project == project) & (table.c.key == key)
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             await connection.execute(delete(table).where(stale))
             for _ in range(CLAIMS):
-                claimed = await connection.execute(insert_or_ignore(connection, table, row))
+                claimed = await connection.execute(db.insert_or_ignore(connection, table, row))
                 if claimed.rowcount == 1:
                     return None
                 held = (
@@ -177,24 +174,22 @@ class EvaluationStore:
             return
         table = idempotency_keys
         held = (table.c.project == project) & (table.c.key == key) & table.c.status.is_(None)
-        async with write(self._engine) as connection:
-            await connection.execute(update(table).where(held).values(created_at=datetime.now(UTC)))
+        await db.execute(self._engine, update(table).where(held).values(created_at=datetime.now(UTC)))
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
         """Keeps the answer. Where it holds an evaluation that was erased meanwhile, frees the key instead: the
         evaluation is not to come back."""
         if can_store(project, key):
-            async with change(self._engine) as connection:
+            async with db.change(self._engine) as connection:
                 await answer_under(connection, project, key, status, body)
 
     async def release_key(self, project: str, key: str) -> None:
         if not can_store(project, key):
             return
         table = idempotency_keys
-        async with write(self._engine) as connection:
-            await connection.execute(
-                delete(table).where(table.c.project == project, table.c.key == key, table.c.status.is_(None))
-            )
+        await db.execute(
+            self._engine, delete(table).where(table.c.project == project, table.c.key == key, table.c.status.is_(None))
+        )
 
 
 async def answer_under(connection: AsyncConnection, project: str, key: str, status: int, body: bytes) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.governance import DEFAULT_POLICY, AuditEvent, ProjectPolicy
 from app.runtime.coalescing import Coalescer
-from app.storage.sql.engine import change, finish, insert_or_add, insert_or_ignore, read, write
+from app.storage.sql import engine as db
 from app.storage.sql.tables import (
     UNSTORABLE_CHARACTERS,
     api_keys,
@@ -41,8 +41,7 @@ class PolicyStore:
         """The project's policy; the default where none was set."""
         if not can_store(project):
             return DEFAULT_POLICY
-        async with read(self._engine) as connection:
-            row = (await connection.execute(select(*SHOWN).where(policy.project == project))).one_or_none()
+        row = await db.fetch_one(self._engine, select(*SHOWN).where(policy.project == project))
         return DEFAULT_POLICY if row is None else ProjectPolicy.model_validate(row._asdict())
 
     async def save_policy(self, project: str, wanted: ProjectPolicy, now: datetime) -> None:
@@ -50,8 +49,8 @@ class PolicyStore:
         values = {**wanted.model_dump(), "updated_at": now}
         # The salt outlives every change: digests of one project are to stay comparable with each other.
         made = {**values, "project": project, "salt": secrets.token_hex(SALT_BYTES), "redacted_to": None}
-        async with change(self._engine) as connection:
-            if (await connection.execute(insert_or_ignore(connection, project_policies, made))).rowcount == 1:
+        async with db.change(self._engine) as connection:
+            if (await connection.execute(db.insert_or_ignore(connection, project_policies, made))).rowcount == 1:
                 return
             this = policy.project == project
             held = (await connection.execute(select(*SHOWN).where(this).with_for_update())).one()
@@ -62,8 +61,7 @@ class PolicyStore:
     async def policies(self) -> Mapping[str, ProjectPolicy]:
         """Every project that has a policy of its own."""
         query = select(policy.project, *SHOWN).order_by(policy.project)
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await db.fetch(self._engine, query)
         return {
             row.project: ProjectPolicy(integrity=row.integrity, texts=row.texts, after_days=row.after_days)
             for row in rows
@@ -83,7 +81,7 @@ class AuditLog:
         self._engine = engine
 
     async def note(self, event: AuditEvent) -> None:
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             await keep_event(connection, event)
         tell_events(event)
 
@@ -96,7 +94,7 @@ class AuditLog:
             query = query.where(events.project == project)
         if before is not None:
             query = query.where(events.number < before)
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             rows = (await connection.execute(query)).mappings().all()
         return [AuditEvent(**{**row, "detail": json.loads(row["detail"])}) for row in rows]
 
@@ -156,8 +154,7 @@ class SpendingStore:
         if not can_store(key_id):
             return 0.0
         query = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now))
-        async with read(self._engine) as connection:
-            found: float | None = (await connection.execute(query)).scalar_one_or_none()
+        found: float | None = await db.fetch_value(self._engine, query)
         return found or 0.0
 
     async def charge(self, key_id: str, cost_usd: float, now: datetime) -> None:
@@ -166,13 +163,13 @@ class SpendingStore:
 
     async def close(self) -> None:
         """Waits for what is being charged, also for those who no longer wait for it."""
-        await finish(self._engine, "charges", self._charges)
+        await db.finish(self._engine, "charges", self._charges)
 
     async def _charge_all(self, charges: Sequence[Charge]) -> list[None]:
         days: dict[str, list[Charge]] = defaultdict(list)
         for one in charges:
             days[day_of(one.now)].append(one)
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             for _, of_day in sorted(days.items()):
                 costs: dict[str, float] = defaultdict(float)
                 for one in of_day:
@@ -188,7 +185,7 @@ async def charge_keys(connection: AsyncConnection, costs: Mapping[str, float], n
         {"api_key": key_id, "day": day_of(now), "cost_usd": cost} for key_id, cost in sorted(costs.items()) if cost > 0
     ]
     if rows:
-        await connection.execute(insert_or_add(connection, key_spending, spent.cost_usd), rows)
+        await connection.execute(db.insert_or_add(connection, key_spending, spent.cost_usd), rows)
 
 
 async def find_overspent(

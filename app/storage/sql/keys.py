@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.governance import APIKey, AuditEvent, Scope
 from app.runtime.coalescing import Coalescer
+from app.storage.sql import engine as db
 from app.storage.sql.cache import pad
-from app.storage.sql.engine import change, read, write
 from app.storage.sql.governance import keep_event, tell_events
 from app.storage.sql.tables import api_keys, can_store, sessions
 
@@ -84,7 +84,7 @@ class APIKeyStore:
             "requests_per_minute": requests_per_minute,
             "usd_per_day": usd_per_day,
         }
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             await connection.execute(insert(api_keys).values(row))
             event = await self._note(connection, "key.created", made)
         tell_events(event)
@@ -92,7 +92,7 @@ class APIKeyStore:
 
     async def list(self) -> list[APIKey]:
         query = select(*SHOWN).order_by(api_keys.c.created_at, api_keys.c.id)
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             return [APIKey(*row) for row in (await connection.execute(query)).all()]
 
     async def revoke(self, key_id: str) -> bool:
@@ -111,7 +111,7 @@ class APIKeyStore:
     async def _change(self, key_id: str, action: str, **values: Any) -> bool:
         """Whether there is such a key and it was good until now."""
         this = update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             row = (await connection.execute(this.values(**values).returning(*SHOWN))).one_or_none()
             if "revoked_at" in values:
                 await connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
@@ -147,7 +147,7 @@ class APIKeyStore:
         token, now, of_key = secrets.token_urlsafe(32), datetime.now(UTC), sessions.c.key_id == found.id
         newest = select(sessions.c.hash).where(of_key).order_by(sessions.c.created_at.desc()).limit(MOST_SESSIONS - 1)
         row = {"hash": hash_key(token), "key_id": found.id, "created_at": now}
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await connection.execute(delete(sessions).where(sessions.c.expires_at <= now))
             kept = (await connection.execute(newest)).scalars().all()
             await connection.execute(delete(sessions).where(of_key, sessions.c.hash.not_in(kept)))
@@ -162,8 +162,7 @@ class APIKeyStore:
         """From now on the token stands for nothing, on every replica."""
         if not can_store(token):
             return
-        async with write(self._engine) as connection:
-            await connection.execute(delete(sessions).where(sessions.c.hash == hash_key(token)))
+        await db.execute(self._engine, delete(sessions).where(sessions.c.hash == hash_key(token)))
 
     async def any(self) -> bool:
         """Whether a key was ever made: only without one may anonymous callers be answered."""
@@ -182,13 +181,13 @@ class APIKeyStore:
     async def _look_up(self, query: Select[Any], column: Column[str], hashes: Sequence[str]) -> Sequence[APIKey | None]:
         asked = pad([*dict.fromkeys(hashes)])
         wanted = column == asked[0] if len(asked) == 1 else column.in_(asked)
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             rows = await connection.execute(query.where(wanted, api_keys.c.revoked_at.is_(None)))
             found = {row[0]: APIKey(*row[1:]) for row in rows}
         return [found.get(one) for one in hashes]
 
     async def _any(self, asked: Sequence[None]) -> Sequence[bool]:
         # Revoked ones count: a service that had keys must not open up when the last one is revoked.
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             self._closed = (await connection.execute(select(api_keys.c.id).limit(1))).first() is not None
         return [self._closed] * len(asked)

@@ -30,8 +30,8 @@ from app.domain.judge_check import AnchorRatings
 from app.domain.model import canonical_json, digest
 from app.domain.reliability import JudgeKey, Validation
 from app.domain.signature import read_signature
+from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
-from app.storage.sql.engine import change, cut, file_of, insert_or_replace, read, scrub, write
 from app.storage.sql.tables import (
     anchor_ratings,
     batch_items,
@@ -78,7 +78,7 @@ class RatingStore:
         `pointer` is the rating's number from 0."""
         refuse_unstorable(project, ratings)
         replaced = 0
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             targets = await find_targets(connection, project, ratings)
             rows = dict[str, dict[str, Any]]()
@@ -98,7 +98,7 @@ class RatingStore:
         """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""
         if not can_store(project, *evaluations):
             evaluations = [each for each in evaluations if can_store(project, each)]
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             return await find_rubrics(connection, project, evaluations)
 
     async def of_batch(
@@ -132,13 +132,13 @@ class RatingStore:
             return 0
         these = [table.project == project, *conditions_of(wanted)]
         owners = select(table.batch_id).where(*these)
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             # An erasure locks the batch first, and then removes its ratings in an order of its own.
             locked = select(batches.c.id).where(batches.c.id.in_(owners)).order_by(batches.c.id)
             await connection.execute(locked.with_for_update(key_share=True, read=True))
             removed = (await connection.execute(delete(human_ratings).where(*these))).rowcount
-        if removed and not await scrub(self._engine):
+        if removed and not await db.scrub(self._engine):
             logger.warning("another process reads the database; what was removed is cleaned from its log later")
         return removed
 
@@ -147,7 +147,7 @@ class RatingStore:
         if not can_store(project):
             return RatingsMark(0, -1)
         query = select(func.count(), func.max(table.number)).where(table.project == project)
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             count, newest = (await connection.execute(query)).one()
         return RatingsMark(count, -1 if newest is None else newest)
 
@@ -159,15 +159,14 @@ class RatingStore:
         newest = func.max(table.number)
         mine = (table.project == project, table.batch_id.is_not(None), table.simulated.is_(False))
         query = select(table.batch_id).where(*mine).group_by(table.batch_id).order_by(newest.desc()).limit(limit)
-        async with read(self._engine) as connection:
-            return (await connection.execute(query)).scalars().all()
+        return await db.fetch_column(self._engine, query)
 
     async def exclude(self, project: str, exclusion: Exclusion, now: datetime) -> bool:
         """Whether this is new. Raises NotFound for a round that the project has not, and InvalidRequest beyond
         `MOST_EXCLUSIONS`."""
         if not can_store(project, exclusion.rater or ""):
             raise InvalidRequest("the rater's name holds a character that cannot be kept", pointer="/rater")
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             count, same = func.count(), func.count().filter(excluded.key == identify_exclusion(exclusion))
             known, held = (await connection.execute(select(count, same).where(excluded.project == project))).one()
@@ -192,15 +191,14 @@ class RatingStore:
         this = delete(rating_exclusions).where(
             excluded.project == project, excluded.key == identify_exclusion(exclusion)
         )
-        async with write(self._engine) as connection:
-            return bool((await connection.execute(this)).rowcount)
+        return bool(await db.execute(self._engine, this))
 
     async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
         """All of the project, the oldest first. That of a round goes with the round."""
         if not can_store(project):
             return []
         query = select(rating_exclusions).where(excluded.project == project).order_by(excluded.created_at, excluded.key)
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             return [
                 StoredExclusion.model_construct(rater=row.rater, round=row.round_id, created_at=row.created_at)
                 for row in await connection.execute(query)
@@ -220,7 +218,7 @@ class RatingStore:
             .where(*mine, task.done_at.is_not(None))
         )
         raters = select(excluded.rater).where(excluded.project == project, excluded.rater.is_not(None))
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             names = (await connection.execute(raters)).scalars().all()
             rated = (await connection.execute(of_rounds)).all()
         pairs = frozenset((row[0], row[1]) for row in rated)
@@ -233,8 +231,8 @@ class RatingStore:
         if not can_store(project, *judge.values()):
             raise InvalidRequest("a judge's name holds NUL or half of a surrogate pair, which cannot be kept")
         row = {"project": project, "key": digest(judge), "judge": canonical_json(judge), "validation": text}
-        async with write(self._engine) as connection:
-            await connection.execute(insert_or_replace(connection, validations), row)
+        async with db.write(self._engine) as connection:
+            await connection.execute(db.insert_or_replace(connection, validations), row)
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
         """All of the project."""
@@ -245,8 +243,7 @@ class RatingStore:
             .where(validation.project == project)
             .order_by(validation.judge)
         )
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await db.fetch(self._engine, query)
         return {
             JudgeKey(**json.loads(row.judge)): Validation.model_validate_json(row.validation, context=STORED)
             for row in rows
@@ -256,8 +253,7 @@ class RatingStore:
         if not can_store(project, key):
             return None
         query = select(anchor.ratings).where(anchor.project == project, anchor.key == digest(key))
-        async with read(self._engine) as connection:
-            found = (await connection.execute(query)).scalar_one_or_none()
+        found = await db.fetch_value(self._engine, query)
         return None if found is None else AnchorRatings.model_validate_json(found, context=STORED)
 
     async def keep_anchor_ratings(self, project: str, key: str, ratings: AnchorRatings) -> None:
@@ -266,8 +262,8 @@ class RatingStore:
         if not can_store(project, key):
             raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
         row = {"project": project, "key": digest(key), "ratings": text}
-        async with write(self._engine) as connection:
-            await connection.execute(insert_or_replace(connection, anchor_ratings), row)
+        async with db.write(self._engine) as connection:
+            await connection.execute(db.insert_or_replace(connection, anchor_ratings), row)
 
     # Last, for its name hides the type's from whatever stands below
 
@@ -278,7 +274,7 @@ class RatingStore:
         if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
             return []
         query = select(human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             rows = await connection.execute(query.order_by(table.number).limit(limit))
             return [(row.number, read_rating(row)) for row in rows]
 
@@ -290,11 +286,11 @@ async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     PostgreSQL takes a batch that came in a moment ago for a few rows, and would compare each rating with each item: for
     10,000 ratings and 100,000 items that took 132 s, and by hash 0.6.
     """
-    if file_of(engine) is not None:
-        async with read(engine) as connection:
+    if db.file_of(engine) is not None:
+        async with db.read(engine) as connection:
             yield connection
         return
-    async with write(engine) as connection:
+    async with db.write(engine) as connection:
         await connection.execute(text("SET LOCAL enable_nestloop = off"))
         yield connection
 
@@ -370,7 +366,7 @@ async def take_turn(connection: AsyncConnection, project: str) -> None:
     So a rating is never seen before one with a smaller number, and two who replace the same do not collide. SQLite has
     one writer at a time as it is.
     """
-    if file_of(connection.engine) is None:
+    if db.file_of(connection.engine) is None:
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], signed=True)
         await connection.execute(select(func.pg_advisory_xact_lock(TURNS, number)))
 
@@ -430,7 +426,7 @@ async def find_targets(connection: AsyncConnection, project: str, ratings: Seque
 async def _find_evaluations(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str | None]:
     """Those of the project, each with its batch. A failure in the place of an evaluation is none."""
     table, found = evaluations.c, dict[str, str | None]()
-    for some in cut(dict.fromkeys(ids), ROWS):
+    for some in db.cut(dict.fromkeys(ids), ROWS):
         query = select(table.id, table.batch_id).where(
             table.id.in_(some), table.project == project, table.failure.is_(None)
         )
@@ -441,7 +437,7 @@ async def _find_evaluations(connection: AsyncConnection, project: str, ids: Coll
 async def find_rubrics(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str]:
     """The rubric of each evaluation of the project, with its version where the signature tells it."""
     table, found = evaluations.c, dict[str, str]()
-    for some in cut(dict.fromkeys(ids), ROWS):
+    for some in db.cut(dict.fromkeys(ids), ROWS):
         query = select(table.id, table.rubric, table.signature).where(table.id.in_(some), table.project == project)
         for row in await connection.execute(query):
             found[row.id] = read_signature(row.signature).get("rubric", row.rubric)
@@ -452,7 +448,7 @@ async def _hold_batches(connection: AsyncConnection, project: str, ids: Collecti
     """The accepted ones of the project, which stay until the end of the transaction."""
     table, found = batches.c, set[str]()
     # In the order of all who lock several.
-    for some in cut(sorted(ids), ROWS):
+    for some in db.cut(sorted(ids), ROWS):
         query = select(table.id).where(table.id.in_(some), table.project == project, table.status != RECEIVING)
         locked = query.order_by(table.id).with_for_update(key_share=True, read=True)
         found.update((await connection.execute(locked)).scalars())

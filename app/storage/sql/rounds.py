@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.model import digest
 from app.domain.rating_round import ABANDONED_SECONDS, RatingRound, RoundOptions, RoundProgress, Task, own_order
+from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
-from app.storage.sql.engine import change, read, write
 from app.storage.sql.tables import Instant, batches, can_store, rating_rounds, round_items, round_tasks
 
 rounds, item, task = rating_rounds.c, round_items.c, round_tasks.c
@@ -45,7 +45,7 @@ class RoundStore:
         drawn = [
             {"round_id": opened.id, "number": number, "position": position} for number, position in enumerate(positions)
         ]
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             # Held to the end: an erasure then takes the round along.
             held = select(batches.c.id).where(mine).with_for_update(key_share=True, read=True)
             if (await connection.execute(held)).first() is None:
@@ -57,8 +57,7 @@ class RoundStore:
     async def find_round(self, project: str, round_id: str) -> RatingRound | None:
         if not can_store(project, round_id):
             return None
-        async with read(self._engine) as connection:
-            found = (await connection.execute(select(rating_rounds).where(*named(project, round_id)))).first()
+        found = await db.fetch_one(self._engine, select(rating_rounds).where(*named(project, round_id)))
         return None if found is None else read_round(found)
 
     async def list_rounds(
@@ -71,8 +70,7 @@ class RoundStore:
         if batch_id is not None:
             query = query.where(rounds.batch_id == batch_id)
         newest = query.order_by(rounds.created_at.desc(), rounds.id.desc()).limit(limit)
-        async with read(self._engine) as connection:
-            return [read_round(row) for row in await connection.execute(newest)]
+        return [read_round(row) for row in await db.fetch(self._engine, newest)]
 
     async def close_round(self, project: str, round_id: str, now: datetime) -> RatingRound | None:
         """The round as it is then; one that was closed stays closed since when it was."""
@@ -83,7 +81,7 @@ class RoundStore:
             .where(*named(project, round_id))
             .values(closed_at=func.coalesce(rounds.closed_at, literal(now, Instant())))
         )
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             found = (await connection.execute(closed.returning(rating_rounds))).first()
         return None if found is None else read_round(found)
 
@@ -101,7 +99,7 @@ class RoundStore:
             raise InvalidRequest("the rater's name holds NUL or half of a surrogate pair, which cannot be kept")
         if not can_store(project, round_id):
             return None
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             # Those who take from the round wait here for each other.
             locked = select(rating_rounds).where(*named(project, round_id)).with_for_update()
             row = (await connection.execute(locked)).first()
@@ -117,8 +115,7 @@ class RoundStore:
         if found is None:
             return []
         query = select(round_tasks).where(task.round_id == found.id, task.key == digest(rater)).order_by(task.number)
-        async with read(self._engine) as connection:
-            return [read_task(row, found.most_per_rater) for row in await connection.execute(query)]
+        return [read_task(row, found.most_per_rater) for row in await db.fetch(self._engine, query)]
 
     async def finish(self, project: str, round_id: str, rater: str, position: int, now: datetime) -> bool:
         """The rater rated this response, in a closed round too: False where it was not given to the rater."""
@@ -126,8 +123,7 @@ class RoundStore:
             return False
         owned = select(rounds.id).where(*named(project, round_id))
         given = (task.round_id.in_(owned), task.key == digest(rater), task.position == position)
-        async with write(self._engine) as connection:
-            return bool((await connection.execute(update(round_tasks).where(*given).values(done_at=now))).rowcount)
+        return bool(await db.execute(self._engine, update(round_tasks).where(*given).values(done_at=now)))
 
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
         """By round; those that the project has not are left out."""
@@ -135,7 +131,7 @@ class RoundStore:
         if not ids:
             return {}
         query = select(rating_rounds).where(rounds.project == project, rounds.id.in_(ids))
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             found = {row.id: read_round(row) for row in await connection.execute(query)}
             rated = await count_rated(connection, [*found])
             raters = await count_by_rater(connection, [*found])

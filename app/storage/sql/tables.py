@@ -239,10 +239,7 @@ sessions = table(
     sa.Index(None, "expires_at"),
 )
 
-erased_calls = table(
-    "erased_calls",
-    sa.Column("key", sa.String(128), primary_key=True),
-)
+erased_calls = table("erased_calls", sa.Column("key", sa.String(128), primary_key=True))
 
 # `key` is the digest of project, target and rater, which may be null in part and whose lengths only the operator
 # bounds. `batch_id` is the batch that the rating goes with: the one that it names, with an `item`, or its

@@ -13,32 +13,32 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic_core import from_json, to_json
-from sqlalchemy import ColumnElement, LargeBinary, bindparam, delete, exists, func, insert, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    LargeBinary,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.domain import redaction
 from app.domain.batch import EXPIRED
 from app.domain.evaluation import Record
 from app.domain.governance import DEFAULT_POLICY, ProjectPolicy, TextKeeping
-from app.domain.redaction import (
-    DROPPED,
-    ERASED,
-    ERASED_CODE,
-    ERASED_FAILURE,
-    HASHED,
-    Cover,
-    Erased,
-    drop,
-    erased_candidate,
-    hash_with,
-    redact_asked,
-    redact_evaluation,
-    redact_record,
-    redact_trace,
-    rekey_context,
-)
+from app.domain.redaction import ERASED_FAILURE, Cover, Erased
 from app.domain.summary import failed_scores, pack_scores, tally_scores, unpack_scores
 from app.domain.work import ChunkJob, FinishedCandidate
-from app.storage.sql.batches.account import Account, count_in, read_account, store_accounts
+from app.storage.sql import engine as db
+from app.storage.sql import tables as t
+from app.storage.sql.batches.account import count_in, read_account, store_accounts
 from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
     RECEIVING,
@@ -55,26 +55,9 @@ from app.storage.sql.batches.rows import (
     utc_now,
 )
 from app.storage.sql.batches.views import ENDED
-from app.storage.sql.engine import change, cut, file_of, insert_or_ignore, read, write
 from app.storage.sql.provider_batches import ProviderBatchStore
 from app.storage.sql.ratings import take_turn
-from app.storage.sql.tables import (
-    batch_chunks,
-    batch_items,
-    batch_metadata,
-    batch_texts,
-    batches,
-    can_store,
-    evaluations,
-    human_ratings,
-    idempotency_keys,
-    project_policies,
-    provider_calls,
-    provider_replies,
-    rating_rounds,
-    round_items,
-    round_tasks,
-)
+from app.storage.sql.tables import can_store
 
 AT_ONCE = 500
 """Candidates or evaluations of one transaction."""
@@ -82,8 +65,8 @@ AT_ONCE = 500
 ANSWERS_AT_ONCE = 100
 """Kept answers that are read at a time. Each holds an evaluation."""
 
-result, item, batch, answer = evaluations.c, batch_items.c, batches.c, idempotency_keys.c
-rating, policy, text = human_ratings.c, project_policies.c, batch_texts.c
+result, item, batch, answer = t.evaluations.c, t.batch_items.c, t.batches.c, t.idempotency_keys.c
+rating, policy, text = t.human_ratings.c, t.project_policies.c, t.batch_texts.c
 
 SCORES = failed_scores(ERASED_FAILURE)
 ANY_CHUNK = 0
@@ -111,18 +94,18 @@ UNDER_WAY = {"hash": "hashing", "drop": "dropping"}
 
 NEXT = timedelta(microseconds=1)
 
-SINGLE = update(evaluations).where(result.id == bindparam("this")).values(record=bindparam("new_record"), calls="[]")
+SINGLE = update(t.evaluations).where(result.id == bindparam("this")).values(record=bindparam("new_record"), calls="[]")
 RESULT = (
-    update(evaluations)
+    update(t.evaluations)
     .where(result.id == bindparam("this"))
     .values({name: bindparam(f"new_{name}") for name in ("record", "failure", "scores")} | {"calls": "[]"})
 )
 CANDIDATE = (
-    update(batch_items)
+    update(t.batch_items)
     .where(item.batch_id == bindparam("this"), item.position == bindparam("place"))
     .values(request=bindparam("new_request"))
 )
-COMMENT = update(human_ratings).where(rating.number == bindparam("this")).values(comment=bindparam("new_comment"))
+COMMENT = update(t.human_ratings).where(rating.number == bindparam("this")).values(comment=bindparam("new_comment"))
 
 
 class TextStore:
@@ -165,7 +148,7 @@ class TextStore:
         if texts == "keep" or not can_store(project):
             return 0
         now = self._clock()
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             found = await hold_policy(connection, project, now)
             changed = under is not None and found and (found.texts, found.after_days) != (under.texts, under.after_days)
             done = 0
@@ -183,20 +166,19 @@ class TextStore:
         return done
 
     async def _find_batches(self, project: str, metadata: Mapping[str, str]) -> Sequence[str]:
-        entry = batch_metadata.c
+        entry = t.batch_metadata.c
         fits = [
             exists().where(entry.batch_id == batch.id, entry.key == key, entry.value == value)
             for key, value in metadata.items()
         ]
         query = select(batch.id).where(batch.project == project, batch.status != RECEIVING, *fits)
-        async with read(self._engine) as connection:
-            return (await connection.execute(query.order_by(batch.id))).scalars().all()
+        return await db.fetch_column(self._engine, query.order_by(batch.id))
 
     async def _erase_batch(self, project: str, batch_id: str) -> bool:
         """As `BatchStore.erase`. What the provider still has of it is left to be removed there."""
         provider = ProviderBatchStore(self._engine, clock=self._clock)
         calls = await provider.calls(batch_id)
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             await note_erased_calls(connection, calls)
             # Before the batch: an answer is kept as its batch is accepted and never later, so none is left behind.
             await forget_answers_of(connection, project, [batch_id])
@@ -205,14 +187,14 @@ class TextStore:
 
     async def _find_candidates(self, project: str, metadata: Mapping[str, str]) -> dict[str, list[int]]:
         """By batch, the positions of candidates whose rows hold the entries somewhere: each is to be read."""
-        fits = [self._has_marks(item.request, key, value) for key, value in metadata.items()]
+        fits = self._has_marks(item.request, metadata)
         query = (
             select(item.batch_id, item.position)
-            .join(batches, batch.id == item.batch_id)
+            .join(t.batches, batch.id == item.batch_id)
             .where(batch.project == project, batch.status != RECEIVING, *fits)
         )
         found: dict[str, list[int]] = {}
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             for row in await connection.execute(query.order_by(item.batch_id, item.position)):
                 found.setdefault(row.batch_id, []).append(row.position)
         return found
@@ -221,51 +203,40 @@ class TextStore:
         self, project: str, batch_id: str, places: Sequence[int], metadata: Mapping[str, str]
     ) -> int:
         done = 0
-        for some in cut(places, AT_ONCE):
-            async with change(self._engine) as connection:
+        for some in db.cut(places, AT_ONCE):
+            async with db.change(self._engine) as connection:
                 await take_turn(connection, project)
                 done += await erase_candidates(connection, batch_id, some, metadata, self._clock())
         return done
 
     async def _erase_singles(self, project: str, metadata: Mapping[str, str]) -> int:
-        fits = [self._has_marks(result.record, key, value) for key, value in metadata.items()]
+        fits = self._has_marks(result.record, metadata)
         query = select(result.id).where(result.project == project, result.batch_id.is_(None), *fits)
-        async with read(self._engine) as connection:
-            found = (await connection.execute(query.order_by(result.id))).scalars().all()
+        found = await db.fetch_column(self._engine, query.order_by(result.id))
         gone = 0
-        for some in cut(found, AT_ONCE):
-            async with change(self._engine) as connection:
+        for some in db.cut(found, AT_ONCE):
+            async with db.change(self._engine) as connection:
                 await take_turn(connection, project)
                 gone += await erase_singles(connection, project, some, metadata)
         return gone
 
     async def _forget_answers(self, project: str, metadata: Mapping[str, str]) -> None:
         """Removes kept answers that bear the metadata themselves, whatever became of what they tell of."""
-        fits = [self._has_marks_in_bytes(answer.body, key, value) for key, value in metadata.items()]
+        fits = self._has_marks(answer.body, metadata)
         query = select(answer.key).where(answer.project == project, answer.body.is_not(None), *fits)
-        async with read(self._engine) as connection:
-            keys = (await connection.execute(query.order_by(answer.key))).scalars().all()
-        for some in cut(keys, ANSWERS_AT_ONCE):
-            async with change(self._engine) as connection:
+        keys = await db.fetch_column(self._engine, query.order_by(answer.key))
+        for some in db.cut(keys, ANSWERS_AT_ONCE):
+            async with db.change(self._engine) as connection:
                 await forget_marked_answers(connection, project, some, metadata)
 
-    def _has_marks(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
-        """Whether the JSON in the column has this entry somewhere, as pydantic writes it."""
-        find = func.strpos if file_of(self._engine) is None else func.instr
-        found: ColumnElement[bool] = find(column, write_entry(key, value).decode()) > 0
-        return found
-
-    def _has_marks_in_bytes(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
-        """As `_has_marks`, for a column of bytes."""
-        # Qualified: PostgreSQL takes a plain `position` with IN alone.
-        find = func.pg_catalog.position if file_of(self._engine) is None else func.instr
-        found: ColumnElement[bool] = find(column, literal(write_entry(key, value), LargeBinary)) > 0
-        return found
-
-
-def write_entry(key: str, value: str) -> bytes:
-    """An entry of metadata as pydantic writes it."""
-    return to_json(key) + b":" + to_json(value)
+    def _has_marks(self, column: Any, metadata: Mapping[str, str]) -> list[ColumnElement[bool]]:
+        """The conditions that the JSON in the column has all these entries somewhere, as pydantic writes them."""
+        # `position`, which takes bytes, is qualified: PostgreSQL takes a plain one with IN alone.
+        is_text = isinstance(column.type, Text)
+        in_postgres = func.strpos if is_text else func.pg_catalog.position
+        find = in_postgres if db.file_of(self._engine) is None else func.instr
+        entries = (to_json(key) + b":" + to_json(value) for key, value in metadata.items())
+        return [find(column, entry.decode() if is_text else literal(entry, LargeBinary)) > 0 for entry in entries]
 
 
 async def erase_singles(
@@ -277,9 +248,9 @@ async def erase_singles(
     rows = (await connection.execute(query.order_by(result.id))).all()
     found = [row for row in rows if bears(from_json(row.record)["evaluation"]["metadata"], metadata)]
     gone = [row.id for row in found]
-    await note_erased_calls(connection, {key for row in found if row.calls for key in json.loads(row.calls)})
-    await connection.execute(delete(human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
-    await connection.execute(delete(evaluations).where(result.id.in_(gone)))
+    await note_erased_calls(connection, keys_of(found))
+    await connection.execute(delete(t.human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
+    await connection.execute(delete(t.evaluations).where(result.id.in_(gone)))
     # After the evaluations: by now a request that was about to keep an answer has done so, or finds no evaluation.
     await forget_answers_of(connection, project, gone)
     return len(gone)
@@ -293,7 +264,7 @@ async def forget_answers_of(connection: AsyncConnection, project: str, ids: Coll
         by_length.setdefault(len(start), []).append(start)
     for length, starts in by_length.items():
         names_one = func.substr(answer.body, 1, length, type_=LargeBinary).in_(starts)
-        await connection.execute(delete(idempotency_keys).where(answer.project == project, names_one))
+        await connection.execute(delete(t.idempotency_keys).where(answer.project == project, names_one))
 
 
 async def forget_marked_answers(
@@ -303,7 +274,7 @@ async def forget_marked_answers(
     these = (answer.project == project) & answer.key.in_(keys) & answer.body.is_not(None)
     rows = (await connection.execute(select(answer.key, answer.body).where(these))).all()
     gone = [row.key for row in rows if bears(read_metadata(row.body), metadata)]
-    await connection.execute(delete(idempotency_keys).where(answer.project == project, answer.key.in_(gone)))
+    await connection.execute(delete(t.idempotency_keys).where(answer.project == project, answer.key.in_(gone)))
 
 
 def read_metadata(body: bytes) -> Mapping[str, str]:
@@ -329,7 +300,7 @@ async def erase_candidates(
     # As an erasure of the whole: a commit that waits for the batch finds the places taken.
     row = (
         await connection.execute(
-            select(batches).where(batch.id == batch_id, batch.status != RECEIVING).with_for_update()
+            select(t.batches).where(batch.id == batch_id, batch.status != RECEIVING).with_for_update()
         )
     ).one_or_none()
     if row is None:
@@ -344,33 +315,31 @@ async def erase_candidates(
     ]
     if not gone:
         return 0
-    had = await find_results(connection, batch_id, [one.position for one in gone])
+    found = [one.position for one in gone]
+    columns = (result.id, result.position, result.status, result.signature, result.calls, result.failure)
+    results = select(*columns).where(result.batch_id == batch_id, result.position.in_(found))
+    had = {one.position: one for one in await connection.execute(results)}
     await blank_results(connection, row, gone, had, now)
-    await remove_texts(connection, batch_id, [one.position for one in gone])
+    blank = update(t.batch_items).where(item.batch_id == batch_id, item.position.in_(found))
+    await connection.execute(blank.values(request=redaction.erased_candidate().model_dump_json(), tries=0))
+    await connection.execute(delete(t.batch_texts).where(text.batch_id == batch_id, text.position.in_(found)))
     await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
-    await leave_rounds(connection, batch_id, [one.position for one in gone], now)
+    await leave_rounds(connection, batch_id, found, now)
     return len(gone)
-
-
-async def find_results(connection: AsyncConnection, batch_id: str, places: Collection[int]) -> dict[int, Any]:
-    """What the candidates have for results, by position."""
-    query = select(result.id, result.position, result.status, result.signature, result.calls, result.failure)
-    rows = await connection.execute(query.where(result.batch_id == batch_id, result.position.in_(places)))
-    return {row.position: row for row in rows}
 
 
 async def blank_results(
     connection: AsyncConnection, row: Any, gone: Sequence[Any], had: Mapping[int, Any], now: datetime
 ) -> None:
     """Puts the failure in the place of each result, and takes that out of counts, figures and signatures."""
-    keys = {key for one in had.values() for key in json.loads(one.calls or "[]")}
+    keys = keys_of(had.values())
     await note_erased_calls(connection, keys)
     if keys:
-        kept = provider_replies.c
-        await connection.execute(delete(provider_replies).where(kept.batch_id == row.id, kept.key.in_(sorted(keys))))
+        kept = t.provider_replies.c
+        await connection.execute(delete(t.provider_replies).where(kept.batch_id == row.id, kept.key.in_(sorted(keys))))
     if had:
         await connection.execute(
-            update(evaluations).where(result.id == bindparam("this")).values(BLANK),
+            update(t.evaluations).where(result.id == bindparam("this")).values(BLANK),
             [{"this": one.id} for one in had.values()],
         )
     fresh = [
@@ -379,7 +348,7 @@ async def blank_results(
         if one.position not in had
     ]
     if fresh:
-        await connection.execute(insert(evaluations), [describe_result(one, SCORES, row, now) for one in fresh])
+        await connection.execute(insert(t.evaluations), [describe_result(one, SCORES, row, now) for one in fresh])
     locked = read_account(row)
     measures = read_measures(locked.account.measures)
     await rewrite_figures(connection, row.id, [(place, SCORES) for place in had], measures)
@@ -387,28 +356,15 @@ async def blank_results(
     await insert_figures(connection, {row.id: placed}, {row.id: measures}, {})
     signatures = Counter((row.id, one.signature) for one in had.values() if one.signature)
     await count_in(connection, {each: -count for each, count in signatures.items()})
-    recount(locked.account, had.values(), len(fresh))
-    await store_accounts(connection, [locked])
-
-
-def recount(account: Account, had: Collection[Any], fresh: int) -> None:
-    """Counts the erased as failed. What they cost was spent all the same."""
-    for one in had:
-        account.count("expired" if one.failure == GONE else one.status, -1)
-    account.count("failed", len(had) + fresh)
+    # They count as failed. What they cost was spent all the same.
+    for one in had.values():
+        locked.account.count("expired" if one.failure == GONE else one.status, -1)
+    locked.account.count("failed", len(had) + len(fresh))
     if had:
-        account.forget_figures()
+        locked.account.forget_figures()
     else:
-        account.add(tally_scores([SCORES] * fresh))
-
-
-async def remove_texts(connection: AsyncConnection, batch_id: str, places: Collection[int]) -> None:
-    """What was asked, and what a search looks through."""
-    these = (item.batch_id == batch_id) & item.position.in_(places)
-    await connection.execute(
-        update(batch_items).where(these).values(request=erased_candidate().model_dump_json(), tries=0)
-    )
-    await connection.execute(delete(batch_texts).where(text.batch_id == batch_id, text.position.in_(places)))
+        locked.account.add(tally_scores([SCORES] * len(fresh)))
+    await store_accounts(connection, [locked])
 
 
 async def remove_ratings(
@@ -425,28 +381,25 @@ async def remove_ratings(
     named = [name for name in candidates if not name.isdecimal()]
     of_item = query.where(rating.batch_id.is_(None), rating.item.in_(named), rating.comment.is_not(None))
     loose = [row.number for row in await connection.execute(of_item) if row.candidate in candidates[row.item]]
-    await connection.execute(delete(human_ratings).where(rating.number.in_(numbers)))
+    await connection.execute(delete(t.human_ratings).where(rating.number.in_(numbers)))
     await connection.execute(
-        delete(human_ratings).where(rating.project == project, rating.evaluation.in_([*evaluation_ids]))
+        delete(t.human_ratings).where(rating.project == project, rating.evaluation.in_([*evaluation_ids]))
     )
-    await connection.execute(update(human_ratings).where(rating.number.in_(loose)).values(comment=None))
+    await connection.execute(update(t.human_ratings).where(rating.number.in_(loose)).values(comment=None))
 
 
 async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Collection[int], now: datetime) -> None:
     """Withdraws the candidates from their rounds. A rater who has one continues with the next."""
-    mine = select(rating_rounds.c.id).where(rating_rounds.c.batch_id == batch_id)
-    drawn, task = round_items.c, round_tasks.c
+    mine = select(t.rating_rounds.c.id).where(t.rating_rounds.c.batch_id == batch_id)
+    drawn, task = t.round_items.c, t.round_tasks.c
     these = drawn.round_id.in_(mine) & drawn.position.in_(places)
     query = select(drawn.round_id, func.count().label("count")).where(these).group_by(drawn.round_id)
     for row in (await connection.execute(query)).all():
-        await connection.execute(
-            update(rating_rounds)
-            .where(rating_rounds.c.id == row.round_id)
-            .values(drawn=rating_rounds.c.drawn - row.count)
-        )
-    await connection.execute(delete(round_items).where(these))
+        this = update(t.rating_rounds).where(t.rating_rounds.c.id == row.round_id)
+        await connection.execute(this.values(drawn=t.rating_rounds.c.drawn - row.count))
+    await connection.execute(delete(t.round_items).where(these))
     pending = task.round_id.in_(mine) & task.position.in_(places) & task.done_at.is_(None)
-    await connection.execute(update(round_tasks).where(pending).values(done_at=now))
+    await connection.execute(update(t.round_tasks).where(pending).values(done_at=now))
 
 
 @dataclass(frozen=True)
@@ -461,23 +414,19 @@ class Sweep:
     salt: str
 
     def cover(self, texts: str) -> Cover:
-        return drop if texts == "drop" else hash_with(self.salt)
+        return redaction.drop if texts == "drop" else redaction.hash_with(self.salt)
 
-    def cover_context(self, texts: str, digest: str | None) -> str | None:
-        return None if texts == "drop" else rekey_context(digest, self.salt)
+    async def run_each(self, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
+        """Runs the statement for each row."""
+        if rows:
+            await self.connection.execute(statement, rows)
 
 
 async def hold_policy(connection: AsyncConnection, project: str, now: datetime) -> Any:
     """The project's salt, watermark and policy over texts, which no other process changes until the transaction
     ends; None where another process has them."""
-    row = {
-        "project": project,
-        **DEFAULT_POLICY.model_dump(),
-        "salt": secrets.token_hex(32),
-        "redacted_to": None,
-        "updated_at": now,
-    }
-    await connection.execute(insert_or_ignore(connection, project_policies, row))
+    row = DEFAULT_POLICY.model_dump() | {"project": project, "salt": secrets.token_hex(32), "updated_at": now}
+    await connection.execute(db.insert_or_ignore(connection, t.project_policies, row | {"redacted_to": None}))
     columns = policy.salt, policy.redacted_to, policy.texts, policy.after_days
     query = select(*columns).where(policy.project == project)
     return (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
@@ -498,40 +447,42 @@ async def redact_singles(sweep: Sweep, since: datetime | None, limit: int) -> in
         same = query.where(result.created_at == last, result.id.not_in([row.id for row in rows]))
         rows += (await connection.execute(same)).all()
         until = last + NEXT
-    if rows:
-        cover = sweep.cover(sweep.texts)
-        changed = await asyncio.to_thread(rewrite_singles, rows, cover)
-        await write_rows(connection, SINGLE, changed)
-        await note_erased_calls(connection, keys_of(rows))
+    await sweep.run_each(SINGLE, await asyncio.to_thread(rewrite_singles, rows, sweep.cover(sweep.texts)))
+    await note_erased_calls(connection, keys_of(rows))
     if since is None or until > since:
-        seen = update(project_policies).where(policy.project == sweep.project)
+        seen = update(t.project_policies).where(policy.project == sweep.project)
         await connection.execute(seen.values(redacted_to=until))
     return len(rows)
 
 
 async def redact_batches(sweep: Sweep, limit: int) -> int:
     """Finished batches, one after the other."""
-    done = 0
+    done, connection = 0, sweep.connection
     while done < limit:
         found = await find_batch(sweep)
         if found is None:
             break
         texts = "drop" if found.texts == UNDER_WAY["drop"] else sweep.texts
+        this = update(t.batches).where(batch.id == found.id)
         # Marked from the start: a process that still has data of the batch must not restore its texts.
-        await set_texts(sweep.connection, found.id, UNDER_WAY[texts])
-        places = await find_places(sweep.connection, found.id, texts, limit - done)
-        await redact_places(sweep, found.id, texts, places)
+        await connection.execute(this.values(texts=UNDER_WAY[texts]))
+        # What a search looks through is emptied as the texts go.
+        query = select(text.position).where(text.batch_id == found.id, *([text.text != ""] if texts == "hash" else []))
+        left = query.order_by(text.position).limit(limit - done)
+        places = (await connection.execute(left)).scalars().all()
+        for some in db.cut(places, ROWS):
+            await redact_places(sweep, found.id, texts, some)
         if len(places) < limit - done:
-            await forget_provider(sweep.connection, found.id)
-            await set_texts(sweep.connection, found.id, texts)
+            await forget_provider(connection, found.id)
+            await connection.execute(this.values(texts=texts))
         done += len(places)
     return done
 
 
 async def find_batch(sweep: Sweep) -> Any:
     """A finished batch with texts, which no other process changes until the transaction ends."""
-    chunk = batch_chunks.c
-    held_now = exists().where(chunk.batch_id == batches.c.id, chunk.state == "leased", chunk.lease_until >= sweep.now)
+    chunk = t.batch_chunks.c
+    held_now = exists().where(chunk.batch_id == batch.id, chunk.state == "leased", chunk.lease_until >= sweep.now)
     undone = [UNDER_WAY["hash"], UNDER_WAY["drop"], *(["hash"] if sweep.texts == "drop" else [])]
     query = select(batch.id, batch.texts).where(
         batch.project == sweep.project,
@@ -544,57 +495,33 @@ async def find_batch(sweep: Sweep) -> Any:
     return (await sweep.connection.execute(query.order_by(batch.id).limit(1).with_for_update())).one_or_none()
 
 
-async def set_texts(connection: AsyncConnection, batch_id: str, texts: str) -> None:
-    """Says on the batch what became of its texts."""
-    await connection.execute(update(batches).where(batch.id == batch_id).values(texts=texts))
-
-
-async def find_places(connection: AsyncConnection, batch_id: str, texts: str, limit: int) -> Sequence[int]:
-    """Positions of candidates that still have texts, by what a search looks through: it is emptied as they go."""
-    query = select(text.position).where(text.batch_id == batch_id)
-    if texts == "hash":
-        query = query.where(text.text != "")
-    return (await connection.execute(query.order_by(text.position).limit(limit))).scalars().all()
-
-
 async def redact_places(sweep: Sweep, batch_id: str, texts: str, places: Sequence[int]) -> None:
     """Candidates of one batch with their results, if any."""
-    connection = sweep.connection
-    for start in range(0, len(places), ROWS):
-        some = places[start : start + ROWS]
-        asked = select(item.batch_id, item.position, item.request).where(
-            item.batch_id == batch_id, item.position.in_(some)
-        )
-        given = select(result.id, result.record, result.failure, result.scores, result.calls).where(
-            result.batch_id == batch_id, result.position.in_(some)
-        )
-        candidates = (await connection.execute(asked)).all()
-        results = (await connection.execute(given)).all()
-        cover = sweep.cover(texts)
-
-        def rewrite(
-            candidates: Sequence[Any] = candidates, results: Sequence[Any] = results, cover: Cover = cover
-        ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-            return rewrite_candidates(candidates, cover), [
-                rewrite_result(row, cover, lambda digest: sweep.cover_context(texts, digest)) for row in results
-            ]
-
-        # In a thread: reading and writing 500 records takes a good part of a second.
-        requests, records = await asyncio.to_thread(rewrite)
-        await write_rows(connection, CANDIDATE, requests)
-        await write_rows(connection, RESULT, records)
-        await note_erased_calls(connection, keys_of(results))
-        these = (text.batch_id == batch_id) & text.position.in_(some)
-        gone: Any = delete(batch_texts) if texts == "drop" else update(batch_texts).values(text="")
-        await connection.execute(gone.where(these))
+    connection, cover = sweep.connection, sweep.cover(texts)
+    asked = select(item.batch_id, item.position, item.request).where(
+        item.batch_id == batch_id, item.position.in_(places)
+    )
+    given = select(result.id, result.record, result.failure, result.scores, result.calls).where(
+        result.batch_id == batch_id, result.position.in_(places)
+    )
+    candidates = (await connection.execute(asked)).all()
+    results = (await connection.execute(given)).all()
+    salt = None if texts == "drop" else sweep.salt
+    # In a thread: reading and writing 500 records takes a good part of a second.
+    await sweep.run_each(CANDIDATE, await asyncio.to_thread(rewrite_candidates, candidates, cover))
+    await sweep.run_each(RESULT, await asyncio.to_thread(rewrite_results, results, cover, salt))
+    await note_erased_calls(connection, keys_of(results))
+    gone: Any = delete(t.batch_texts) if texts == "drop" else update(t.batch_texts).values(text="")
+    await connection.execute(gone.where(text.batch_id == batch_id, text.position.in_(places)))
 
 
 async def forget_provider(connection: AsyncConnection, batch_id: str) -> None:
     """Replies that a provider's batch gave, and the keys of the translations that it took."""
-    await connection.execute(delete(provider_replies).where(provider_replies.c.batch_id == batch_id))
-    keys = select(provider_calls.c.key).where(provider_calls.c.batch_id == batch_id)
-    await note_erased_calls(connection, (await connection.execute(keys)).scalars().all())
-    await connection.execute(delete(provider_calls).where(provider_calls.c.batch_id == batch_id))
+    reply, call = t.provider_replies.c, t.provider_calls.c
+    await connection.execute(delete(t.provider_replies).where(reply.batch_id == batch_id))
+    keys = await connection.execute(select(call.key).where(call.batch_id == batch_id))
+    await note_erased_calls(connection, keys.scalars().all())
+    await connection.execute(delete(t.provider_calls).where(call.batch_id == batch_id))
 
 
 async def redact_comments(sweep: Sweep, limit: int) -> int:
@@ -605,22 +532,21 @@ async def redact_comments(sweep: Sweep, limit: int) -> int:
     query = select(rating.number, rating.comment).where(mine, rating.comment.is_not(None))
     if sweep.texts == "hash":
         # Exactly what the cover spares: less would keep texts, more would be found again in every step.
-        covered_before = rating.comment.regexp_match(rf"^{HASHED.pattern}\Z") | rating.comment.in_([DROPPED, ERASED])
-        query = query.where(~covered_before)
+        hashed = rating.comment.regexp_match(rf"^{redaction.HASHED.pattern}\Z")
+        query = query.where(~(hashed | rating.comment.in_([redaction.DROPPED, redaction.ERASED])))
     rows = (await sweep.connection.execute(query.order_by(rating.number).limit(limit))).all()
-    cover = sweep.cover(sweep.texts)
     covered = [
-        {"this": row.number, "new_comment": None if sweep.texts == "drop" else cover(row.comment)} for row in rows
+        {"this": row.number, "new_comment": None if sweep.texts == "drop" else sweep.cover(sweep.texts)(row.comment)}
+        for row in rows
     ]
-    await write_rows(sweep.connection, COMMENT, covered)
+    await sweep.run_each(COMMENT, covered)
     return len(rows)
 
 
 async def forget_answers(sweep: Sweep) -> int:
     """Answers that were kept for a repeated request. They hold what evaluations do."""
-    answer = idempotency_keys.c
     old = answer.created_at < min(sweep.before, sweep.now - ANSWERS_KEPT)
-    gone = delete(idempotency_keys).where(answer.project == sweep.project, old)
+    gone = delete(t.idempotency_keys).where(answer.project == sweep.project, old)
     return (await sweep.connection.execute(gone)).rowcount
 
 
@@ -628,7 +554,8 @@ def rewrite_singles(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]]:
     """The records without texts, those that had some."""
     changed = []
     for row in rows:
-        covered = redact_record(Record.model_validate_json(row.record, context=STORED), cover).model_dump_json()
+        record = Record.model_validate_json(row.record, context=STORED)
+        covered = redaction.redact_record(record, cover).model_dump_json()
         if covered != row.record:
             changed.append({"this": row.id, "new_record": covered})
     return changed
@@ -640,37 +567,37 @@ def rewrite_candidates(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]
         {
             "this": row.batch_id,
             "place": row.position,
-            "new_request": redact_asked(read_candidate(row.request), cover).model_dump_json(),
+            "new_request": redaction.redact_asked(read_candidate(row.request), cover).model_dump_json(),
         }
         for row in rows
     ]
 
 
-def rewrite_result(row: Any, cover: Cover, cover_context: Callable[[str | None], str | None]) -> dict[str, Any]:
-    """A result without texts."""
-    scores, record, failure = unpack_scores(row.scores), row.record, read_failure(row.failure)
-    if failure is None:
-        kept = read_record(row.record)
-        record = kept.model_copy(
-            update={"evaluation": redact_evaluation(kept.evaluation, cover), "trace": redact_trace(kept.trace, cover)}
-        ).model_dump_json()
-    elif failure.code != ERASED_CODE:
-        # It may quote a judge.
-        failure = failure.model_copy(update={"detail": DROPPED})
-    return {
-        "this": row.id,
-        "new_record": record,
-        "new_failure": None if failure is None else failure.model_dump_json(),
-        "new_scores": pack_scores(scores._replace(context=cover_context(scores.context))),
-    }
+def rewrite_results(rows: Iterable[Any], cover: Cover, salt: str | None) -> list[dict[str, Any]]:
+    """The results without texts. Without a `salt` the digests of their contexts go too."""
+    changed = []
+    for row in rows:
+        scores, record, failure = unpack_scores(row.scores), row.record, read_failure(row.failure)
+        if failure is None:
+            kept = read_record(row.record)
+            evaluation = redaction.redact_evaluation(kept.evaluation, cover)
+            trace = redaction.redact_trace(kept.trace, cover)
+            record = kept.model_copy(update={"evaluation": evaluation, "trace": trace}).model_dump_json()
+        elif failure.code != redaction.ERASED_CODE:
+            # It may quote a judge.
+            failure = failure.model_copy(update={"detail": redaction.DROPPED})
+        context = None if salt is None else redaction.rekey_context(scores.context, salt)
+        changed.append(
+            {
+                "this": row.id,
+                "new_record": record,
+                "new_failure": None if failure is None else failure.model_dump_json(),
+                "new_scores": pack_scores(scores._replace(context=context)),
+            }
+        )
+    return changed
 
 
 def keys_of(rows: Iterable[Any]) -> list[str]:
     """The cache keys of all calls of these results, each once."""
     return list(dict.fromkeys(key for row in rows if row.calls for key in json.loads(row.calls)))
-
-
-async def write_rows(connection: AsyncConnection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
-    """Runs the statement for each row; for none, nothing."""
-    if rows:
-        await connection.execute(statement, rows)

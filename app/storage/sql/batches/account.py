@@ -28,11 +28,7 @@ logger = logging.getLogger("saiten.batches")
 
 @dataclass
 class Account:
-    """What a transaction may change of a batch, as it is to be at the transaction's end.
-
-    `cost_usd` is None where the cost of any result is not known; `dearest_usd` what the dearest result cost. `tally`,
-    `measures` and `intervals` are as the columns have them: most transactions change none of them.
-    """
+    """The columns of a batch that a transaction may change, as they are to be at its end."""
 
     status: str
     pause_reason: str | None
@@ -69,7 +65,7 @@ class Account:
         return self.status in ACTIVE
 
     def count(self, status: str, by: int = 1) -> None:
-        """Counts `by` more results that are `scored`, `partial`, `failed` or `expired`."""
+        """Counts `by` more results with this status: `scored`, `partial`, `failed` or `expired`."""
         setattr(self, status, getattr(self, status) + by)
 
     def spend(self, usage: Usage, *, estimated: bool = False) -> None:
@@ -126,9 +122,8 @@ class Account:
 
 
 FIELDS = tuple(Account.__dataclass_fields__)
-STORE = (
-    update(batches).where(batches.c.id == bindparam("this")).values({name: bindparam(name) for name in FIELDS})
-)  # fmt: skip
+THIS = update(batches).where(batches.c.id == bindparam("this"))
+STORE = THIS.values({name: bindparam(name) for name in FIELDS})
 
 
 @dataclass(frozen=True)
@@ -140,31 +135,29 @@ class Locked:
     account: Account
 
 
-async def lock_against_erasure(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
-    """The same batches, kept from being erased until the transaction ends, and from nothing else: any number of workers
-    may hold one. Their accounts are as they were, and not to be written back."""
-    query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
-    rows = await connection.execute(query.order_by(batches.c.id).with_for_update(read=True, key_share=True))
-    return {row.id: read_account(row) for row in rows}
+async def lock_batches(
+    connection: AsyncConnection, ids: Collection[str], *, against_erasure: bool = False
+) -> dict[str, Locked]:
+    """Those of the batches that were accepted and are not erased. They are locked in the order of their ids, which
+    prevents deadlocks; chunks are locked after batches.
 
-
-async def lock_batches(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
-    """Those of the batches that were accepted and are not erased. In the order of their ids, so that none waits for
-    another in a circle; chunks are locked after batches."""
+    With `against_erasure` the batches cannot be erased until the transaction ends, but any number of workers may hold
+    one. Their accounts are then not to be written back before `upgrade_locks`.
+    """
     query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
     # key_share: results that refer to the batch may be inserted meanwhile.
-    rows = await connection.execute(query.order_by(batches.c.id).with_for_update(key_share=True))
-    return {row.id: read_account(row) for row in rows}
+    locked = query.order_by(batches.c.id).with_for_update(read=against_erasure, key_share=True)
+    return {row.id: read_account(row) for row in await connection.execute(locked)}
 
 
 async def upgrade_locks(connection: AsyncConnection, held: Mapping[str, Locked]) -> dict[str, Locked]:
-    """Locks the batches that `lock_against_erasure` returned, and reads their accounts again. To be called within a
-    `change`, before the batches are changed. On SQLite no other transaction can have written since it began."""
+    """Locks batches that were locked `against_erasure`, and reads their accounts again, before they are changed. On
+    SQLite no other transaction can have written since a `change` began."""
     return dict(held) if connection.dialect.name == "sqlite" else await lock_batches(connection, held)
 
 
 def read_account(row: Row[Any]) -> Locked:
-    """A batch as its row has it."""
+    """The batch of a row with its account."""
     return Locked(row.id, row, Account(*(row._mapping[name] for name in FIELDS)))
 
 
@@ -177,9 +170,8 @@ async def store_accounts(connection: AsyncConnection, locked: Collection[Locked]
 def log_completed(locked: Iterable[Locked]) -> None:
     """Logs the batches that a transaction completed. To be called once it is committed."""
     for batch in locked:
-        account = batch.account
-        if account.status == "completed" != batch.row.status:
-            counts = {name: getattr(account, name) for name in ("scored", "partial", "failed", "expired")}
+        if batch.account.status == "completed" != batch.row.status:
+            counts = {name: getattr(batch.account, name) for name in ("scored", "partial", "failed", "expired")}
             logger.info("batch completed", extra={"batch_id": batch.id, **counts})
 
 
@@ -193,11 +185,8 @@ TRIES_EXPECTED = 3
 more often than by default."""
 
 chunk = batch_chunks.c
-TELL = (
-    update(batch_chunks)
-    .where(chunk.batch_id == bindparam("this"), chunk.number == bindparam("job"))
-    .values(begun=bindparam("count"))
-)
+THIS_CHUNK = update(batch_chunks).where(chunk.batch_id == bindparam("this"), chunk.number == bindparam("job"))
+TELL = THIS_CHUNK.values(begun=bindparam("count"))
 
 
 async def settle_begun(
@@ -207,8 +196,8 @@ async def settle_begun(
     closed: Collection[ChunkJob],
     now: datetime,
 ) -> None:
-    """Notes how many candidates of each chunk may be begun. Of chunks that are closed they were begun in vain, and are
-    counted as spent. The caller holds the chunks and stores the accounts."""
+    """Notes how many candidates of each chunk may be begun; for closed chunks, counts them as spent. The caller holds
+    the chunks and stores the accounts."""
     rows = [{"this": job.batch, "job": job.chunk, "count": count} for job, count in begun.items() if job not in closed]
     if rows:
         await connection.execute(TELL, rows)
@@ -253,19 +242,15 @@ def expect_usage(account: Account, options: BatchOptions, unit_cost_usd: float |
 
 
 RELEASED = {"owner": None, "lease_until": None, "queued_at": None, "reserved_usd": 0.0, "begun": 0, "set_aside": False}
-CLOSE = (
-    update(batch_chunks)
-    .where(chunk.batch_id == bindparam("this"), chunk.number == bindparam("job"))
-    .values(state=bindparam("state"), **RELEASED)
-)
+CLOSE = THIS_CHUNK.values(state=bindparam("state"), **RELEASED)
 END = update(batch_chunks).where(chunk.number == FINISH, chunk.state == "blocked")
 
 
 async def close_chunks(
     connection: AsyncConnection, locked: Mapping[str, Locked], closed: Mapping[ChunkJob, bool], now: datetime
 ) -> list[ChunkJob]:
-    """Closes the chunks, which the caller holds: those with True are done. Counts them in the batches' accounts, ends
-    batches whose last chunk it was, and returns the ends that are to be made."""
+    """Closes the chunks, which the caller holds: those with True are done. Counts them in the batches' accounts. Where
+    none is left, completes the batch or frees the chunk that stands for its end; returns those to be queued."""
     rows = [
         {"this": job.batch, "job": job.chunk, "state": "done" if done else "waiting"} for job, done in closed.items()
     ]
@@ -275,15 +260,9 @@ async def close_chunks(
         if done and job.chunk >= 0:
             locked[job.batch].account.chunks_left -= 1
     # Not a step of the provider's mode: its close may come after the last chunk's, which has freed the end.
-    steps = [job for job, done in closed.items() if done and job.chunk != COLLECT]
-    ended = {job.batch for job in steps if locked[job.batch].account.chunks_left == 0}
-    return await end_batches(connection, [locked[batch_id] for batch_id in sorted(ended)], now)
-
-
-async def end_batches(connection: AsyncConnection, batches: Collection[Locked], now: datetime) -> list[ChunkJob]:
-    """Completes batches without chunks left, or frees the chunk that stands for their end: then it is to be queued."""
+    ended = {job.batch for job, done in closed.items() if done and job.chunk != COLLECT}
     ready = []
-    for each in batches:
+    for each in (locked[batch_id] for batch_id in sorted(ended) if locked[batch_id].account.chunks_left == 0):
         is_active = each.account.is_active
         # One that is paused keeps its end until it is resumed; a sweep finds it then.
         freed = {"state": "queued", "queued_at": now} if is_active else {"state": "waiting", "queued_at": None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ from app.storage.sql.batches.account import (
     Locked,
     close_chunks,
     count_in,
-    lock_against_erasure,
     lock_batches,
     settle_begun,
     spend_lost,
@@ -35,12 +34,11 @@ from app.storage.sql.batches.rows import (
     extend_measures,
     insert_figures,
     read_measures,
+    read_options,
     read_placed,
     replace_evaluation,
     rewrite_figures,
     score_result,
-    whole_seconds,
-    write_measures,
 )
 from app.storage.sql.governance import charge_keys
 from app.storage.sql.tables import batch_chunks, evaluations
@@ -66,16 +64,23 @@ async def commit_results(
     jobs = {*(each.job for each in finished), *closed, *begun}
     # A batch's row is locked last: each statement waits for its turn in a busy worker's loop, and while one worker
     # holds the row no other can commit. Transactions that lock chunks after batches skip those locked here.
-    batches = await lock_against_erasure(connection, {job.batch for job in jobs})
+    batches = await lock_batches(connection, {job.batch for job in jobs}, against_erasure=True)
     found = await find_leased(connection, owner, jobs)
     held = {job: span for job, span in found.items() if job.batch in batches}
     kept, erased = await find_kept(connection, held)
-    await owe_late(connection, finished, erased)
-    free = pick_new([each for each in finished if each.job in held], kept)
+    # Results that come too late, for candidates that were erased: no other row names their calls.
+    late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
+    await note_erased_calls(connection, {key for each in late for key in each.calls})
+    free: list[tuple[FinishedCandidate, Scores]] = []
+    for each in finished:
+        place = (each.job.batch, each.entry.position)
+        if each.job in held and place not in kept:
+            kept.add(place)
+            free.append((each, score_result(each)))
     added = await keep(connection, batches, free, now)
     ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
     locked = await upgrade_locks(connection, batches)
-    await enter(connection, locked, free)
+    costs = await enter(connection, locked, free)
     await settle_figures(connection, locked, added)
     await settle_begun(connection, locked, {job: begun[job] for job in held if job in begun}, ending, now)
     ready = await close_chunks(connection, locked, ending, now)
@@ -83,9 +88,9 @@ async def commit_results(
     going_on = sorted({job.batch for job in ending if job.chunk >= 0 and locked[job.batch].account.is_active})
     ready += await queue_after(connection, going_on, window, now)
     # Last: while the row of a key is held, no other worker can commit for any batch of that key.
-    await charge_keys(connection, sum_costs(locked, free), now)
+    await charge_keys(connection, costs, now)
     stopped = {job for job in held if job not in ending and not locked[job.batch].account.is_active}
-    touched = {job for job, span in held.items() if span.contains_any(job.batch, erased)}
+    touched = {job for job, span in held.items() if any((job.batch, place) in erased for place in span.positions)}
     committed = Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready), frozenset(touched))
     return committed, locked.values()
 
@@ -107,14 +112,6 @@ async def find_kept(
     return {(row.batch_id, row.position) for row in rows}, erased
 
 
-async def owe_late(
-    connection: AsyncConnection, finished: Sequence[FinishedCandidate], erased: Collection[Place]
-) -> None:
-    """Notes the calls of results that come too late, for candidates that were erased: no other row names them."""
-    late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
-    await note_erased_calls(connection, {key for each in late for key in each.calls})
-
-
 @dataclass(frozen=True)
 class Added:
     """What a commit adds to the figures of one batch. `measures` say where the values of `placed` were put."""
@@ -122,17 +119,6 @@ class Added:
     placed: Placed
     tally: Tally
     measures: tuple[str, ...]
-
-
-def pick_new(finished: Sequence[FinishedCandidate], kept: set[Place]) -> list[tuple[FinishedCandidate, Scores]]:
-    """The results whose places are free, each with its figures. `kept` grows by them."""
-    new = []
-    for each in finished:
-        place = (each.job.batch, each.entry.position)
-        if place not in kept:
-            kept.add(place)
-            new.append((each, score_result(each)))
-    return new
 
 
 async def keep(
@@ -146,8 +132,8 @@ async def keep(
     for each, scores in new:
         placed[each.job.batch].append((each.entry.position, scores))
     added = {
-        batch_id: Added(results, tally_scores(figures_in(results)), place_values(batches[batch_id], results))
-        for batch_id, results in placed.items()
+        name: Added(results, tally_scores([scores for _, scores in results]), place_values(batches[name], results))
+        for name, results in placed.items()
     }
     if new:
         rows = [describe_result(each, scores, batches[each.job.batch].row, now) for each, scores in new]
@@ -157,38 +143,27 @@ async def keep(
     return added
 
 
-def figures_in(placed: Placed) -> list[Scores]:
-    """The figures without their places."""
-    return [scores for _, scores in placed]
-
-
 def place_values(batch: Locked, placed: Placed) -> tuple[str, ...]:
     """The batch's measures with those of the results."""
-    return extend_measures(read_measures(batch.account.measures), figures_in(placed))
+    return extend_measures(read_measures(batch.account.measures), [scores for _, scores in placed])
 
 
 async def enter(
     connection: AsyncConnection, locked: Mapping[str, Locked], new: Sequence[tuple[FinishedCandidate, Scores]]
-) -> None:
-    """Counts new results in their batches' accounts and signatures."""
-    signatures = Counter[tuple[str, str]]()
+) -> dict[str, float]:
+    """Counts new results in their batches' accounts and signatures. Returns what they cost (USD) by the key that is
+    charged."""
+    signatures, costs = Counter[tuple[str, str]](), defaultdict[str, float](float)
     for each, scores in new:
-        account = locked[each.job.batch].account
-        account.count("expired" if each.failure == EXPIRED else scores.status)
-        account.spend(each.usage)
+        batch = locked[each.job.batch]
+        batch.account.count("expired" if each.failure == EXPIRED else scores.status)
+        batch.account.spend(each.usage)
         if each.record is not None:
             signatures[each.job.batch, each.record.evaluation.signature] += 1
-    if signatures:
-        await count_in(connection, signatures)
-
-
-def sum_costs(locked: Mapping[str, Locked], new: Sequence[tuple[FinishedCandidate, Scores]]) -> dict[str, float]:
-    """What new results cost (USD) by the key that is charged; nothing of batches without one."""
-    costs = defaultdict[str, float](float)
-    for each, _ in new:
-        key_id = locked[each.job.batch].row._mapping["api_key"]
+        key_id = batch.row._mapping["api_key"]
         if key_id is not None and each.usage.cost_usd:
             costs[key_id] += each.usage.cost_usd
+    await count_in(connection, signatures)
     return costs
 
 
@@ -201,7 +176,7 @@ async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locke
         measures = place_values(locked[batch_id], each.placed)
         if measures[: len(each.measures)] != each.measures:
             await rewrite_figures(connection, batch_id, each.placed, measures)
-        account.measures = write_measures(measures)
+        account.measures = json.dumps(measures) if measures else None
 
 
 def is_done(job: ChunkJob, span: CandidateSpan, kept: set[Place]) -> bool:
@@ -209,10 +184,8 @@ def is_done(job: ChunkJob, span: CandidateSpan, kept: set[Place]) -> bool:
     not when it is closed."""
     if job.chunk < 0:
         return span.state == "done"
-    return sum((job.batch, position) in kept for position in range(span.first, span.last + 1)) == span.size
+    return all((job.batch, position) in kept for position in span.positions)
 
-
-logger = logging.getLogger("saiten.batches")
 
 CHUNKS_AT_ONCE = 10
 """Chunks of one transaction, some 400 results: others are to commit in between."""
@@ -220,30 +193,24 @@ CHUNKS_AT_ONCE = 10
 chunk = batch_chunks.c
 
 
-@dataclass(frozen=True)
-class Expired:
-    """What the end of some chunks led to: whether there were any, the jobs that follow, and the batch."""
-
-    ended: bool = False
-    ready: Sequence[ChunkJob] = ()
-    locked: Collection[Locked] = ()
-
-
-async def expire_chunks(connection: AsyncConnection, batch_id: str, now: datetime) -> Expired:
-    """Ends some chunks of the batch, where its running time is over."""
+async def expire_chunks(
+    connection: AsyncConnection, batch_id: str, now: datetime
+) -> tuple[Sequence[ChunkJob], Sequence[ChunkJob], Locked | None]:
+    """Ends some chunks of the batch, where its running time is over. Returns them, the jobs that follow, and the
+    batch."""
     batch = (await lock_batches(connection, [batch_id])).get(batch_id)
     if batch is None or batch.account.status != "running":
-        return Expired()
+        return [], [], None
     if batch.account.expires_at is None:
         # It was started by a release without deadlines.
-        batch.account.run_out(now, whole_seconds(batch.row))
+        batch.account.run_out(now, 3600.0 * read_options(batch.row.options).running_hours)
     if batch.account.expires_at is not None and now < batch.account.expires_at:
         await store_accounts(connection, [batch])
-        return Expired()
+        return [], [], None
     ended = await end_chunks(connection, batch, now)
     ready = await close_chunks(connection, {batch_id: batch}, dict.fromkeys(ended, True), now)
     await store_accounts(connection, [batch])
-    return Expired(bool(ended), ready, [batch])
+    return ended, ready, batch
 
 
 async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) -> Sequence[ChunkJob]:
@@ -252,13 +219,12 @@ async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) 
     left = select(batch_chunks).where(mine, chunk.number >= 0, chunk.state != "done").order_by(chunk.number)
     # skip_locked: one that is being committed to comes later.
     rows = (await connection.execute(left.limit(CHUNKS_AT_ONCE).with_for_update(skip_locked=True))).all()
-    failed: list[FinishedCandidate] = []
+    new: list[tuple[FinishedCandidate, Scores]] = []
     for row in rows:
-        todo = await select_todo(connection, batch.id, row)
-        job = ChunkJob(batch.id, row.number)
-        failed += [FinishedCandidate(job, read_placed(item)[0], None, EXPIRED) for item in todo]
+        for item in await select_todo(connection, batch.id, row):
+            failed = FinishedCandidate(ChunkJob(batch.id, row.number), read_placed(item)[0], None, EXPIRED)
+            new.append((failed, score_result(failed)))
         await spend_lost(connection, batch, row.begun, now)
-    new = [(each, score_result(each)) for each in failed]
     locked = {batch.id: batch}
     added = await keep(connection, locked, new, now)
     await enter(connection, locked, new)
@@ -301,9 +267,9 @@ async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: d
         signatures.subtract({(batch.id, row.signature): 1})
     if not rows:
         return
-    measures = extend_measures(read_measures(batch.account.measures), [scores for _, scores in placed])
+    measures = place_values(batch, placed)
     await connection.execute(REWRITE, rows)
     await rewrite_figures(connection, batch.id, placed, measures)
     await count_in(connection, signatures)
-    batch.account.measures = write_measures(measures)
+    batch.account.measures = json.dumps(measures) if measures else None
     batch.account.forget_figures()

@@ -4,7 +4,7 @@ run out, and finds the candidates without a result, as far as the budget allows.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,14 +17,13 @@ from app.storage.sql.batches.account import (
     RELEASED,
     Locked,
     close_chunks,
-    lock_against_erasure,
     lock_batches,
     log_paused,
     spend_lost,
     store_accounts,
     upgrade_locks,
 )
-from app.storage.sql.batches.rows import ACTIVE, RECEIVING, read_options, read_placed, whole_seconds
+from app.storage.sql.batches.rows import ACTIVE, RECEIVING, read_options, read_placed
 from app.storage.sql.governance import find_overspent
 from app.storage.sql.tables import batch_chunks, batch_items, batches, evaluations
 
@@ -40,12 +39,8 @@ class CandidateSpan:
     state: str
 
     @property
-    def size(self) -> int:
-        return self.last - self.first + 1
-
-    def contains_any(self, batch_id: str, places: Collection[tuple[str, int]]) -> bool:
-        """Whether any of the places, which are of several batches, is in this chunk of the batch."""
-        return any(owner == batch_id and self.first <= position <= self.last for owner, position in places)
+    def positions(self) -> range:
+        return range(self.first, self.last + 1)
 
 
 def match_jobs(jobs: Iterable[ChunkJob]) -> ColumnElement[bool]:
@@ -64,13 +59,6 @@ async def find_leased(
     mine = query.where(match_jobs(jobs), chunk.owner == owner).order_by(chunk.batch_id, chunk.number)
     rows = await connection.execute(mine.with_for_update())
     return {ChunkJob(row.batch_id, row.number): CandidateSpan(row.first, row.last, row.state) for row in rows}
-
-
-async def find_stopped(connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]) -> frozenset[ChunkJob]:
-    """Those of the jobs whose batch is not active."""
-    query = select(batches.c.id).where(batches.c.id.in_({job.batch for job in held}), batches.c.status.not_in(ACTIVE))
-    stopped = set((await connection.execute(query)).scalars())
-    return frozenset(job for job in held if job.batch in stopped)
 
 
 EXHAUSTED = "budget-exhausted"
@@ -132,14 +120,16 @@ async def claim_chunk(
     connection: AsyncConnection, job: ChunkJob, lease: Lease, usd_per_day: float | None, now: datetime
 ) -> Work | None:
     """Leases the job's chunk, see `BatchStore.claim`. `usd_per_day` is the limit of a key without its own."""
-    batch = (await lock_against_erasure(connection, [job.batch])).get(job.batch)
+    batch = (await lock_batches(connection, [job.batch], against_erasure=True)).get(job.batch)
     if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
         # The batch will be changed, or its budget computed. Most claims do neither, and need not wait for commits.
         batch = (await upgrade_locks(connection, {job.batch: batch})).get(job.batch)
     if batch is None or not is_open(batch, job, now) or await is_overspent(connection, batch, job, usd_per_day, now):
         return None
-    found = await lock_free_chunk(connection, job, now)
-    if found is None:
+    query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
+    # skip_locked: a chunk that is being committed to is leased.
+    found = (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
+    if found is None or not is_free(found, now):
         return None
     if found.begun:
         # The previous owner died, or lost the lease: what it had begun may be paid for.
@@ -158,7 +148,11 @@ async def claim_chunk(
     affordable = budget.afford(len(todo))
     if todo and not affordable:
         await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
-        await pause_exhausted(connection, batch, budget, now)
+        others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
+        if (await connection.execute(others)).scalar_one() == 0:  # no other chunk has some of the budget reserved
+            batch.account.pause(EXHAUSTED, budget.explain(), now)
+            await store_accounts(connection, [batch])
+            log_paused(batch.id, EXHAUSTED)
         return None
     await connection.execute(
         this_chunk(job).values(
@@ -173,7 +167,7 @@ async def claim_chunk(
         )
     )
     if batch.account.status == "queued":
-        batch.account.start(now, whole_seconds(batch.row))
+        batch.account.start(now, 3600.0 * read_options(batch.row.options).running_hours)
         await store_accounts(connection, [batch])
     return Work(
         job=job,
@@ -199,21 +193,17 @@ async def is_overspent(
     overspent = await find_overspent(connection, key_id, usd_per_day, now)
     if overspent is None:
         return False
+    cost_usd, limit_usd = overspent
     batch = (await lock_batches(connection, [batch.id]))[batch.id]
     if batch.account.is_active:
-        batch.account.pause(OVERSPENT, explain_overspent(*overspent), now)
+        detail = (
+            f"the batch's key may cost {limit_usd:.6g} USD a day and has cost {cost_usd:.6g} today (UTC); "
+            "resume the batch tomorrow, or once the limit is raised"
+        )
+        batch.account.pause(OVERSPENT, detail, now)
         await store_accounts(connection, [batch])
         log_paused(batch.id, OVERSPENT)
     return True
-
-
-async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: CandidateBudget, now: datetime) -> None:
-    """Pauses a batch whose budget allows no candidate, unless other chunks still have some of it reserved."""
-    others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
-    if (await connection.execute(others)).scalar_one() == 0:
-        batch.account.pause(EXHAUSTED, budget.explain(), now)
-        await store_accounts(connection, [batch])
-        log_paused(batch.id, EXHAUSTED)
 
 
 def is_open(batch: Locked, job: ChunkJob, now: datetime) -> bool:
@@ -222,27 +212,15 @@ def is_open(batch: Locked, job: ChunkJob, now: datetime) -> bool:
     return batch.account.is_active and (expires_at is None or now < expires_at or job.chunk == FINISH)
 
 
-def explain_overspent(cost_usd: float, limit_usd: float) -> str:
-    """One sentence that says why the batch pauses."""
-    return (
-        f"the batch's key may cost {limit_usd:.6g} USD a day and has cost {cost_usd:.6g} today (UTC); "
-        "resume the batch tomorrow, or once the limit is raised"
-    )
-
-
 def this_chunk(job: ChunkJob) -> Any:
     """An update of the job's chunk."""
     return update(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
 
 
-async def lock_free_chunk(connection: AsyncConnection, job: ChunkJob, now: datetime) -> Row[Any] | None:
-    """The job's chunk if it can be leased now: not done, not blocked, and without a valid lease."""
-    query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
-    # skip_locked: a chunk that is being committed to is leased.
-    found = (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
-    if found is None or found.state in {"done", "blocked"}:
-        return None
-    return None if found.state == "leased" and found.lease_until >= now else found
+def is_free(found: Row[Any], now: datetime) -> bool:
+    """Whether the chunk can be leased: it is not done, not blocked, and without a valid lease."""
+    held = found.state == "leased" and found.lease_until >= now
+    return not held and found.state not in {"done", "blocked"}
 
 
 async def select_todo(connection: AsyncConnection, batch_id: str, found: Row[Any]) -> Sequence[Row[Any]]:
@@ -285,7 +263,7 @@ class Due:
 async def find_due(connection: AsyncConnection, window: int, overdue: ColumnElement[bool], now: datetime) -> Due:
     """Finds what a sweep has to do, without locks: usually there is nothing to do."""
     status = batches.c.status
-    open_ones = or_(status.in_(ACTIVE), and_(status == RECEIVING, begun_before(now)))
+    open_ones = or_(status.in_(ACTIVE), and_(status == RECEIVING, batches.c.created_at < now - ABANDONED))
     rows = (await connection.execute(select(batches.c.id, status).where(open_ones))).all()
     active = [row.id for row in rows if row.status != RECEIVING]
     share = share_of(window, len(active))
@@ -302,11 +280,16 @@ async def queue_due(
 ) -> list[ChunkJob]:
     """Discards abandoned batches, and marks the chunks that are due as queued."""
     if due.abandoned:
-        await connection.execute(delete(batches).where(batches.c.status == RECEIVING, begun_before(now)))
+        abandoned = (batches.c.status == RECEIVING) & (batches.c.created_at < now - ABANDONED)
+        await connection.execute(delete(batches).where(abandoned))
     jobs: list[ChunkJob] = []
     for each in (await lock_batches(connection, due.batches)).values():
         if each.account.is_active:
-            jobs += await queue_overdue(connection, each.id, overdue, now)
+            # skip_locked: a chunk whose lease is being renewed is not overdue.
+            query = select(chunk.number).where(chunk.batch_id == each.id, overdue).order_by(chunk.number)
+            numbers = (await connection.execute(query.with_for_update(skip_locked=True))).scalars().all()
+            # The owner of a lease that ran out stays, so that the next claim counts a crash.
+            jobs += await mark_chunks(connection, each.id, numbers, {"queued_at": now})
             jobs += await queue_waiting(connection, each.id, due.share, now, with_end=True)
     return jobs
 
@@ -316,31 +299,21 @@ async def queue_next(connection: AsyncConnection, batch_id: str, window: int, no
     found = (await lock_batches(connection, [batch_id])).get(batch_id)
     if found is None or not found.account.is_active:
         return []
-    return await queue_waiting(connection, batch_id, share_of(window, await count_active(connection)), now)
+    return await queue_after(connection, [batch_id], window, now)
 
 
 async def queue_after(connection: AsyncConnection, ids: Sequence[str], window: int, now: datetime) -> list[ChunkJob]:
-    """Marks the next chunks as queued of batches with closed chunks. The caller has locked the batches."""
+    """Marks the next chunks as queued of these batches, which the caller has locked."""
     if not ids:
         return []
-    share = share_of(window, await count_active(connection))
+    active = select(func.count()).select_from(batches).where(batches.c.status.in_(ACTIVE))
+    share = share_of(window, (await connection.execute(active)).scalar_one())
     return [job for batch_id in ids for job in await queue_waiting(connection, batch_id, share, now)]
 
 
 def share_of(window: int, active: int) -> int:
     """How many chunks each of `active` batches may have queued or leased, so that a small one is served soon."""
     return max(LEAST, math.ceil(window / max(1, active)))
-
-
-async def count_active(connection: AsyncConnection) -> int:
-    """The number of active batches."""
-    query = select(func.count()).select_from(batches).where(batches.c.status.in_(ACTIVE))
-    return (await connection.execute(query)).scalar_one()
-
-
-def begun_before(now: datetime) -> ColumnElement[bool]:
-    """Batches that were begun too long ago to be still coming in."""
-    return batches.c.created_at < now - ABANDONED
 
 
 def overdue_at(now: datetime, queued_before: datetime) -> ColumnElement[bool]:
@@ -350,17 +323,6 @@ def overdue_at(now: datetime, queued_before: datetime) -> ColumnElement[bool]:
     # The states stand first and alone, so that each database finds the few chunks by its index.
     under_way = chunk.state.in_(("queued", "leased"))
     return and_(under_way, or_(and_(chunk.state == "queued", queued_long_ago), run_out))
-
-
-async def queue_overdue(
-    connection: AsyncConnection, batch_id: str, overdue: ColumnElement[bool], now: datetime
-) -> list[ChunkJob]:
-    """Marks overdue chunks as queued now. Keeps the owner of a lease that ran out, so that the next claim counts a
-    crash."""
-    # skip_locked: a chunk whose lease is being renewed is not overdue.
-    query = select(chunk.number).where(chunk.batch_id == batch_id, overdue).order_by(chunk.number)
-    numbers = (await connection.execute(query.with_for_update(skip_locked=True))).scalars().all()
-    return await mark_chunks(connection, batch_id, numbers, {"queued_at": now})
 
 
 async def queue_waiting(

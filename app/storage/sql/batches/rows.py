@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
 from app.domain.browsing import MOST_MEASURES
 from app.domain.dialogue import UNBOUNDED, digest_context
-from app.domain.evaluation import CallTrace, Evaluation, Record
+from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.model import Value, listed
 from app.domain.summary import Scores, failed_scores, pack_scores, scores_of
 from app.domain.work import FinishedCandidate
@@ -35,11 +35,6 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def whole_seconds(batch: Row[Any]) -> float:
-    """The running time that the batch of a row has in all, in seconds."""
-    return 3600.0 * read_options(batch.options).running_hours
-
-
 SEPARATOR = "\x1e"
 """Between the texts of a candidate: no text may hold it, so no search finds what spans two."""
 
@@ -58,13 +53,8 @@ class StoredEvaluation(Value):
     trace: Annotated[tuple[CallTrace, ...], listed()] = ()
 
 
-def write_record(record: Record) -> str:
-    """The record's JSON without the request."""
-    return record.model_dump_json(exclude={"request"})
-
-
 def read_record(text: str) -> StoredEvaluation:
-    """The record in a text that `write_record` wrote."""
+    """The record in a column of text."""
     return StoredEvaluation.model_validate_json(text, context=STORED)
 
 
@@ -97,9 +87,12 @@ def searchable(entry: Entry, candidate: Candidate) -> str:
 
 
 def lower_ascii(text: str) -> str:
-    """The text with ASCII letters in lower case. The case of others is not for every database to know."""
+    """The text with ASCII letters in lower case, as every database can do it."""
     return text.encode().lower().decode()
 
+
+PLACE = ("position", "item", "candidate", "dialogue", "cluster")
+"""Columns of a result that say where in its batch it stands."""
 
 UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
 
@@ -112,42 +105,23 @@ def score_result(finished: FinishedCandidate) -> Scores:
 
 
 def describe_result(finished: FinishedCandidate, scores: Scores, batch: Row[Any], now: datetime) -> dict[str, Any]:
-    """The row of a candidate's result: its evaluation, or the failure in its place, which has an id of its own.
-
-    `scores` are the result's.
-    """
-    common = {
+    """The row of a candidate's result with these scores: its evaluation, or the failure in its place, which has an id
+    of its own."""
+    record, failure = finished.record, finished.failure or UNSAID
+    evaluation = record and record.evaluation
+    return {
         "project": batch.project,
         "batch_id": finished.job.batch,
-        "position": finished.entry.position,
-        "item": finished.entry.item,
-        "candidate": finished.entry.candidate,
-        "dialogue": finished.entry.dialogue,
-        "cluster": finished.entry.cluster,
+        **{name: getattr(finished.entry, name) for name in PLACE},
         "calls": json.dumps(finished.calls),
         "status": scores.status,
         "scores": pack_scores(scores),
-    }
-    if finished.record is not None:
-        evaluation = finished.record.evaluation
-        return {
-            **common,
-            "id": evaluation.id,
-            "created_at": evaluation.created_at,
-            "rubric": evaluation.rubric.id,
-            "record": write_record(finished.record),
-            "signature": evaluation.signature,
-            "failure": None,
-        }
-    failure = finished.failure or UNSAID
-    return {
-        **common,
-        "id": "ev_" + secrets.token_hex(12),
-        "created_at": now,
-        "rubric": batch.rubric,
-        "signature": "",
-        "record": "",
-        "failure": failure.model_dump_json(),
+        "id": evaluation.id if evaluation else "ev_" + secrets.token_hex(12),
+        "created_at": evaluation.created_at if evaluation else now,
+        "rubric": evaluation.rubric.id if evaluation else batch.rubric,
+        "record": record.model_dump_json(exclude={"request"}) if record else "",
+        "signature": evaluation.signature if evaluation else "",
+        "failure": None if evaluation else failure.model_dump_json(),
     }
 
 
@@ -170,11 +144,6 @@ def read_measures(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(json.loads(text))
 
 
-def write_measures(measures: Sequence[str]) -> str | None:
-    """What the column is to hold; null as long as there is none."""
-    return json.dumps(measures) if measures else None
-
-
 def extend_measures(known: Sequence[str], results: Iterable[Scores]) -> tuple[str, ...]:
     """The known measures, then what these results have besides: aspects, composites, blended values. As many as there
     are columns for."""
@@ -187,7 +156,7 @@ def extend_measures(known: Sequence[str], results: Iterable[Scores]) -> tuple[st
 
 
 def measure(scores: Scores) -> dict[str, float | None]:
-    """Every measure of a result. An aspect goes before whatever else would have its name."""
+    """Every measure of a result. An aspect takes precedence over anything else with its name."""
     return {
         **{name + BLENDED: figures[1] for name, figures in scores.aspects.items()},
         **scores.composites,
@@ -250,10 +219,6 @@ async def rewrite_figures(connection: AsyncConnection, batch_id: str, results: P
         await connection.execute(REWRITE, rows)
 
 
-PLACE = ("position", "item", "candidate", "dialogue", "cluster")
-"""Columns of a result that say where in its batch it stands."""
-
-
 RATED = ("scored", "partial")
 """Statuses of a result that the judge gave."""
 
@@ -267,11 +232,7 @@ def read_placed(row: Any) -> tuple[Entry, Candidate]:
     """A candidate of a batch with its place."""
     candidate = read_candidate(row.request)
     entry = Entry(
-        position=row.position,
-        item=row.item,
-        candidate=row.candidate,
-        dialogue=candidate.dialogue,
-        cluster=row.cluster,
+        position=row.position, item=row.item, candidate=row.candidate, dialogue=candidate.dialogue, cluster=row.cluster
     )
     return entry, candidate
 
