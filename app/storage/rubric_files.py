@@ -55,12 +55,9 @@ class RubricSource:
 
 
 class RubricFiles(RubricSource):
-    """All rubrics of some folders, read once, when it is made: of each id `<id>.yaml`, and `<id>.v<version>.yaml` for
-    every older version.
-
-    Raises RubricInvalid where a file is broken or an id stands in two folders, SettingsInvalid where a folder is
-    missing.
-    """
+    """All rubrics of some folders, read when it is created: `<id>.yaml` for each id, and `<id>.v<version>.yaml` for
+    each older version. Raises RubricInvalid if a file is invalid or an id is in two folders, SettingsInvalid if a
+    folder is missing."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         found: list[Rubric] = []
@@ -75,13 +72,10 @@ class RubricFiles(RubricSource):
         super().__init__(found)
 
 
-def default_folder() -> Path:
-    """Where the shipped rubrics lie."""
-    return shipped_folder(Path(str(resources.files("app"))))
-
-
-def shipped_folder(package: Path) -> Path:
-    """The rubrics of the package in that folder: inside it where it was installed, beside it in a checkout."""
+def default_folder(package: Path | None = None) -> Path:
+    """The folder of the shipped rubrics: inside the package if it was installed, beside it in a checkout. `package` is
+    the package's folder, by default that of `app`."""
+    package = package or Path(str(resources.files("app")))
     packaged = package / "data" / "rubrics"
     return packaged if packaged.is_dir() else package.parent / "rubrics"
 
@@ -106,34 +100,33 @@ def read_rubric(path: Path) -> Rubric:
 
 
 def check_rubric(path: Path) -> list[RubricFault]:
-    """Everything that is wrong in a rubric file, in the order of its lines; empty where nothing is.
-
-    What several fields break together (a composite of an unknown aspect, a missing language) shows only once every
-    field is right by itself.
-    """
+    """Everything that is wrong in a rubric file, in the order of its lines. What several fields break together (a
+    composite of an unknown aspect, a missing language) is found only once each field is valid by itself."""
     return examine(path)[1]
 
 
 def examine(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
-    """The rubric with its faults; without a rubric there is at least one fault."""
+    """The rubric with its faults by line; without a rubric there is at least one fault."""
     try:
         document = read_document(read_text(path))
     except Unreadable as refused:
         return None, [refused.fault]
+    rubric, faults = None, [*document.faults]
     try:
         rubric = Rubric.model_validate(document.data)
+        faults += name_faults(document, rubric, path)
     except ValidationError as error:
-        errors = [details for details in error.errors(include_url=False) if not is_echo(details)]
-        return None, in_order(document.faults + [place(document, details) for details in errors])
-    return rubric, in_order(document.faults + name_faults(document, rubric, path))
+        for details in error.errors(include_url=False):
+            # A list is called too short only because pydantic counts its items without the faulty ones.
+            if not (details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]):
+                faults.append(place(document, details))
+    return rubric, sorted(faults, key=lambda fault: fault.line or 0)
 
 
 @lru_cache(maxsize=16)
 def read_document(text: str) -> YAMLDocument:
-    """The YAML document, which is not to be changed; raises Unreadable.
-
-    The last ones are kept: a service reads its rubrics when it checks what it was given, and again when it starts.
-    """
+    """The YAML document, which is not to be changed; raises Unreadable. It is cached because a service reads its
+    rubrics when it checks its settings, and again when it starts."""
     return YAMLDocument(text)
 
 
@@ -145,11 +138,6 @@ def place(document: YAMLDocument, error: ErrorDetails) -> RubricFault:
     return RubricFault(document.line(location), pointer(location), describe(error, location))
 
 
-def is_echo(error: ErrorDetails) -> bool:
-    """Whether a list is called too short only because pydantic counts its items without the faulty ones."""
-    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
-
-
 def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[RubricFault]:
     """One fault where the file is not called as its rubric, or is an older version without a newer one beside it."""
     newest, older = rubric.id + SUFFIX, f"{rubric.id}.v{rubric.version}{SUFFIX}"
@@ -159,27 +147,17 @@ def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[Rubr
         detail = f"is {rubric.id}, so the file must be called {newest}, not {path.name}"
         return [RubricFault(document.line(("id",)), "/id", f"{detail} (or {older}, beside a newer version)")]
     beside = path.with_name(newest)
-    latest = read_version(beside)
+    try:
+        data = read_document(read_text(beside)).data
+    except Unreadable:
+        data = None
+    version = data.get("version") if isinstance(data, dict) else None
+    latest = version if isinstance(version, int) else None
     if latest is not None and latest > rubric.version:
         return []
     detail = f"is {rubric.version}, and {newest} beside it must hold a newer version"
     detail += " (there is none)" if latest is None else f", not {latest}"
     return [RubricFault(document.line(("version",)), "/version", detail)]
-
-
-def read_version(path: Path) -> int | None:
-    """The version that a rubric file states; None where there is no file or it states none."""
-    try:
-        data = read_document(read_text(path)).data
-    except Unreadable:
-        return None
-    version = data.get("version") if isinstance(data, dict) else None
-    return version if isinstance(version, int) else None
-
-
-def in_order(faults: list[RubricFault]) -> list[RubricFault]:
-    """The faults by line, from the top."""
-    return sorted(faults, key=lambda fault: fault.line or 0)
 
 
 def read_text(path: Path) -> str:
@@ -261,7 +239,7 @@ def quoted(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with controls and lone surrogates escaped: a file's words must not steer a terminal."""
+    """The text with controls and lone surrogates escaped, so that a file's texts cannot control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -303,10 +281,8 @@ class PlainLoader(yaml.SafeLoader):
         self.parts = 0
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
-        """Opens a `[` or `{`; raises NotTaken before the scanner, which looks ahead, has too many of them open.
-
-        It goes over all of them at every character: the cost is the square of their number.
-        """
+        """Opens a `[` or `{`; raises NotTaken if too many are open, because the scanner goes over all of them at every
+        character."""
         if self.flow_level >= MAX_DEPTH:
             raise NotTaken(None, None, TOO_DEEP, self.get_mark())
         super().fetch_flow_collection_start(token)
@@ -343,19 +319,15 @@ def compose(text: str) -> yaml.Node:
     except NotTaken as error:
         raise Unreadable(str(error.problem), line_of(error)) from error
     except yaml.MarkedYAMLError as error:
-        raise Unreadable(f"is not valid YAML: {syntax_detail(error)}", line_of(error)) from error
+        detail = " ".join(str(part) for part in (error.problem, error.context) if part)
+        # The most frequent mistake: a `?` or `,` in a bare text of a flow mapping.
+        hint = "; put texts between { } or [ ] in quotes" if "while parsing a flow" in detail else ""
+        raise Unreadable(f"is not valid YAML: {detail}{hint}", line_of(error)) from error
     except (ValueError, OverflowError) as error:  # PyYAML turns \U escapes into characters without a check
         raise Unreadable(f"is not valid YAML: {error}", loader.line + 1 if loader else None) from error
     if node is None:
         raise Unreadable("is empty", 1)
     return node
-
-
-def syntax_detail(error: yaml.MarkedYAMLError) -> str:
-    """PyYAML's words, with what to do about the commonest slip: a `?` or `,` in a bare text of a flow mapping."""
-    detail = " ".join(str(part) for part in (error.problem, error.context) if part)
-    hint = "; put texts between { } or [ ] in quotes" if "while parsing a flow" in detail else ""
-    return detail + hint
 
 
 def line_of(error: yaml.MarkedYAMLError) -> int | None:
@@ -415,13 +387,11 @@ class YAMLDocument:
             line = key_node.start_mark.line + 1
             if not isinstance(key, str):
                 shown = f": {quoted(key_node.value)}" if isinstance(key_node, yaml.ScalarNode) else ""
-                self.faults.append(
-                    RubricFault(line, pointer(here), f"has a key that is no text; put it in quotes{shown}")
-                )
+                detail = f"has a key that is no text; put it in quotes{shown}"
+                self.faults.append(RubricFault(line, pointer(here), detail))
             elif key in seen:
-                self.faults.append(
-                    RubricFault(line, pointer((*here, key)), "appears more than once in the same mapping")
-                )
+                detail = "appears more than once in the same mapping"
+                self.faults.append(RubricFault(line, pointer((*here, key)), detail))
             else:
                 seen.add(key)
                 yield key, key_node, value

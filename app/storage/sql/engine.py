@@ -48,15 +48,14 @@ CONNECT_SECONDS = 10
 """For a new connection to PostgreSQL."""
 
 DRAIN_SECONDS = 1.0
-"""At the end of the process PostgreSQL has so long for what is being written: longer takes only one that hangs. A
-SQLite file that another process holds is waited for as always."""
+"""How long the end of the process waits for writes to PostgreSQL: only a server that hangs takes longer. A SQLite file
+that another process holds is waited for as usual."""
 
 LIBPQ = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"})
-"""What a URL for psql or pg_dump may carry, and asyncpg's may not."""
+"""Parameters of URLs for psql and pg_dump that asyncpg does not take."""
 
 CLOSE_SECONDS = 2.0
-"""For all connections together, at the end of the process: each takes leave of the server, and one that hangs would be
-waited for without end."""
+"""For closing all connections at the end of the process. Each says goodbye to the server, which may hang."""
 
 LOCK = "BEGIN IMMEDIATE"
 """Opens SQLite's transaction at once, and keeps every other writer out from there."""
@@ -73,7 +72,10 @@ def open_engine(url: str) -> AsyncEngine:
             raise SettingsInvalid(
                 f"DATABASE_URL: {foreign[0]} is for PostgreSQL's own programs; write ssl=require or ssl=verify-full"
             )
-        return _create_engine(made)
+        # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
+        common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": WAIT_SECONDS}
+        create = _create_sqlite_engine if made.get_backend_name() == "sqlite" else _create_postgres_engine
+        return create(made, common)
     except ModuleNotFoundError as error:
         raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten[postgres]") from error
     except (ArgumentError, ValueError):
@@ -81,11 +83,7 @@ def open_engine(url: str) -> AsyncEngine:
         raise SettingsInvalid("DATABASE_URL is not an SQLAlchemy URL; check its host, port and path") from None
 
 
-def _create_engine(url: URL) -> AsyncEngine:
-    # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
-    common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": WAIT_SECONDS}
-    if url.get_backend_name() == "sqlite":
-        return _create_sqlite_engine(url, common)
+def _create_postgres_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
     engine = create_async_engine(
         url,
         pool_size=POSTGRES_CONNECTIONS,
@@ -245,10 +243,7 @@ async def execute(engine: AsyncEngine, statement: Executable, rows: Any = None) 
 
 
 def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:
-    """An insert of the row, or of those given at execution, that does nothing where the primary key is taken.
-
-    Both databases have it; SQLAlchemy has no name common to both.
-    """
+    """An insert of the row, or of those given at execution, that does nothing where the primary key is taken."""
     into = insert_into(connection, table)
     return (into if row is None else into.values(row)).on_conflict_do_nothing()
 
@@ -262,7 +257,7 @@ def insert_or_add(connection: AsyncConnection, table: Table, column: Column[Any]
 
 
 def insert_into(connection: AsyncConnection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """The database's own insert, which knows conflicts."""
+    """The database's own insert, which knows conflicts; SQLAlchemy has no name common to both databases."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
@@ -281,10 +276,10 @@ def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 class DatabaseFile:
-    """The file behind an engine; a database in memory has none, and `path` stays None.
+    """The file behind an engine; `path` is None for a database in memory.
 
-    SQLite goes on reading and writing a file that was deleted under it, and everything written there is lost. The file
-    is therefore remembered once its tables are made, and looked for before each transaction.
+    SQLite continues to read and write a file that was deleted, and everything written there is lost. The file is
+    therefore remembered once its tables exist, and looked for before each transaction.
     """
 
     def __init__(self) -> None:
@@ -310,10 +305,8 @@ class DatabaseFile:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """One at a time, in the order of asking: SQLite itself lets writers poll, and the unlucky one starve.
-
-        Raises StoreUnavailable where those before it take too long.
-        """
+        """One writer at a time, in order of arrival: SQLite itself lets writers poll, and some starve. Raises
+        StoreUnavailable if those before it take too long."""
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await self._writing.acquire()
@@ -325,27 +318,17 @@ class DatabaseFile:
             self._writing.release()
 
 
-GONE_SECONDS = 10
-"""After so long without an acknowledgement a connection is given up: work is to go on within 30 s."""
-
-PROBE_SECONDS = 3
-"""Between two questions to a machine of which nothing is heard."""
-
-OPTIONS = {
-    "TCP_USER_TIMEOUT": GONE_SECONDS * 1000,
-    "TCP_KEEPIDLE": PROBE_SECONDS,
-    "TCP_KEEPINTVL": PROBE_SECONDS,
-    "TCP_KEEPCNT": GONE_SECONDS // PROBE_SECONDS,
-}
-"""As far as the operating system has them."""
+OPTIONS = {"TCP_USER_TIMEOUT": 10_000, "TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3}
+"""A silent machine is asked every 3 s, and its connection given up after 10 s (`TCP_USER_TIMEOUT` is in milliseconds),
+since work is to continue within 30 s. Options that the operating system lacks are left out."""
 
 
 def notice_severed(connection: Any, _record: Any) -> None:
-    """SQLAlchemy's `connect` listener for asyncpg: notices when the machine of a PostgreSQL server is gone without a
-    word, as on a loss of power or network, or a failover. asyncpg has no setting for this.
+    """SQLAlchemy's `connect` listener for asyncpg, which has no setting for this: notices when the machine of a
+    PostgreSQL server has lost power or network, or has failed over.
 
-    TCP by itself goes on sending for a quarter of an hour, at ever longer intervals, and a connection that only waits
-    for an answer waits for ever. A server that hangs or works on a long statement is not affected: its machine still
+    TCP by itself sends for a quarter of an hour, at ever longer intervals, and a connection that only waits for an
+    answer waits for ever. A server that hangs or works on a long statement is not affected: its machine still
     acknowledges.
     """
     transport = getattr(connection.driver_connection, "_transport", None)
@@ -359,9 +342,8 @@ def notice_severed(connection: Any, _record: Any) -> None:
 
 
 TRUSTED_SECONDS = 1.0
-"""A connection that answered so recently is not asked. A server that stops closes its connections, which is seen
-without asking as soon as the event loop has read it; what goes without a word, as where a firewall forgets it, takes
-minutes."""
+"""A connection that answered so recently is not asked. A server that stops closes its connections, which is noticed
+without asking; a connection that is lost silently, because a firewall forgot it, was idle for minutes."""
 
 USED_AT = "saiten_used_at"
 
@@ -369,7 +351,7 @@ USED_AT = "saiten_used_at"
 def ask_the_idle(engine: AsyncEngine) -> None:
     """Lets the pool of an asyncpg engine replace connections that the server ended, or that no longer answer.
 
-    SQLAlchemy's `pool_pre_ping` asks whenever a connection is taken from the pool. With asyncpg that is three round
+    SQLAlchemy's `pool_pre_ping` asks whenever a connection is taken from the pool, which with asyncpg is three round
     trips, where most reads are one. So only a connection that was idle is asked.
     """
     refused = (engine.dialect.loaded_dbapi.Error, OSError)
@@ -449,7 +431,7 @@ class WholeCursor:
 
 
 def hop_once(connection: Any, _record: Any) -> None:
-    """SQLAlchemy's `connect` listener for aiosqlite: the connection's cursors are whole ones."""
+    """SQLAlchemy's `connect` listener for aiosqlite: the connection's cursors are `WholeCursor`s."""
     driver = connection.driver_connection
     # By proxy: a driver that refers to itself would be closed late, by the garbage collector.
     found = proxy(driver)
@@ -459,10 +441,9 @@ def hop_once(connection: Any, _record: Any) -> None:
 def stop_once(connection: Any, _record: Any) -> None:
     """SQLAlchemy's `connect` listener for aiosqlite: every call to `stop` answers with the future of the first.
 
-    A task that is cancelled amid a statement has its connection closed; where it is cancelled again meanwhile, as when
-    a caller hangs up and then the service stops, SQLAlchemy stops the connection's thread while the close still goes
-    on. The close then also asks the thread to stop, which has already ended, and waits for its answer for ever: the
-    event loop, and the process with it, does not end.
+    If a task is cancelled during a statement, its connection is closed. If it is cancelled again meanwhile, because a
+    caller hangs up and then the service stops, SQLAlchemy stops the connection's thread during the close. The close
+    then asks the ended thread to stop and waits for ever, so that the process does not end.
     """
     driver = connection.driver_connection
     stop, found = type(driver).stop, ref(driver)

@@ -64,11 +64,11 @@ class EvaluationStore:
     async def save(
         self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
     ) -> None:
-        """Keeps the record. `calls` are the call cache's keys of every outside call that it rests on: an erasure needs
-        them. `written` is the record's JSON, where it has been written already.
+        """Stores the record, and returns when it is committed. Records that are saved at the same moment share one
+        transaction; the record of a caller who is cancelled meanwhile may be stored too.
 
-        Returns when the record is committed; those that are saved at the same moment share one transaction. A caller
-        who is cancelled meanwhile takes nothing from the others; the record may be kept all the same.
+        `calls` are the call cache's keys of all outside calls that it rests on, for an erasure. `written` is the
+        record's JSON if it has been written already.
         """
         evaluation = record.evaluation
         row = {

@@ -8,7 +8,6 @@ import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -32,7 +31,7 @@ SHOWN = (policy.integrity, policy.texts, policy.after_days)
 
 
 class PolicyStore:
-    """Projects' policies, a row for each that is not the default. Raises the `Store…` errors of `app.domain.errors`."""
+    """Projects' policies, a row for each that is not the default. Raises the `Store…` errors."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -60,12 +59,8 @@ class PolicyStore:
 
     async def policies(self) -> Mapping[str, ProjectPolicy]:
         """Every project that has a policy of its own."""
-        query = select(policy.project, *SHOWN).order_by(policy.project)
-        rows = await db.fetch(self._engine, query)
-        return {
-            row.project: ProjectPolicy(integrity=row.integrity, texts=row.texts, after_days=row.after_days)
-            for row in rows
-        }
+        rows = await db.fetch(self._engine, select(policy.project, *SHOWN).order_by(policy.project))
+        return {row[0]: ProjectPolicy(integrity=row[1], texts=row[2], after_days=row[3]) for row in rows}
 
 
 logger = logging.getLogger("saiten.audit")
@@ -89,36 +84,24 @@ class AuditLog:
         """Newest first, those with a number below `before`; of all projects where `project` is None."""
         if project is not None and not can_store(project):
             return []
-        query = select(audit_events).order_by(events.number.desc()).limit(limit)
-        if project is not None:
-            query = query.where(events.project == project)
-        if before is not None:
-            query = query.where(events.number < before)
+        wanted = [] if project is None else [events.project == project]
+        wanted += [] if before is None else [events.number < before]
+        query = select(audit_events).where(*wanted).order_by(events.number.desc()).limit(limit)
         async with db.read(self._engine) as connection:
             rows = (await connection.execute(query)).mappings().all()
         return [AuditEvent(**{**row, "detail": json.loads(row["detail"])}) for row in rows]
 
 
 async def keep_event(connection: AsyncConnection, event: AuditEvent) -> None:
-    """Adds the event within a transaction of the caller's, who tells it once that is committed."""
-    row = {
-        "at": event.at,
-        "project": holdable(event.project),
-        "actor": holdable(event.actor),
-        "action": event.action,
-        "target": holdable(event.target),
-        "detail": json.dumps(event.detail),
-    }
-    await connection.execute(insert(audit_events).values(row))
-
-
-def holdable(text: str) -> str:
-    """The text with a sign in place of what no column can hold: a refused attempt has to be noted all the same."""
-    return UNSTORABLE_CHARACTERS.sub("\ufffd", text)
+    """Adds the event within a transaction of the caller's, who logs it once that is committed (`tell_events`)."""
+    # A refused attempt has to be noted too, so what no column can hold is replaced.
+    texts = {name: UNSTORABLE_CHARACTERS.sub("\ufffd", getattr(event, name)) for name in ("project", "actor", "target")}
+    row = {"at": event.at, "action": event.action, "detail": json.dumps(event.detail)}
+    await connection.execute(insert(audit_events).values(row | texts))
 
 
 def tell_events(*events: AuditEvent | None) -> None:
-    """A log record for each event that there is: ids and the action, without the details."""
+    """Logs the events: ids and the action, without the details."""
     for event in events:
         if event is not None:
             about = {"project": event.project, "actor": event.actor, "action": event.action, "target": event.target}
@@ -126,14 +109,6 @@ def tell_events(*events: AuditEvent | None) -> None:
 
 
 spent = key_spending.c
-
-
-class Charge(NamedTuple):
-    """What a key has to pay, and at what moment."""
-
-    key_id: str
-    cost_usd: float
-    now: datetime
 
 
 class SpendingStore:
@@ -159,30 +134,31 @@ class SpendingStore:
 
     async def charge(self, key_id: str, cost_usd: float, now: datetime) -> None:
         """Returns when it is kept. It may be kept, too, where the caller is cancelled."""
-        await self._charges(Charge(key_id, cost_usd, now))
+        await self._charges((key_id, cost_usd, now))
 
     async def close(self) -> None:
         """Waits for what is being charged, also for those who no longer wait for it."""
         await db.finish(self._engine, "charges", self._charges)
 
-    async def _charge_all(self, charges: Sequence[Charge]) -> list[None]:
-        days: dict[str, list[Charge]] = defaultdict(list)
-        for one in charges:
-            days[day_of(one.now)].append(one)
+    async def _charge_all(self, charges: Sequence[tuple[str, float, datetime]]) -> list[None]:
+        costs: dict[tuple[str, str], float] = defaultdict(float)
+        for key_id, cost_usd, now in charges:
+            costs[day_of(now), key_id] += cost_usd
         async with db.write(self._engine) as connection:
-            for _, of_day in sorted(days.items()):
-                costs: dict[str, float] = defaultdict(float)
-                for one in of_day:
-                    costs[one.key_id] += one.cost_usd
-                await charge_keys(connection, costs, of_day[0].now)
+            await add_costs(connection, costs)
         return [None] * len(charges)
 
 
 async def charge_keys(connection: AsyncConnection, costs: Mapping[str, float], now: datetime) -> None:
-    """Adds the costs (USD) to what each key has spent on the day of `now`. Nothing is written where there are none."""
-    # In one order for all, so that none waits for another in a circle.
+    """Adds the costs (USD) to what each key has spent on the day of `now`."""
+    await add_costs(connection, {(day_of(now), key_id): cost for key_id, cost in costs.items()})
+
+
+async def add_costs(connection: AsyncConnection, costs: Mapping[tuple[str, str], float]) -> None:
+    """Adds the costs (USD) by day and key."""
+    # In one order for all, which prevents deadlocks.
     rows = [
-        {"api_key": key_id, "day": day_of(now), "cost_usd": cost} for key_id, cost in sorted(costs.items()) if cost > 0
+        {"api_key": key_id, "day": day, "cost_usd": cost} for (day, key_id), cost in sorted(costs.items()) if cost > 0
     ]
     if rows:
         await connection.execute(db.insert_or_add(connection, key_spending, spent.cost_usd), rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -74,16 +74,7 @@ class APIKeyStore:
         key = PREFIX + secrets.token_urlsafe(32)
         limits = (requests_per_minute, usd_per_day)
         made = APIKey("key_" + secrets.token_hex(6), name, project, scope, datetime.now(UTC), None, *limits)
-        row = {
-            "id": made.id,
-            "name": name,
-            "project": project,
-            "scope": scope,
-            "hash": hash_key(key),
-            "created_at": made.created_at,
-            "requests_per_minute": requests_per_minute,
-            "usd_per_day": usd_per_day,
-        }
+        row = asdict(made) | {"hash": hash_key(key)}
         async with db.write(self._engine) as connection:
             await connection.execute(insert(api_keys).values(row))
             event = await self._note(connection, "key.created", made)
@@ -97,19 +88,17 @@ class APIKeyStore:
 
     async def revoke(self, key_id: str) -> bool:
         """Whether there was such a key and it was good until now."""
-        if not can_store(key_id):
-            return False
         return await self._change(key_id, "key.revoked", revoked_at=datetime.now(UTC))
 
     async def limit(self, key_id: str, *, requests_per_minute: int | None, usd_per_day: float | None) -> bool:
         """Sets both limits of the key, None for the service's own; whether there is such a key and it is good."""
-        if not can_store(key_id):
-            return False
         limits = {"requests_per_minute": requests_per_minute, "usd_per_day": usd_per_day}
         return await self._change(key_id, "key.limited", **limits)
 
     async def _change(self, key_id: str, action: str, **values: Any) -> bool:
         """Whether there is such a key and it was good until now."""
+        if not can_store(key_id):
+            return False
         this = update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
         async with db.write(self._engine) as connection:
             row = (await connection.execute(this.values(**values).returning(*SHOWN))).one_or_none()

@@ -15,17 +15,9 @@ from app.domain.provider_batch import KeptReply, Leftover, LeftoverKind, Provide
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import ROWS, utc_now
+from app.storage.sql.batches.views import ENDED
 
 JSON_COLUMNS = ("conceded", "parameters")
-
-
-def write_part(part: ProviderPart) -> dict[str, Any]:
-    """The part as a row."""
-    row = asdict(part)
-    row["batch_id"] = row.pop("batch")
-    for name in JSON_COLUMNS:
-        row[name] = json.dumps(row[name], ensure_ascii=False)
-    return row
 
 
 def read_part(row: RowMapping) -> ProviderPart:
@@ -39,10 +31,12 @@ def read_part(row: RowMapping) -> ProviderPart:
 
 
 async def replace_part(connection: AsyncConnection, part: ProviderPart) -> None:
-    """Puts the part in the place of what was known of it."""
-    table = t.provider_parts
-    await connection.execute(delete(table).where(table.c.batch_id == part.batch, table.c.number == part.number))
-    await connection.execute(insert(table).values(write_part(part)))
+    """Stores the part, replacing what was stored of it."""
+    row = asdict(part)
+    row["batch_id"] = row.pop("batch")
+    for name in JSON_COLUMNS:
+        row[name] = json.dumps(row[name], ensure_ascii=False)
+    await connection.execute(db.insert_or_replace(connection, t.provider_parts), row)
 
 
 async def insert_leftovers(
@@ -72,9 +66,6 @@ def list_remains(part: ProviderPart) -> list[Leftover]:
         # A batch may have been made of it a moment ago, which is found by its tags alone.
         found.append(("tags", part.file_id and json.dumps(part.tags)))
     return [Leftover(kind, target) for kind, target in found if target is not None]
-
-
-FINISHED = ("completed", "cancelled")
 
 
 KEYS = 500
@@ -146,7 +137,10 @@ class ProviderBatchStore:
             await replace_part(connection, part)
             for some in db.cut(rows, ROWS):
                 await connection.execute(insert(t.provider_replies), some)
-            await note_calls(connection, part.batch, calls)
+            added = [{"batch_id": part.batch, "key": key, "characters": billed} for key, billed in calls.items()]
+            if added:
+                note = db.insert_or_add(connection, t.provider_calls, t.provider_calls.c.characters)
+                await connection.execute(note, added)
         return True
 
     async def planned(self, batch_id: str, keys: Sequence[str]) -> dict[str, int | None]:
@@ -243,7 +237,7 @@ class ProviderBatchStore:
         query = (
             select(t.provider_runs.c.batch_id)
             .join(t.batches, t.batches.c.id == t.provider_runs.c.batch_id)
-            .where(t.batches.c.status.in_(FINISHED))
+            .where(t.batches.c.status.in_(ENDED))
             .limit(limit)
         )
         return list(await db.fetch_column(self._engine, query))
@@ -261,14 +255,3 @@ class ProviderBatchStore:
         run = t.provider_runs
         held = update(run).where(run.c.batch_id == batch_id, run.c.owner == holder)
         return (await connection.execute(held.values(values or {"owner": holder}))).rowcount == 1
-
-
-async def note_calls(connection: AsyncConnection, batch_id: str, calls: Mapping[str, int]) -> None:
-    """Keeps the calls' keys, each once, with the characters billed for them."""
-    table = t.provider_calls
-    for key, characters in calls.items():
-        row: dict[str, object] = {"batch_id": batch_id, "key": key, "characters": 0}
-        await connection.execute(db.insert_or_ignore(connection, table, row))
-        if characters:
-            this = (table.c.batch_id == batch_id) & (table.c.key == key)
-            await connection.execute(update(table).where(this).values(characters=table.c.characters + characters))

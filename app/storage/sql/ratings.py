@@ -37,6 +37,7 @@ from app.storage.sql.tables import (
     batch_items,
     batches,
     can_store,
+    equals,
     evaluations,
     human_ratings,
     rating_exclusions,
@@ -48,7 +49,7 @@ from app.storage.sql.tables import (
 UNSTORABLE = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
 
 table, validation, anchor = human_ratings.c, validations.c, anchor_ratings.c
-excluded, rounds, task = rating_exclusions.c, rating_rounds.c, round_tasks.c
+excluded, rounds, task, result = rating_exclusions.c, rating_rounds.c, round_tasks.c, evaluations.c
 
 ITEM_START_CHARACTERS = 64
 ITEM_START: ColumnElement[str] = literal_column(f"substr(human_ratings.item, 1, {ITEM_START_CHARACTERS})")
@@ -83,23 +84,29 @@ class RatingStore:
             targets = await find_targets(connection, project, ratings)
             rows = dict[str, dict[str, Any]]()
             for number, rating in enumerate(ratings):
-                key = identify(project, rating)
+                target = (rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system)
+                key = digest([project, *target, rating.rater])
                 rows.pop(key, None)  # the later stands last
                 batch_id = targets.owner_of(rating, number)
-                rows[key] = {**describe(rating, now), "project": project, "key": key, "batch_id": batch_id}
-            keys, added = [*rows], [*rows.values()]
-            for start in range(0, len(rows), ROWS):
-                earlier = delete(human_ratings).where(table.key.in_(keys[start : start + ROWS]))
+                row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
+                rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
+            for some in db.cut(rows.values(), ROWS):
+                earlier = delete(human_ratings).where(table.key.in_([row["key"] for row in some]))
                 replaced += (await connection.execute(earlier)).rowcount
-                await connection.execute(insert(human_ratings), added[start : start + ROWS])
+                await connection.execute(insert(human_ratings), some)
         return RatingsKept(added=len(rows) - replaced, replaced=replaced)
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
         """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""
-        if not can_store(project, *evaluations):
-            evaluations = [each for each in evaluations if can_store(project, each)]
-        async with db.read(self._engine) as connection:
-            return await find_rubrics(connection, project, evaluations)
+        found = dict[str, str]()
+        for some in db.cut(filter(can_store, dict.fromkeys(evaluations)), ROWS):
+            query = select(result.id, result.rubric, result.signature).where(
+                result.id.in_(some), equals(result.project, project)
+            )
+            for row in await db.fetch(self._engine, query):
+                # The signature tells the version too.
+                found[row.id] = read_signature(row.signature).get("rubric", row.rubric)
+        return found
 
     async def of_batch(
         self, project: str, batch_id: str, *, after: int, limit: int
@@ -144,9 +151,7 @@ class RatingStore:
 
     async def mark(self, project: str) -> RatingsMark:
         """What changes whenever a rating of the project comes in, is replaced or goes."""
-        if not can_store(project):
-            return RatingsMark(0, -1)
-        query = select(func.count(), func.max(table.number)).where(table.project == project)
+        query = select(func.count(), func.max(table.number)).where(equals(table.project, project))
         async with db.read(self._engine) as connection:
             count, newest = (await connection.execute(query)).one()
         return RatingsMark(count, -1 if newest is None else newest)
@@ -154,10 +159,8 @@ class RatingStore:
     async def rated_batches(self, project: str, *, limit: int) -> Sequence[str]:
         """Batches with ratings that are not simulated and name the batch or a result of it, that of the newest rating
         first."""
-        if not can_store(project):
-            return []
         newest = func.max(table.number)
-        mine = (table.project == project, table.batch_id.is_not(None), table.simulated.is_(False))
+        mine = (equals(table.project, project), table.batch_id.is_not(None), table.simulated.is_(False))
         query = select(table.batch_id).where(*mine).group_by(table.batch_id).order_by(newest.desc()).limit(limit)
         return await db.fetch_column(self._engine, query)
 
@@ -186,18 +189,18 @@ class RatingStore:
 
     async def include(self, project: str, exclusion: Exclusion) -> bool:
         """Takes the exclusion back; whether there was one."""
-        if not can_store(project):
-            return False
         this = delete(rating_exclusions).where(
-            excluded.project == project, excluded.key == identify_exclusion(exclusion)
+            equals(excluded.project, project), excluded.key == identify_exclusion(exclusion)
         )
         return bool(await db.execute(self._engine, this))
 
     async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
         """All of the project, the oldest first. That of a round goes with the round."""
-        if not can_store(project):
-            return []
-        query = select(rating_exclusions).where(excluded.project == project).order_by(excluded.created_at, excluded.key)
+        query = (
+            select(rating_exclusions)
+            .where(equals(excluded.project, project))
+            .order_by(excluded.created_at, excluded.key)
+        )
         async with db.read(self._engine) as connection:
             return [
                 StoredExclusion.model_construct(rater=row.rater, round=row.round_id, created_at=row.created_at)
@@ -206,23 +209,21 @@ class RatingStore:
 
     async def excluded(self, project: str) -> Excluded:
         """Whose ratings do not count."""
-        if not can_store(project):
-            return Excluded()
-        mine = (excluded.project == project, excluded.round_id.is_not(None))
+        mine = equals(excluded.project, project)
         of_rounds = (
             select(task.rater, evaluations.c.id)
             .select_from(rating_exclusions)
             .join(rating_rounds, rounds.id == excluded.round_id)
             .join(round_tasks, task.round_id == rounds.id)
             .join(evaluations, (evaluations.c.batch_id == rounds.batch_id) & (evaluations.c.position == task.position))
-            .where(*mine, task.done_at.is_not(None))
+            .where(mine, excluded.round_id.is_not(None), task.done_at.is_not(None))
         )
-        raters = select(excluded.rater).where(excluded.project == project, excluded.rater.is_not(None))
+        raters = select(excluded.rater).where(mine, excluded.rater.is_not(None))
         async with db.read(self._engine) as connection:
             names = (await connection.execute(raters)).scalars().all()
             rated = (await connection.execute(of_rounds)).all()
         pairs = frozenset((row[0], row[1]) for row in rated)
-        return Excluded(frozenset(name for name in names if name is not None), pairs)
+        return Excluded(frozenset(names), pairs)
 
     async def keep_validation(self, project: str, key: JudgeKey, found: Validation) -> None:
         """Takes the place of the earlier one of the same judge."""
@@ -236,11 +237,9 @@ class RatingStore:
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
         """All of the project."""
-        if not can_store(project):
-            return {}
         query = (
             select(validation.judge, validation.validation)
-            .where(validation.project == project)
+            .where(equals(validation.project, project))
             .order_by(validation.judge)
         )
         rows = await db.fetch(self._engine, query)
@@ -250,9 +249,7 @@ class RatingStore:
         }
 
     async def find_anchor_ratings(self, project: str, key: str) -> AnchorRatings | None:
-        if not can_store(project, key):
-            return None
-        query = select(anchor.ratings).where(anchor.project == project, anchor.key == digest(key))
+        query = select(anchor.ratings).where(equals(anchor.project, project), anchor.key == digest(key))
         found = await db.fetch_value(self._engine, query)
         return None if found is None else AnchorRatings.model_validate_json(found, context=STORED)
 
@@ -305,30 +302,9 @@ def refuse_unstorable(project: str, ratings: Sequence[HumanRating]) -> None:
             raise InvalidRequest(f"the rating {UNSTORABLE}", pointer=str(number))
 
 
-def identify(project: str, rating: HumanRating) -> str:
-    """The digest of whose rating it is and of what."""
-    target = (rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system)
-    return digest([project, *target, rating.rater])
-
-
 def identify_exclusion(exclusion: Exclusion) -> str:
     """The digest of who is excluded: only the operator bounds the length of names."""
     return digest([exclusion.rater, exclusion.round])
-
-
-def describe(rating: HumanRating, now: datetime) -> dict[str, Any]:
-    """The columns that the rating itself tells, save its batch."""
-    return {
-        "item": rating.item,
-        "evaluation": rating.evaluation,
-        "candidate": rating.candidate,
-        "system": rating.system,
-        "rater": rating.rater,
-        "ratings": json.dumps(rating.ratings),
-        "comment": rating.comment,
-        "simulated": rating.simulated,
-        "created_at": now,
-    }
 
 
 def read_rating(row: Row[Any]) -> StoredRating:
@@ -431,16 +407,6 @@ async def _find_evaluations(connection: AsyncConnection, project: str, ids: Coll
             table.id.in_(some), table.project == project, table.failure.is_(None)
         )
         found |= {row.id: row.batch_id for row in await connection.execute(query)}
-    return found
-
-
-async def find_rubrics(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str]:
-    """The rubric of each evaluation of the project, with its version where the signature tells it."""
-    table, found = evaluations.c, dict[str, str]()
-    for some in db.cut(dict.fromkeys(ids), ROWS):
-        query = select(table.id, table.rubric, table.signature).where(table.id.in_(some), table.project == project)
-        for row in await connection.execute(query):
-            found[row.id] = read_signature(row.signature).get("rubric", row.rubric)
     return found
 
 

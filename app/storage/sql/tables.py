@@ -288,6 +288,11 @@ def can_store(*texts: str) -> bool:
     return not any(UNSTORABLE_CHARACTERS.search(text) for text in texts)
 
 
+def equals(column: sa.ColumnElement[Any], text: str) -> sa.ColumnElement[bool]:
+    """The condition that the column is the text; false if no column can hold it."""
+    return column == text if can_store(text) else sa.false()
+
+
 # What a key's requests and batches cost, by day (UTC, 2026-01-31). No reference to `api_keys`: what was spent stays.
 key_spending = table(
     "key_spending",

@@ -63,7 +63,7 @@ from app.storage.sql.batches.views import (
     list_newest,
     pair_up,
 )
-from app.storage.sql.tables import can_store
+from app.storage.sql.tables import can_store, equals
 
 logger = logging.getLogger("saiten.batches")
 
@@ -217,9 +217,7 @@ class BatchStore:
 
     async def find(self, project: str, batch_id: str) -> Batch | None:
         """The batch; None if there is none in this project."""
-        if not can_store(project, batch_id):
-            return None
-        return await self._look(t.batches.c.id == batch_id, t.batches.c.project == project)
+        return await self._look(named(batch_id, project))
 
     async def _look(self, *conditions: ColumnElement[bool]) -> Batch | None:
         """The one batch that meets the conditions, if any."""
@@ -234,19 +232,14 @@ class BatchStore:
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         """The batch's options; None if there is no such batch in this project."""
-        if not can_store(project, batch_id):
-            return None
-        query = select(t.batches.c.options).where(SEEN, t.batches.c.id == batch_id, t.batches.c.project == project)
+        query = select(t.batches.c.options).where(SEEN, named(batch_id, project))
         found = await db.fetch_value(self._engine, query)
         return None if found is None else read_options(found)
 
     async def project_of(self, batch_id: str) -> str | None:
         """The batch's project; None if there is no such batch."""
-        if not can_store(batch_id):
-            return None
-        found: str | None = await db.fetch_value(
-            self._engine, select(t.batches.c.project).where(SEEN, t.batches.c.id == batch_id)
-        )
+        query = select(t.batches.c.project).where(SEEN, named(batch_id))
+        found: str | None = await db.fetch_value(self._engine, query)
         return found
 
     async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
@@ -278,36 +271,28 @@ class BatchStore:
     async def _page(
         self, columns: Sequence[str], project: str, batch_id: str, after: int, limit: int
     ) -> Sequence[Row[Any]]:
-        if not can_store(project, batch_id):
-            return []
         table = t.evaluations.c
-        mine = (table.batch_id == batch_id, table.project == project, table.position > after)
+        mine = (equals(table.batch_id, batch_id), equals(table.project, project), table.position > after)
         query = select(*(table[name] for name in columns)).where(*mine)
         return await db.fetch(self._engine, query.order_by(table.position).limit(limit))
 
     async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
         """Candidates with a position greater than `after`, in order, with or without a result."""
-        if not can_store(batch_id):
-            return []
         query = (
             select(item.position, item.item, item.candidate, item.cluster, item.request)
             .join(t.batches, t.batches.c.id == item.batch_id)
-            .where(item.batch_id == batch_id, item.position > after, SEEN)
+            .where(equals(item.batch_id, batch_id), item.position > after, SEEN)
         )
-        async with db.read(self._engine) as connection:
-            rows = await connection.execute(query.order_by(item.position).limit(limit))
-            return [read_placed(row) for row in rows]
+        return [read_placed(row) for row in await db.fetch(self._engine, query.order_by(item.position).limit(limit))]
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
-        if not can_store(batch_id):
-            return None
         result = t.evaluations.c
         query = (
             select(item.request)
             .join(t.batches, t.batches.c.id == item.batch_id)
             .join(t.evaluations, (result.batch_id == item.batch_id) & (result.position == item.position))
-            .where(item.batch_id == batch_id, t.batches.c.texts.is_(None), result.status.in_(RATED))
+            .where(equals(item.batch_id, batch_id), t.batches.c.texts.is_(None), result.status.in_(RATED))
         )
         found = await db.fetch_value(self._engine, query.limit(1))
         return None if found is None else read_candidate(found)
@@ -327,19 +312,15 @@ class BatchStore:
     async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
         """Stores the computed figures of a completed or cancelled batch that has none. Does nothing if results have
         arrived meanwhile, or may still arrive."""
-        if not can_store(project, batch_id):
-            return
-        settled = has_settled(project, batch_id, tally.results)
+        settled = has_settled(named(batch_id, project), tally.results)
         unknown = update(t.batches).where(*settled, t.batches.c.tally.is_(None))
         await db.execute(self._engine, unknown.values(tally=pack_tally(tally)))
 
     async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
         """The values of results with a position greater than `after`, in order. A later page may have more names; they
         begin with those of an earlier one."""
-        if not can_store(project, batch_id):
-            return ValuesPage((), [])
         table = t.batches.c
-        mine = SEEN & (table.id == batch_id) & (table.project == project)
+        mine = SEEN & named(batch_id, project)
         async with db.read(self._engine) as connection:
             names = read_measures((await connection.execute(select(table.measures).where(mine))).scalar_one_or_none())
             columns = (figure[name] for name in VALUES[: len(names)])
@@ -355,15 +336,12 @@ class BatchStore:
         query = select(table.id, table.intervals).where(
             table.id.in_(ids), table.project == project, table.intervals.is_not(None)
         )
-        rows = await db.fetch(self._engine, query)
-        return {row.id: Intervals.model_validate_json(row.intervals) for row in rows}
+        return {row.id: Intervals.model_validate_json(row.intervals) for row in await db.fetch(self._engine, query)}
 
     async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
         """Stores the intervals of a completed or cancelled batch, under the conditions of `keep_tally`. They are
         removed when a result changes."""
-        if not can_store(project, batch_id):
-            return
-        settled = update(t.batches).where(*has_settled(project, batch_id, intervals.results))
+        settled = update(t.batches).where(*has_settled(named(batch_id, project), intervals.results))
         await db.execute(self._engine, settled.values(intervals=intervals.model_dump_json()))
 
     # Figures of all batches
@@ -400,8 +378,7 @@ class BatchStore:
 
     async def pause(self, batch_id: str, reason: str, detail: str, *, project: str | None = None) -> Batch | None:
         """queued or running → paused; any other status stays. `project` None: on behalf of a worker."""
-        this = identify(batch_id, project)
-        if this is None:
+        if not can_store(batch_id, project or ""):
             return None
         changed = False
         async with db.change(self._engine) as connection:
@@ -413,13 +390,11 @@ class BatchStore:
                 changed = True
         if changed:
             log_paused(batch_id, reason)
-        return await self._look(this)
+        return await self._look(named(batch_id, project))
 
     async def resume(self, project: str, batch_id: str) -> Batch | None:
         """paused → queued; any other status stays."""
-        this = identify(batch_id, project)
-        if this is None:
-            return None
+        this = named(batch_id, project)
         waiting = {"status": "queued", "pause_reason": None, "pause_detail": None}
         async with db.write(self._engine) as connection:
             resumed = await connection.execute(
@@ -435,9 +410,7 @@ class BatchStore:
 
     async def cancel(self, project: str, batch_id: str) -> Batch | None:
         """queued, running or paused → cancelled; any other status stays."""
-        this = identify(batch_id, project)
-        if this is None:
-            return None
+        this = named(batch_id, project)
         ended = {"status": "cancelled", "finished_at": self._clock(), "pause_reason": None, "pause_detail": None}
         steerable = t.batches.c.status.in_((*ACTIVE, "paused"))
         if await db.execute(self._engine, update(t.batches).where(this, steerable).values(ended)):
@@ -659,12 +632,10 @@ class BatchStore:
         return [*await self._read(list_newest(project, wanted, after, limit))]
 
 
-def identify(batch_id: str, project: str | None) -> ColumnElement[bool] | None:
-    """The condition that finds the batch; None if no batch can have that name."""
-    if not can_store(batch_id, project or ""):
-        return None
-    this = t.batches.c.id == batch_id
-    return this if project is None else this & (t.batches.c.project == project)
+def named(batch_id: str, project: str | None = None) -> ColumnElement[bool]:
+    """The condition that finds the batch, in one project or in any."""
+    this = equals(t.batches.c.id, batch_id)
+    return this if project is None else this & equals(t.batches.c.project, project)
 
 
 async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, options: str) -> int:

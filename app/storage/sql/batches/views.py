@@ -195,10 +195,10 @@ ENDED = ("completed", "cancelled")
 figure = t.result_figures.c
 
 
-def has_settled(project: str, batch_id: str, results: int) -> tuple[ColumnElement[bool], ...]:
+def has_settled(this: ColumnElement[bool], results: int) -> tuple[ColumnElement[bool], ...]:
     """The conditions that a batch has ended with so many results, and that no worker may commit to it any more."""
     table, chunk = t.batches.c, t.batch_chunks.c
     # A worker that holds a chunk of a cancelled batch may still commit to it or rewrite its results.
     held = exists().where(chunk.batch_id == table.id, chunk.state == "leased")
     unchanged = table.scored + table.partial + table.failed + table.expired == results
-    return table.id == batch_id, table.project == project, table.status.in_(ENDED), unchanged, ~held
+    return this, table.status.in_(ENDED), unchanged, ~held
