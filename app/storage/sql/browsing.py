@@ -26,7 +26,7 @@ from app.storage.sql.batches.rows import (
     read_measures,
 )
 from app.storage.sql.engine import read
-from app.storage.sql.tables import can_store
+from app.storage.sql.tables import can_store, equals
 
 NOTHING = BrowsedPage(total=0, rows=())
 SORTED = 10_000
@@ -51,11 +51,10 @@ class Browsable:
 
 
 class ResultBrowser:
-    """Looks at the results of one batch of the project. Methods answer with nothing where the project has no such
-    batch. Raises the `Store…` errors of `app.domain.errors`.
+    """Pages of the results of one batch; empty if the project has no such batch. Raises the `Store…` errors.
 
-    The database sorts up to `most_sorted` results for a page. A page of more results is found without sorting, where
-    the batch's figures allow.
+    The database sorts up to `most_sorted` results for a page. A page of more results is found without sorting if the
+    batch's figures allow it.
     """
 
     def __init__(self, engine: AsyncEngine, *, most_sorted: int = SORTED) -> None:
@@ -65,7 +64,7 @@ class ResultBrowser:
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
         """The results from number `offset` of those that fit, in order."""
         asked = (query.unrated, query.warning, query.status, query.system, query.text)
-        if not can_store(project, batch_id, *(text for text in asked if text is not None)):
+        if not can_store(*(text for text in asked if text is not None)):
             return NOTHING
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
@@ -101,7 +100,7 @@ class ResultBrowser:
 
     async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
         """The results at these positions, in their order; those that have none are left out."""
-        if not can_store(project, batch_id) or not positions:
+        if not positions:
             return []
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
@@ -110,8 +109,6 @@ class ResultBrowser:
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """What the batch's results can be sorted by; none before there is a result."""
-        if not can_store(project, batch_id):
-            return ()
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
             empty = await find_unblended(connection, batch) if batch is not None else set()
@@ -122,8 +119,6 @@ class ResultBrowser:
     ) -> Sequence[tuple[tuple[float | None, ...], int]] | None:
         """How many results have each combination of values of these measures; None where there are more than `most`
         combinations."""
-        if not can_store(project, batch_id):
-            return []
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
             if batch is None:
@@ -134,21 +129,14 @@ class ResultBrowser:
             rows = (await connection.execute(query.limit(most + 1))).all()
         if len(rows) > most:
             return None
-        return [(fill_in(measures, batch.columns, row[1:], known), row[0]) for row in rows if row[0]]
-
-
-def fill_in(
-    measures: Sequence[str], columns: Mapping[str, str], values: Sequence[float | None], known: Sequence[str]
-) -> tuple[float | None, ...]:
-    """The values in the order of the measures; None for one that has no column."""
-    found = dict(zip(known, values, strict=True))
-    return tuple(found.get(columns.get(name, "")) for name in measures)
+        found = [(dict(zip(known, row[1:], strict=True)), row[0]) for row in rows if row[0]]
+        return [(tuple(values.get(batch.columns.get(name, "")) for name in measures), count) for values, count in found]
 
 
 async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -> Browsable | None:
     """The batch, where the project has it."""
     table = t.batches.c
-    mine = (table.id == batch_id) & (table.project == project) & (table.status != RECEIVING)
+    mine = equals(table.id, batch_id) & equals(table.project, project) & (table.status != RECEIVING)
     results = table.scored + table.partial + table.failed + table.expired
     query = select(table.measures, table.tally, table.total, results.label("results")).where(mine)
     row = (await connection.execute(query)).one_or_none()
@@ -187,7 +175,7 @@ async def find_positions(
     connection: AsyncConnection, batch: Browsable, query: ResultQuery, offset: int, limit: int
 ) -> tuple[int, list[int]]:
     """How many results fit, and where the wanted ones of them stand."""
-    conditions = Conditions(batch.columns, connection.dialect.name).list(batch.id, query)
+    conditions = conditions_of(batch.columns, connection.dialect.name, batch.id, query)
     key = sort_key(batch.columns, query).label("key")
     every = select(figure.position, key).where(figure.batch_id == batch.id)
     if not conditions:
@@ -236,43 +224,25 @@ def read_browsed(row: Any) -> Browsed:
     return Browsed(read_entry(row), row.id, unpack_scores(row.scores), read_candidate(row.request))
 
 
-class Conditions:
-    """What the results of a batch must fulfil. `columns` are those of its measures, `dialect` the database's name."""
-
-    def __init__(self, columns: Mapping[str, str], dialect: str) -> None:
-        self._columns = columns
-        self._find = func.strpos if dialect == "postgresql" else func.instr
-
-    def list(self, batch_id: str, query: ResultQuery) -> list[ColumnElement[bool]]:
-        """All that the query asks; nothing where it wants every result."""
-        wanted = [self._has_value(name, value) for name, value in query.values.items()]
-        if query.unrated is not None:
-            is_any = query.unrated == ANY_ASPECT
-            wanted.append(figure.unrated != enclose(()) if is_any else self._names(figure.unrated, query.unrated))
-        if query.warning is not None:
-            wanted.append(self._names(figure.warnings, query.warning))
-        exact = ((figure.status, query.status), (figure.system, query.system))
-        wanted += [column == value for column, value in exact if value is not None]
-        if query.text:
-            wanted.append(figure.position.in_(self._holding(batch_id, query.text)))
-        return wanted
-
-    def _has_value(self, measure: str, value: float) -> ColumnElement[bool]:
-        column = self._columns.get(measure)
-        return false() if column is None else figure[column] == value
-
-    def _names(self, column: ColumnElement[str], name: str) -> ColumnElement[bool]:
-        return self._contains(column, enclose((name,)))
-
-    def _holding(self, batch_id: str, needle: str) -> Any:
-        """The positions whose texts hold the needle."""
-        fits = self._contains(text.text, lower_ascii(needle))
-        return select(text.position).where(text.batch_id == batch_id, fits)
-
-    def _contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        # Not LIKE, which is slower, knows wildcards, and on SQLite another case.
-        found: ColumnElement[bool] = self._find(column, part) > 0
-        return found
+def conditions_of(columns: Mapping[str, str], dialect: str, batch_id: str, query: ResultQuery) -> list[Any]:
+    """What the wanted results of a batch fulfil; nothing if all are wanted. `columns` are those of its measures,
+    `dialect` is the database's name."""
+    # Not LIKE, which is slower, knows wildcards, and on SQLite another case.
+    find = func.strpos if dialect == "postgresql" else func.instr
+    wanted: list[Any] = [
+        figure[columns[name]] == value if name in columns else false() for name, value in query.values.items()
+    ]
+    is_any = query.unrated == ANY_ASPECT
+    if is_any:
+        wanted.append(figure.unrated != enclose(()))
+    named = ((figure.unrated, None if is_any else query.unrated), (figure.warnings, query.warning))
+    wanted += [find(column, enclose((name,))) > 0 for column, name in named if name is not None]
+    exact = ((figure.status, query.status), (figure.system, query.system))
+    wanted += [column == value for column, value in exact if value is not None]
+    if query.text:
+        holds = find(text.text, lower_ascii(query.text)) > 0
+        wanted.append(figure.position.in_(select(text.position).where(text.batch_id == batch_id, holds)))
+    return wanted
 
 
 def sort_key(columns: Mapping[str, str], query: ResultQuery) -> ColumnElement[Any]:
@@ -335,24 +305,17 @@ def is_determined(known: AspectTally) -> bool:
 async def cut_runs(
     connection: AsyncConnection, batch_id: str, column: Column[float], runs: Sequence[LevelRun], numbers: range
 ) -> list[int]:
-    """The positions of the results with these numbers in all runs together."""
+    """The positions of the results with these numbers in all runs together. Each run is read from its nearer end."""
     found: list[int] = []
     begin = 0
     for run in runs:
-        inside = range(max(numbers.start - begin, 0), min(numbers.stop - begin, run.count))
-        if inside:
-            found += await cut_run(connection, batch_id, column, run, inside)
+        first, stop = max(numbers.start - begin, 0), min(numbers.stop - begin, run.count)
+        if first < stop:
+            backwards = first > run.count // 2
+            query = select(figure.position).where(figure.batch_id == batch_id, run.fits(column))
+            ordered = query.order_by(figure.position.desc() if backwards else figure.position)
+            page = ordered.offset(run.count - stop if backwards else first).limit(stop - first)
+            positions = (await connection.execute(page)).scalars().all()
+            found += reversed(positions) if backwards else positions
         begin += run.count
     return found
-
-
-async def cut_run(
-    connection: AsyncConnection, batch_id: str, column: Column[float], run: LevelRun, numbers: range
-) -> list[int]:
-    """Those of one run, counted from its nearer end."""
-    backwards = numbers.start > run.count // 2
-    skipped = run.count - numbers.stop if backwards else numbers.start
-    query = select(figure.position).where(figure.batch_id == batch_id, run.fits(column))
-    ordered = query.order_by(figure.position.desc() if backwards else figure.position)
-    found = (await connection.execute(ordered.offset(skipped).limit(len(numbers)))).scalars().all()
-    return [*reversed(found)] if backwards else [*found]

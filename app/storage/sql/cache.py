@@ -94,8 +94,7 @@ class SQLCallCache(CallCache):
         return [None] * len(entries)
 
     async def _replace(self, rows: list[dict[str, object]]) -> None:
-        async with db.write(self._engine) as connection:
-            await connection.execute(db.insert_or_replace(connection, call_cache), rows)
+        await db.execute(self._engine, db.insert_or_replace(self._engine, call_cache), rows)
         self._writes += len(rows)
         if self._writes >= PRUNED_EVERY:
             self._writes = 0

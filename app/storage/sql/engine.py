@@ -242,30 +242,28 @@ async def execute(engine: AsyncEngine, statement: Executable, rows: Any = None) 
         return changed
 
 
-def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:
-    """An insert of the row, or of those given at execution, that does nothing where the primary key is taken."""
-    into = insert_into(connection, table)
-    return (into if row is None else into.values(row)).on_conflict_do_nothing()
+def insert_or_ignore(database: AsyncConnection | AsyncEngine, table: Table) -> Insert:
+    """An insert of the rows given at execution, that does nothing where the primary key is taken."""
+    return insert_into(database, table).on_conflict_do_nothing()
 
 
-def insert_or_add(connection: AsyncConnection, table: Table, column: Column[Any]) -> Insert:
+def insert_or_add(database: AsyncConnection | AsyncEngine, table: Table, column: Column[Any]) -> Insert:
     """An insert that adds the column's value to that of the row with the same primary key, where there is one."""
-    into = insert_into(connection, table)
-    return into.on_conflict_do_update(
-        index_elements=[*table.primary_key], set_={column.name: column + into.excluded[column.name]}
-    )
+    into = insert_into(database, table)
+    added = {column.name: column + into.excluded[column.name]}
+    return into.on_conflict_do_update(index_elements=[*table.primary_key], set_=added)
 
 
-def insert_into(connection: AsyncConnection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """The database's own insert, which knows conflicts; SQLAlchemy has no name common to both databases."""
-    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
-
-
-def insert_or_replace(connection: AsyncConnection, table: Table) -> Insert:
-    """An insert of the rows given at execution, each of which takes the place of the one with its primary key."""
-    into = insert_into(connection, table)
+def insert_or_replace(database: AsyncConnection | AsyncEngine, table: Table) -> Insert:
+    """An insert of the rows given at execution, each of which replaces the one with its primary key."""
+    into = insert_into(database, table)
     rest = {column.name: into.excluded[column.name] for column in table.columns if not column.primary_key}
     return into.on_conflict_do_update(index_elements=[*table.primary_key], set_=rest)
+
+
+def insert_into(database: AsyncConnection | AsyncEngine, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """The database's own insert, which knows conflicts; SQLAlchemy has no name common to both databases."""
+    return postgresql.insert(table) if database.dialect.name == "postgresql" else sqlite.insert(table)
 
 
 def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -19,7 +19,7 @@ from app.storage.sql.tables import (
     UNSTORABLE_CHARACTERS,
     api_keys,
     audit_events,
-    can_store,
+    equals,
     key_spending,
     project_policies,
 )
@@ -38,9 +38,7 @@ class PolicyStore:
 
     async def find_policy(self, project: str) -> ProjectPolicy:
         """The project's policy; the default where none was set."""
-        if not can_store(project):
-            return DEFAULT_POLICY
-        row = await db.fetch_one(self._engine, select(*SHOWN).where(policy.project == project))
+        row = await db.fetch_one(self._engine, select(*SHOWN).where(equals(policy.project, project)))
         return DEFAULT_POLICY if row is None else ProjectPolicy.model_validate(row._asdict())
 
     async def save_policy(self, project: str, wanted: ProjectPolicy, now: datetime) -> None:
@@ -49,7 +47,7 @@ class PolicyStore:
         # The salt outlives every change: digests of one project are to stay comparable with each other.
         made = {**values, "project": project, "salt": secrets.token_hex(SALT_BYTES), "redacted_to": None}
         async with db.change(self._engine) as connection:
-            if (await connection.execute(db.insert_or_ignore(connection, project_policies, made))).rowcount == 1:
+            if (await connection.execute(db.insert_or_ignore(connection, project_policies), made)).rowcount == 1:
                 return
             this = policy.project == project
             held = (await connection.execute(select(*SHOWN).where(this).with_for_update())).one()
@@ -82,9 +80,7 @@ class AuditLog:
 
     async def events(self, project: str | None, *, before: int | None, limit: int) -> list[AuditEvent]:
         """Newest first, those with a number below `before`; of all projects where `project` is None."""
-        if project is not None and not can_store(project):
-            return []
-        wanted = [] if project is None else [events.project == project]
+        wanted = [] if project is None else [equals(events.project, project)]
         wanted += [] if before is None else [events.number < before]
         query = select(audit_events).where(*wanted).order_by(events.number.desc()).limit(limit)
         async with db.read(self._engine) as connection:
@@ -126,9 +122,7 @@ class SpendingStore:
 
     async def spent_usd(self, key_id: str, now: datetime) -> float:
         """On the day (UTC) of `now`."""
-        if not can_store(key_id):
-            return 0.0
-        query = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now))
+        query = select(spent.cost_usd).where(equals(spent.api_key, key_id), spent.day == day_of(now))
         found: float | None = await db.fetch_value(self._engine, query)
         return found or 0.0
 

@@ -17,7 +17,7 @@ from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
 from app.storage.sql.cache import pad
 from app.storage.sql.governance import keep_event, tell_events
-from app.storage.sql.tables import api_keys, can_store, sessions
+from app.storage.sql.tables import api_keys, can_store, equals, sessions
 
 PREFIX = "saiten_"
 
@@ -97,12 +97,10 @@ class APIKeyStore:
 
     async def _change(self, key_id: str, action: str, **values: Any) -> bool:
         """Whether there is such a key and it was good until now."""
-        if not can_store(key_id):
-            return False
-        this = update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
+        this = update(api_keys).where(equals(api_keys.c.id, key_id), api_keys.c.revoked_at.is_(None))
         async with db.write(self._engine) as connection:
             row = (await connection.execute(this.values(**values).returning(*SHOWN))).one_or_none()
-            if "revoked_at" in values:
+            if row is not None and "revoked_at" in values:
                 await connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
             event = None if row is None else await self._note(connection, action, APIKey(*row))
         tell_events(event)

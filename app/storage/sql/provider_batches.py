@@ -45,7 +45,7 @@ async def insert_leftovers(
     """Keeps leftovers, each once; `tried` ones rest first."""
     for one in leftovers:
         row = {"kind": one.kind, "target": one.target, "since": now, "tried_at": now if tried else None}
-        await connection.execute(db.insert_or_ignore(connection, t.provider_leftovers, row))
+        await connection.execute(db.insert_or_ignore(connection, t.provider_leftovers), row)
 
 
 def list_remains(part: ProviderPart) -> list[Leftover]:
@@ -92,7 +92,7 @@ class ProviderBatchStore:
             if not await self._find_batch(connection, batch_id):
                 return None
             row = {"batch_id": batch_id, "started_at": now, "next_step_at": now}
-            await connection.execute(db.insert_or_ignore(connection, run, row))
+            await connection.execute(db.insert_or_ignore(connection, run), row)
             lease = {"owner": owner, "lease_until": now + timedelta(seconds=lease_seconds)}
             taken = await connection.execute(update(run).where(run.c.batch_id == batch_id, free).values(lease))
             if taken.rowcount != 1:

@@ -65,19 +65,23 @@ class RatingStore:
     """Human ratings by project, exclusions, validations of judges, and a judge's ratings of the anchors. Raises the
     `Store…` errors of `app.domain.errors`.
 
-    One rater has one rating of a target: (item, batch, candidate, system), or an evaluation. A later one takes the
-    place of the earlier one, gets a number of its own and stands last. So a caller who reads in pages finds it, after
-    the earlier one where that was on a page before: of the same rater and target, the later counts. Ratings of an
-    evaluation, or of a batch's item, go with the batch when it is erased.
+    A rater has one rating per target: (item, batch, candidate, system), or an evaluation. A later one replaces the
+    earlier one, with a new number, and comes last, so that a caller who reads in pages finds it. Ratings of an
+    evaluation or of a batch's item are erased with the batch.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsKept:
-        """All or nothing. Raises NotFound where a rating names an evaluation or a batch that the project has not: its
-        `pointer` is the rating's number from 0."""
-        refuse_unstorable(project, ratings)
+        """Stores all ratings or none. Raises NotFound if a rating names an evaluation or batch that the project does
+        not have, and InvalidRequest if no column can hold a text; the `pointer` is the rating's number from 0."""
+        if not can_store(project):
+            raise InvalidRequest(f"the project's name {UNSTORABLE}")
+        for number, rating in enumerate(ratings):
+            texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
+            if not can_store(*filter(None, texts), *rating.ratings):
+                raise InvalidRequest(f"the rating {UNSTORABLE}", pointer=str(number))
         replaced = 0
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
@@ -201,11 +205,10 @@ class RatingStore:
             .where(equals(excluded.project, project))
             .order_by(excluded.created_at, excluded.key)
         )
-        async with db.read(self._engine) as connection:
-            return [
-                StoredExclusion.model_construct(rater=row.rater, round=row.round_id, created_at=row.created_at)
-                for row in await connection.execute(query)
-            ]
+        return [
+            StoredExclusion.model_construct(rater=row.rater, round=row.round_id, created_at=row.created_at)
+            for row in await db.fetch(self._engine, query)
+        ]
 
     async def excluded(self, project: str) -> Excluded:
         """Whose ratings do not count."""
@@ -232,8 +235,7 @@ class RatingStore:
         if not can_store(project, *judge.values()):
             raise InvalidRequest("a judge's name holds NUL or half of a surrogate pair, which cannot be kept")
         row = {"project": project, "key": digest(judge), "judge": canonical_json(judge), "validation": text}
-        async with db.write(self._engine) as connection:
-            await connection.execute(db.insert_or_replace(connection, validations), row)
+        await db.execute(self._engine, db.insert_or_replace(self._engine, validations), row)
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
         """All of the project."""
@@ -249,6 +251,8 @@ class RatingStore:
         }
 
     async def find_anchor_ratings(self, project: str, key: str) -> AnchorRatings | None:
+        if not can_store(key):
+            return None
         query = select(anchor.ratings).where(equals(anchor.project, project), anchor.key == digest(key))
         found = await db.fetch_value(self._engine, query)
         return None if found is None else AnchorRatings.model_validate_json(found, context=STORED)
@@ -259,8 +263,7 @@ class RatingStore:
         if not can_store(project, key):
             raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
         row = {"project": project, "key": digest(key), "ratings": text}
-        async with db.write(self._engine) as connection:
-            await connection.execute(db.insert_or_replace(connection, anchor_ratings), row)
+        await db.execute(self._engine, db.insert_or_replace(self._engine, anchor_ratings), row)
 
     # Last, for its name hides the type's from whatever stands below
 
@@ -271,9 +274,8 @@ class RatingStore:
         if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
             return []
         query = select(human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
-        async with db.read(self._engine) as connection:
-            rows = await connection.execute(query.order_by(table.number).limit(limit))
-            return [(row.number, read_rating(row)) for row in rows]
+        rows = await db.fetch(self._engine, query.order_by(table.number).limit(limit))
+        return [(row.number, read_rating(row)) for row in rows]
 
 
 @asynccontextmanager
@@ -292,16 +294,6 @@ async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield connection
 
 
-def refuse_unstorable(project: str, ratings: Sequence[HumanRating]) -> None:
-    """Raises InvalidRequest where no column can hold a text; the pointer is the rating's number."""
-    if not can_store(project):
-        raise InvalidRequest(f"the project's name {UNSTORABLE}")
-    for number, rating in enumerate(ratings):
-        texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
-        if not can_store(*(one for one in texts if one is not None), *rating.ratings):
-            raise InvalidRequest(f"the rating {UNSTORABLE}", pointer=str(number))
-
-
 def identify_exclusion(exclusion: Exclusion) -> str:
     """The digest of who is excluded: only the operator bounds the length of names."""
     return digest([exclusion.rater, exclusion.round])
@@ -309,17 +301,11 @@ def identify_exclusion(exclusion: Exclusion) -> str:
 
 def read_rating(row: Row[Any]) -> StoredRating:
     """The rating of a row. Not validated again: limits are for letting in."""
+    same = ("item", "evaluation", "candidate", "system", "rater", "comment", "simulated", "created_at")
     return StoredRating.model_construct(
-        item=row.item,
-        evaluation=row.evaluation,
+        **{name: getattr(row, name) for name in same},
         batch=None if row.item is None else row.batch_id,
-        candidate=row.candidate,
-        system=row.system,
-        rater=row.rater,
         ratings=json.loads(row.ratings),
-        comment=row.comment,
-        simulated=row.simulated,
-        created_at=row.created_at,
     )
 
 
@@ -349,8 +335,8 @@ async def take_turn(connection: AsyncConnection, project: str) -> None:
 
 @dataclass(frozen=True)
 class RatingTargets:
-    """What the project has of that which ratings name: evaluations with their batch, if any; batches; and of each
-    batch the items, as (item, None), with their candidates."""
+    """What exists in the project of what ratings name: evaluations with their batch, if any; batches; and of each batch
+    the items, as (item, None) and as (item, candidate)."""
 
     evaluations: Mapping[str, str | None]
     batches: Set[str]
@@ -382,7 +368,12 @@ class RatingTargets:
 async def find_targets(connection: AsyncConnection, project: str, ratings: Sequence[HumanRating]) -> RatingTargets:
     """Looks up what the ratings name. Its batches cannot be erased until the end of the transaction."""
     named = [rating.evaluation for rating in ratings if rating.evaluation is not None]
-    owners = await _find_evaluations(connection, project, named)
+    owners = dict[str, str | None]()
+    for some in db.cut(dict.fromkeys(named), ROWS):
+        # A failure in the place of an evaluation is none.
+        mine = (result.id.in_(some), result.project == project, result.failure.is_(None))
+        query = select(result.id, result.batch_id).where(*mine)
+        owners |= {row.id: row.batch_id for row in await connection.execute(query)}
     wanted = dict[str, set[str]]()
     for rating in ratings:
         if rating.batch is not None and rating.item is not None:
@@ -391,23 +382,8 @@ async def find_targets(connection: AsyncConnection, project: str, ratings: Seque
     held = await _hold_batches(connection, project, ids)
     # One that was erased between the two statements took its evaluations along.
     left = {name: batch_id for name, batch_id in owners.items() if batch_id is None or batch_id in held}
-    items = {
-        batch_id: await _find_items(connection, batch_id, names)
-        for batch_id, names in wanted.items()
-        if batch_id in held
-    }
+    items = {name: await _find_items(connection, name, wanted[name]) for name in wanted if name in held}
     return RatingTargets(left, held, items)
-
-
-async def _find_evaluations(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str | None]:
-    """Those of the project, each with its batch. A failure in the place of an evaluation is none."""
-    table, found = evaluations.c, dict[str, str | None]()
-    for some in db.cut(dict.fromkeys(ids), ROWS):
-        query = select(table.id, table.batch_id).where(
-            table.id.in_(some), table.project == project, table.failure.is_(None)
-        )
-        found |= {row.id: row.batch_id for row in await connection.execute(query)}
-    return found
 
 
 async def _hold_batches(connection: AsyncConnection, project: str, ids: Collection[str]) -> set[str]:

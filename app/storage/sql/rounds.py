@@ -98,7 +98,7 @@ class RoundStore:
 
     async def tasks(self, project: str, round_id: str, rater: str) -> builtins.list[Task]:
         """Everything the rater was given, in order."""
-        found = await self.find_round(project, round_id)
+        found = await self.find_round(project, round_id) if can_store(rater) else None
         if found is None:
             return []
         query = select(round_tasks).where(task.round_id == found.id, task.key == digest(rater)).order_by(task.number)
@@ -106,6 +106,8 @@ class RoundStore:
 
     async def finish(self, project: str, round_id: str, rater: str, position: int, now: datetime) -> bool:
         """The rater rated this response, in a closed round too: False where it was not given to the rater."""
+        if not can_store(rater):
+            return False
         owned = select(rounds.id).where(*named(project, round_id))
         given = (task.round_id.in_(owned), task.key == digest(rater), task.position == position)
         return bool(await db.execute(self._engine, update(round_tasks).where(*given).values(done_at=now)))

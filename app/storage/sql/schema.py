@@ -22,7 +22,6 @@ from app.storage.sql.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
-    from alembic.script import Script
 
 # Alembic is imported where it is used: it takes as long to load as a schema to make, and most starts need none of it.
 
@@ -51,7 +50,7 @@ def is_current(connection: Connection) -> bool:
 
 
 def is_empty(connection: Connection) -> bool:
-    """Whether there is no table at all, not even another program's."""
+    """Whether there is no table, not even another program's."""
     return not inspect(connection).get_table_names()
 
 
@@ -64,9 +63,6 @@ def create_schema(connection: Connection) -> None:
 
 MIGRATION_LOCK = 7_236_147_315_001
 """Any number that no other program on the database uses: two replicas that start at once must not both migrate."""
-
-NEWEST = "head"
-"""Alembic's name for the last revision."""
 
 
 async def migrate(engine: AsyncEngine) -> None:
@@ -126,7 +122,7 @@ def _is_locked(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Revision:
-    """One migration: its number, which grows from one to the next, and what it brought."""
+    """A migration with its number, which grows from one to the next, and what it brought."""
 
     number: str
     about: str
@@ -146,12 +142,8 @@ def known_revisions() -> list[Revision]:
     """All that this version of Saiten knows, the oldest first."""
     from alembic.script import ScriptDirectory
 
-    return [describe(script) for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()][::-1]
-
-
-def describe(script: Script) -> Revision:
-    """The migration's number and the first line of its docstring."""
-    return Revision(script.revision, (script.doc or "").partition("\n")[0])
+    scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
+    return [Revision(script.revision, (script.doc or "").partition("\n")[0]) for script in scripts][::-1]
 
 
 def refuse_newer(connection: Connection) -> None:
@@ -167,7 +159,7 @@ def refuse_newer(connection: Connection) -> None:
         )
 
 
-def upgrade(connection: Connection, number: str = NEWEST) -> None:
+def upgrade(connection: Connection, number: str = "head") -> None:
     """Walks the migrations up to `number`, inside the caller's transaction, from whichever the database has.
 
     Raises SettingsInvalid for a database that a newer version made.

@@ -426,7 +426,7 @@ async def hold_policy(connection: AsyncConnection, project: str, now: datetime) 
     """The project's salt, watermark and policy over texts, which no other process changes until the transaction
     ends; None where another process has them."""
     row = DEFAULT_POLICY.model_dump() | {"project": project, "salt": secrets.token_hex(32), "updated_at": now}
-    await connection.execute(db.insert_or_ignore(connection, t.project_policies, row | {"redacted_to": None}))
+    await connection.execute(db.insert_or_ignore(connection, t.project_policies), row | {"redacted_to": None})
     columns = policy.salt, policy.redacted_to, policy.texts, policy.after_days
     query = select(*columns).where(policy.project == project)
     return (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()

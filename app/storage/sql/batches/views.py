@@ -49,13 +49,10 @@ def list_newest(project: str, wanted: BatchFilter, after: tuple[datetime, str] |
 
 
 def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) -> float:
-    """Age in seconds of the oldest batch: `live` is the creation of the oldest one that workers score, `given` that of
-    the oldest one that the provider has. The provider has a day, so those count from that day's end on. 0 where there
-    is none."""
-    due = [live] if live else []
-    if given:
-        due.append(given + PROVIDER_TIME)
-    return max(0.0, (now - min(due)).total_seconds()) if due else 0.0
+    """Age in seconds of the oldest batch, 0 if there is none: `live` is the creation of the oldest one that workers
+    score, `given` that of the oldest one that the provider has. The provider has a day, so those count from its end."""
+    due = min(live or now, given + PROVIDER_TIME if given else now)
+    return max(0.0, (now - due).total_seconds())
 
 
 def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
@@ -92,47 +89,32 @@ def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
         (t.batches.c.rubric, wanted.rubric and split_name(wanted.rubric)[0]),
         (t.batches.c.status, wanted.status),
     )
-    entry = t.batch_metadata.c
-    return [
-        *contain(wanted.text),
-        *scored_by(wanted.rubric),
-        *(column == value for column, value in exact if value is not None),
-        *(
-            exists().where(entry.batch_id == t.batches.c.id, entry.key == key, entry.value == value)
-            for key, value in wanted.metadata.items()
-        ),
-    ]
+    entry = exists().where(t.batch_metadata.c.batch_id == t.batches.c.id)
+    key, value = t.batch_metadata.c.key, t.batch_metadata.c.value
+    conditions = [column == name for column, name in exact if name is not None]
+    conditions += [entry.where(key == name, value == wanted.metadata[name]) for name in wanted.metadata]
+    if wanted.text:
+        named = (column.icontains(wanted.text, autoescape=True) for column in (t.batches.c.id, t.batches.c.name))
+        conditions.append(or_(entry.where(value.icontains(wanted.text, autoescape=True)), *named))
+    if wanted.rubric and split_name(wanted.rubric)[1] is not None:
+        conditions.append(scored_by(wanted.rubric))
+    return conditions
 
 
-def contain(text: str | None) -> Sequence[ColumnElement[bool]]:
-    """That a batch's id, name or metadata contain the text."""
-    if not text:
-        return []
-    entry = t.batch_metadata.c
-    in_metadata = exists().where(entry.batch_id == t.batches.c.id, entry.value.icontains(text, autoescape=True))
-    named = (column.icontains(text, autoescape=True) for column in (t.batches.c.id, t.batches.c.name))
-    return [or_(in_metadata, *named)]
-
-
-def scored_by(rubric: str | None) -> Sequence[ColumnElement[bool]]:
-    """That the batch is by this version of its rubric, where the name has one: its results say so, or its options."""
-    if rubric is None or split_name(rubric)[1] is None:
-        return []
+def scored_by(rubric: str) -> ColumnElement[bool]:
+    """That the batch is by this version of its rubric: its results say so, or its options."""
     signature, options = t.batch_signatures.c, t.batches.c.options
     signed = signature.signature.contains(f"|rubric:{rubric}|", autoescape=True)
     # No metadata look like this: their values are texts, and a quote within a text is escaped.
     asked = options.like(f'%"rubric":"{rubric.replace("_", "/_")}","path":%"metadata":{{%', escape="/")
     # Of a batch of an earlier release only its results say it.
-    return [or_(exists().where(signature.batch_id == t.batches.c.id, signed), asked)]
+    return or_(exists().where(signature.batch_id == t.batches.c.id, signed), asked)
 
 
 def find_version(asked: str, signatures: Iterable[str]) -> int | None:
     """The version of a batch's rubric: the one in its options, else that of its results, if they have one."""
-    version = split_name(asked)[1]
-    if version is not None:
-        return version
     found = {split_name(read_signature(signature).get("rubric", ""))[1] for signature in signatures}
-    return found.pop() if len(found) == 1 else None
+    return split_name(asked)[1] or (found.pop() if len(found) == 1 else None)
 
 
 async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, int]]:
