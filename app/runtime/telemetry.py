@@ -81,11 +81,8 @@ Outcome = Literal["hit", "miss"]
 
 @dataclass(frozen=True)
 class FlowFigures:
-    """The current state of flow control in one process.
-
-    `limit` is how many calls the process may have in flight, `waiting` how many calls wait for their turn, and
-    `closed_seconds` for how long no call may be made.
-    """
+    """The current state of flow control in one process. `limit` is how many calls the process may have in flight,
+    `waiting` how many calls wait for their turn, and `closed_seconds` for how long no call may be made."""
 
     limit: int
     in_flight: int
@@ -112,10 +109,8 @@ CHECKS = ("steady", "moved", "recorded")
 
 
 class Series(dict[tuple[object, ...], Metric]):
-    """A metric's series by label values, in the order of the label names.
-
-    They are cached because a request updates a dozen of them, and `labels` converts the values and takes a lock.
-    """
+    """A metric's series by label values, in the order of the label names. They are cached because a request updates a
+    dozen of them, and `labels` converts the values and takes a lock."""
 
     def __init__(self, metric: Metric) -> None:
         super().__init__()
@@ -327,11 +322,9 @@ def name_error(error: BaseException) -> str:
 
 
 class OwnRecords(logging.Filter):
-    """Passes Saiten's records, uvicorn's from info, and those of other libraries from warning.
-
-    An allow list, because below warning libraries log what they send and store: drivers log statements with every
-    value, SDKs whole requests.
-    """
+    """Passes Saiten's records, uvicorn's from info, and those of other libraries from warning. An allow list,
+    because below warning libraries log what they send and store: drivers log statements with every value, SDKs whole
+    requests."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         family = record.name.partition(".")[0]

@@ -206,10 +206,8 @@ class SpanIds(logging.Filter):
 
 
 class Tracing:
-    """Records the spans of requests and batches, and exports them in the background.
-
-    `version` is Saiten's. `exporter` defaults to OTLP over HTTP, configured by OTEL_EXPORTER_OTLP_*.
-    """
+    """Records the spans of requests and batches, and exports them in the background. `version` is Saiten's. `exporter`
+    defaults to OTLP over HTTP, configured by OTEL_EXPORTER_OTLP_*."""
 
     def __init__(self, version: str, exporter: SpanExporter | None = None) -> None:
         own = Resource({"service.name": "saiten", "service.version": version})

@@ -58,11 +58,9 @@ SWEEPS = 5
 
 
 class NearCallCache(CallCache):
-    """Keeps recently read replies, so that the cache `behind` is asked for each at most once in `seconds`.
-
-    `entries` and `total_bytes` bound it; the replies read first are dropped first. A reply that this process forgets is
-    gone at once, here and behind; one that another process forgets, `seconds` after it was last read from behind.
-    """
+    """Keeps recently read replies, so that the cache `behind` is asked for each at most once in `seconds`. `entries`
+    and `total_bytes` bound it; the replies read first are dropped first. A reply that this process forgets is gone at
+    once, here and behind; one that another process forgets, `seconds` after it was last read from behind."""
 
     def __init__(
         self,

@@ -28,10 +28,8 @@ class RateLimitDecision:
 
 
 class RequestLimiter(Protocol):
-    """Counts requests by key, across all processes that share a Redis, otherwise in this process.
-
-    It never raises: if Redis is unreachable, each process counts alone.
-    """
+    """Counts requests by key, across all processes that share a Redis, otherwise in this process. It never raises: if
+    Redis is unreachable, each process counts alone."""
 
     async def take(self, key_id: str, per_minute: int) -> RateLimitDecision: ...
 

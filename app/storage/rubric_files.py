@@ -197,10 +197,8 @@ SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class RubricFault:
-    """One thing that is wrong in a rubric file.
-
-    `line` is 1-based, or None where the file could not be read; `field` is a JSON pointer, empty for the whole file.
-    """
+    """One thing that is wrong in a rubric file. `line` is 1-based, or None where the file could not be read; `field` is
+    a JSON pointer, empty for the whole file."""
 
     line: int | None
     field: str
@@ -352,10 +350,8 @@ class YAMLDocument:
         return self._lines[location]
 
     def locate(self, path: Location, *, missing: bool) -> Location:
-        """A validator's path as a place in the document: without what stands in no file, such as a union's tag.
-
-        With `missing`, the last part names a field that is not there, and stays.
-        """
+        """A validator's path as a place in the document: without what stands in no file, such as a union's tag. With
+        `missing`, the last part names a field that is not there, and stays."""
         found: list[str | int] = []
         current = self.data
         for number, part in enumerate(path, start=1):

@@ -20,10 +20,8 @@ FAILURES = (RedisError, OSError, TimeoutError)
 
 class RedisOutage:
     """Asks Redis as long as it answers within `timeout_seconds`. After a failure, `probe`, which is any short exchange,
-    looks for it every `look_seconds`.
-
-    `user` and `instead` appear in the log once per outage: whose exchanges fail, and what is done meanwhile.
-    """
+    looks for it every `look_seconds`. `user` and `instead` appear in the log once per outage: whose exchanges fail, and
+    what is done meanwhile."""
 
     def __init__(
         self,

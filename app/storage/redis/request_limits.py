@@ -26,11 +26,9 @@ PREFIX = "saiten:requests"
 
 
 class RedisRequestLimiter:
-    """`RequestLimiter` for all processes that share a Redis, whose clocks have to agree to a fraction of a minute.
-
-    If Redis fails or takes longer than `timeout_seconds`, the process continues with its own count, and looks for Redis
-    every few seconds while requests arrive. The client is not closed with it.
-    """
+    """`RequestLimiter` for all processes that share a Redis, whose clocks have to agree to a fraction of a minute. If
+    Redis fails or takes longer than `timeout_seconds`, the process continues with its own count, and looks for Redis
+    every few seconds while requests arrive. The client is not closed with it."""
 
     def __init__(
         self, client: Redis, *, timeout_seconds: float = 0.8, clock: Callable[[], float] = time.monotonic

@@ -51,11 +51,9 @@ class Browsable:
 
 
 class ResultBrowser:
-    """Pages of the results of one batch; empty if the project has no such batch. Raises the `Store…` errors.
-
-    The database sorts up to `most_sorted` results for a page. A page of more results is found without sorting if the
-    batch's figures allow it.
-    """
+    """Pages of the results of one batch; empty if the project has no such batch. Raises the `Store…` errors. The
+    database sorts up to `most_sorted` results for a page. A page of more results is found without sorting if the
+    batch's figures allow it."""
 
     def __init__(self, engine: AsyncEngine, *, most_sorted: int = SORTED) -> None:
         self._engine = engine

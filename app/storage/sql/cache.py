@@ -30,11 +30,8 @@ LINGER_SECONDS = 0.02
 
 
 class SQLCallCache(CallCache):
-    """Keeps at most about `entries` replies of at most `value_bytes` each, the oldest going first.
-
-    Reads that come together are one statement, writes that come together one transaction. `put` returns when the reply
-    is committed.
-    """
+    """Keeps at most about `entries` replies of at most `value_bytes` each, the oldest going first. Reads that come
+    together are one statement, writes that come together one transaction. `put` returns when the reply is committed."""
 
     def __init__(self, engine: AsyncEngine, *, entries: int = 200_000, value_bytes: int = 256 * 1024) -> None:
         self._engine = engine

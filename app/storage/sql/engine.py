@@ -62,10 +62,8 @@ LOCK = "BEGIN IMMEDIATE"
 
 
 def open_engine(url: str) -> AsyncEngine:
-    """An engine for an `sqlite+aiosqlite` or `postgresql+asyncpg` URL. Connects at first use.
-
-    Raises SettingsInvalid where the URL cannot be read or its driver is not installed.
-    """
+    """An engine for an `sqlite+aiosqlite` or `postgresql+asyncpg` URL. Connects at first use. Raises SettingsInvalid
+    where the URL cannot be read or its driver is not installed."""
     try:
         made = make_url(url)
         if foreign := sorted(LIBPQ & made.query.keys()):
@@ -186,11 +184,9 @@ async def change(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 async def scrub(engine: AsyncEngine) -> bool:
-    """Leaves no trace of deleted rows in SQLite's file and its log; nothing to do on PostgreSQL.
-
-    Deleted rows are overwritten in the log's newest pages (`secure_delete`); this moves those into the file and empties
-    the log. False where another process went on reading for so long that it could not be done.
-    """
+    """Leaves no trace of deleted rows in SQLite's file and its log; nothing to do on PostgreSQL. Deleted rows are
+    overwritten in the log's newest pages (`secure_delete`); this moves those into the file and empties the log. False
+    where another process went on reading for so long that it could not be done."""
     file = file_of(engine)
     if file is None:
         return True
@@ -274,11 +270,9 @@ def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 class DatabaseFile:
-    """The file behind an engine; `path` is None for a database in memory.
-
-    SQLite continues to read and write a file that was deleted, and everything written there is lost. The file is
-    therefore remembered once its tables exist, and looked for before each transaction.
-    """
+    """The file behind an engine; `path` is None for a database in memory. SQLite continues to read and write a file
+    that was deleted, and everything written there is lost. The file is therefore remembered once its tables exist, and
+    looked for before each transaction."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
@@ -323,12 +317,9 @@ since work is to continue within 30 s. Options that the operating system lacks a
 
 def notice_severed(connection: Any, _record: Any) -> None:
     """SQLAlchemy's `connect` listener for asyncpg, which has no setting for this: notices when the machine of a
-    PostgreSQL server has lost power or network, or has failed over.
-
-    TCP by itself sends for a quarter of an hour, at ever longer intervals, and a connection that only waits for an
-    answer waits for ever. A server that hangs or works on a long statement is not affected: its machine still
-    acknowledges.
-    """
+    PostgreSQL server has lost power or network, or has failed over. TCP by itself sends for a quarter of an hour, at
+    ever longer intervals, and a connection that only waits for an answer waits for ever. A server that hangs or works
+    on a long statement is not affected: its machine still acknowledges."""
     transport = getattr(connection.driver_connection, "_transport", None)
     found = None if transport is None else transport.get_extra_info("socket")
     if found is None or found.family not in {socket.AF_INET, socket.AF_INET6}:
@@ -348,10 +339,8 @@ USED_AT = "saiten_used_at"
 
 def ask_the_idle(engine: AsyncEngine) -> None:
     """Lets the pool of an asyncpg engine replace connections that the server ended, or that no longer answer.
-
     SQLAlchemy's `pool_pre_ping` asks whenever a connection is taken from the pool, which with asyncpg is three round
-    trips, where most reads are one. So only a connection that was idle is asked.
-    """
+    trips, where most reads are one. So only a connection that was idle is asked."""
     refused = (engine.dialect.loaded_dbapi.Error, OSError)
 
     def note(_connection: Any, record: Any) -> None:
@@ -437,12 +426,10 @@ def hop_once(connection: Any, _record: Any) -> None:
 
 
 def stop_once(connection: Any, _record: Any) -> None:
-    """SQLAlchemy's `connect` listener for aiosqlite: every call to `stop` answers with the future of the first.
-
-    If a task is cancelled during a statement, its connection is closed. If it is cancelled again meanwhile, because a
-    caller hangs up and then the service stops, SQLAlchemy stops the connection's thread during the close. The close
-    then asks the ended thread to stop and waits for ever, so that the process does not end.
-    """
+    """SQLAlchemy's `connect` listener for aiosqlite: every call to `stop` answers with the future of the first. If a
+    task is cancelled during a statement, its connection is closed. If it is cancelled again meanwhile, because a caller
+    hangs up and then the service stops, SQLAlchemy stops the connection's thread during the close. The close then asks
+    the ended thread to stop and waits for ever, so that the process does not end."""
     driver = connection.driver_connection
     stop, found = type(driver).stop, ref(driver)
     stops: list[Future[Any] | None] = []

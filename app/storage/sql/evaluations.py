@@ -75,11 +75,9 @@ class EvaluationStore:
         self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
     ) -> None:
         """Stores the record, and returns when it is committed. Records that are saved at the same moment share one
-        transaction; the record of a caller who is cancelled meanwhile may be stored too.
-
-        `calls` are the call cache's keys of all outside calls that it rests on, for an erasure. `written` is the
-        record's JSON if it has been written already.
-        """
+        transaction; the record of a caller who is cancelled meanwhile may be stored too. `calls` are the call cache's
+        keys of all outside calls that it rests on, for an erasure. `written` is the record's JSON if it has been
+        written already."""
         evaluation = record.evaluation
         row = {
             "id": evaluation.id,

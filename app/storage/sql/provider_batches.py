@@ -74,10 +74,8 @@ KEYS = 500
 
 class ProviderBatchStore:
     """Parts, replies and leftovers of such batches, and which process works on them. Raises the `Store…` errors.
-
     `owner` is one step of one process. What it writes is refused, with False, once its lease is another's or the batch
-    is gone.
-    """
+    is gone."""
 
     def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._engine = engine
@@ -243,10 +241,8 @@ class ProviderBatchStore:
         return list(await db.fetch_column(self._engine, query))
 
     async def _find_batch(self, connection: AsyncConnection, batch_id: str) -> bool:
-        """Whether there is such a batch. It cannot be erased until the end of the transaction.
-
-        To be asked before its run is locked: an erasure locks the batch first.
-        """
+        """Whether there is such a batch. It cannot be erased until the end of the transaction. To be asked before its
+        run is locked: an erasure locks the batch first."""
         known = select(t.batches.c.id).where(t.batches.c.id == batch_id).with_for_update(key_share=True, read=True)
         return (await connection.execute(known)).one_or_none() is not None
 

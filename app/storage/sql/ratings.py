@@ -63,12 +63,9 @@ TURNS = 7_236_147
 
 class RatingStore:
     """Human ratings by project, exclusions, validations of judges, and a judge's ratings of the anchors. Raises the
-    `Store…` errors of `app.domain.errors`.
-
-    A rater has one rating per target: (item, batch, candidate, system), or an evaluation. A later one replaces the
-    earlier one, with a new number, and comes last, so that a caller who reads in pages finds it. Ratings of an
-    evaluation or of a batch's item are erased with the batch.
-    """
+    `Store…` errors of `app.domain.errors`. A rater has one rating per target: (item, batch, candidate, system), or an
+    evaluation. A later one replaces the earlier one, with a new number, and comes last, so that a caller who reads in
+    pages finds it. Ratings of an evaluation or of a batch's item are erased with the batch."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -280,11 +277,9 @@ class RatingStore:
 
 @asynccontextmanager
 async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A `read` of one statement that joins many rows with many.
-
-    PostgreSQL takes a batch that came in a moment ago for a few rows, and would compare each rating with each item: for
-    10,000 ratings and 100,000 items that took 132 s, and by hash 0.6.
-    """
+    """A `read` of one statement that joins many rows with many. PostgreSQL takes a batch that came in a moment ago for
+    a few rows, and would compare each rating with each item: for 10,000 ratings and 100,000 items that took 132 s, and
+    by hash 0.6."""
     if db.file_of(engine) is not None:
         async with db.read(engine) as connection:
             yield connection
@@ -323,11 +318,9 @@ def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
 
 
 async def take_turn(connection: AsyncConnection, project: str) -> None:
-    """Waits until no other transaction changes the project's ratings; holds to the end of this one.
-
-    So a rating is never seen before one with a smaller number, and two who replace the same do not collide. SQLite has
-    one writer at a time as it is.
-    """
+    """Waits until no other transaction changes the project's ratings; holds to the end of this one. So a rating is
+    never seen before one with a smaller number, and two who replace the same do not collide. SQLite has one writer at a
+    time as it is."""
     if db.file_of(connection.engine) is None:
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], signed=True)
         await connection.execute(select(func.pg_advisory_xact_lock(TURNS, number)))
@@ -398,10 +391,8 @@ async def _hold_batches(connection: AsyncConnection, project: str, ids: Collecti
 
 
 async def _find_items(connection: AsyncConnection, batch_id: str, names: Set[str]) -> set[tuple[str, int | None]]:
-    """Those of the names that are items of the batch: (item, None), and (item, candidate) for each candidate.
-
-    Reads the batch through, 100,000 items in 0.15 s: items are in no index, for only the operator bounds their length.
-    """
+    """Those of the names that are items of the batch: (item, None), and (item, candidate) for each candidate. Reads the
+    batch through, 100,000 items in 0.15 s: items are in no index, for only the operator bounds their length."""
     table, found = batch_items.c, set[tuple[str, int | None]]()
     query = select(table.item, table.candidate).where(table.batch_id == batch_id)
     for item, candidate in await connection.execute(query):

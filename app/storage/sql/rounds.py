@@ -21,11 +21,8 @@ rounds, item, task = rating_rounds.c, round_items.c, round_tasks.c
 
 
 class RoundStore:
-    """Rounds of human ratings by project. Raises the `Store…` errors of `app.domain.errors`.
-
-    A round goes with its batch when that is erased. Methods answer with None, or nothing, where the project has no such
-    round.
-    """
+    """Rounds of human ratings by project. Raises the `Store…` errors of `app.domain.errors`. A round goes with its
+    batch when that is erased. Methods answer with None, or nothing, where the project has no such round."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine

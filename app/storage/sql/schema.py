@@ -101,10 +101,8 @@ def _bring_up(connection: Connection) -> None:
 
 
 async def _enter_wal(connection: AsyncConnection) -> None:
-    """WAL lets readers go on while one writes, and is a property of the file.
-
-    The switch needs the file alone, and SQLite does not wait for that: it says `locked` at once.
-    """
+    """WAL lets readers go on while one writes, and is a property of the file. The switch needs the file alone, and
+    SQLite does not wait for that: it says `locked` at once."""
     async for attempt in AsyncRetrying(
         retry=retry_if_exception(_is_locked),
         stop=stop_after_delay(WAIT_SECONDS),
@@ -160,10 +158,8 @@ def refuse_newer(connection: Connection) -> None:
 
 
 def upgrade(connection: Connection, number: str = "head") -> None:
-    """Walks the migrations up to `number`, inside the caller's transaction, from whichever the database has.
-
-    Raises SettingsInvalid for a database that a newer version made.
-    """
+    """Walks the migrations up to `number`, inside the caller's transaction, from whichever the database has. Raises
+    SettingsInvalid for a database that a newer version made."""
     from alembic import command
 
     refuse_newer(connection)
@@ -182,11 +178,9 @@ async def find_revision(engine: AsyncEngine) -> str | None:
 
 
 async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
-    """What going back to `number` takes away, the newest first; nothing where that is the database's own.
-
-    Raises InvalidRequest for a revision that is unknown or above the database's own, and SettingsInvalid for a database
-    that a newer version made.
-    """
+    """What going back to `number` takes away, the newest first; nothing where that is the database's own. Raises
+    InvalidRequest for a revision that is unknown or above the database's own, and SettingsInvalid for a database that a
+    newer version made."""
     async with read(engine) as connection:
         await connection.run_sync(refuse_newer)
     own = await find_revision(engine)
@@ -200,10 +194,8 @@ async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
 
 
 async def downgrade(engine: AsyncEngine, number: str) -> None:
-    """Takes the schema back, in one transaction, and with it what the later revisions kept.
-
-    Raises SettingsInvalid for a database that a newer version made, and the `Store…` errors.
-    """
+    """Takes the schema back, in one transaction, and with it what the later revisions kept. Raises SettingsInvalid for
+    a database that a newer version made, and the `Store…` errors."""
     from alembic import command
 
     def go_back(connection: Connection) -> None:

@@ -140,11 +140,8 @@ class TextStore:
     ) -> int:
         """Hashes or drops texts of what is older than `before`: at most `limit` records, save those that were made in
         the same instant; returns how many. The calls that held them are noted. Several processes may do so: each
-        project is one's at a time.
-
-        Does nothing where the project's policy is another than `under` by now: a sweep takes minutes, and what is
-        hashed stays so.
-        """
+        project is one's at a time. Does nothing where the project's policy is another than `under` by now: a sweep
+        takes minutes, and what is hashed stays so."""
         if texts == "keep" or not can_store(project):
             return 0
         now = self._clock()

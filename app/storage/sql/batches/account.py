@@ -131,7 +131,7 @@ class Locked:
     """A batch's row, which no other transaction changes until this one ends, and its account."""
 
     id: str
-    row: Row[tuple[object, ...]]
+    row: Row[Any]
     account: Account
 
 
@@ -139,11 +139,9 @@ async def lock_batches(
     connection: AsyncConnection, ids: Collection[str], *, against_erasure: bool = False
 ) -> dict[str, Locked]:
     """Those of the batches that were accepted and are not erased. They are locked in the order of their ids, which
-    prevents deadlocks; chunks are locked after batches.
-
-    With `against_erasure` the batches cannot be erased until the transaction ends, but any number of workers may hold
-    one. Their accounts are then not to be written back before `upgrade_locks`.
-    """
+    prevents deadlocks; chunks are locked after batches. With `against_erasure` the batches cannot be erased until the
+    transaction ends, but any number of workers may hold one. Their accounts are then not to be written back before
+    `upgrade_locks`."""
     query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
     # key_share: results that refer to the batch may be inserted meanwhile.
     locked = query.order_by(batches.c.id).with_for_update(read=against_erasure, key_share=True)
@@ -208,14 +206,14 @@ async def settle_begun(
 async def spend_lost(connection: AsyncConnection, batch: Locked, begun: int, now: datetime) -> None:
     """Counts candidates that were begun and have no result as spent: in the batch's account, which the caller stores,
     and for the key that is charged."""
-    row = batch.row._mapping
+    row = batch.row
     # The provider's replies are kept, and each is counted with the result that it leads to.
-    if not begun or row["mode"] == "provider-batch":
+    if not begun or row.mode == "provider-batch":
         return
-    usage = expect_usage(batch.account, read_options(row["options"]), row["unit_cost_usd"], begun)
+    usage = expect_usage(batch.account, read_options(row.options), row.unit_cost_usd, begun)
     batch.account.spend(usage, estimated=True)
-    if row["api_key"] is not None and usage.cost_usd:
-        await charge_keys(connection, {row["api_key"]: usage.cost_usd}, now)
+    if row.api_key is not None and usage.cost_usd:
+        await charge_keys(connection, {row.api_key: usage.cost_usd}, now)
 
 
 def expect_usage(account: Account, options: BatchOptions, unit_cost_usd: float | None, begun: int) -> Usage:

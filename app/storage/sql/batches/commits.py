@@ -160,7 +160,7 @@ async def enter(
         batch.account.spend(each.usage)
         if each.record is not None:
             signatures[each.job.batch, each.record.evaluation.signature] += 1
-        key_id = batch.row._mapping["api_key"]
+        key_id = batch.row.api_key
         if key_id is not None and each.usage.cost_usd:
             costs[key_id] += each.usage.cost_usd
     await count_in(connection, signatures)

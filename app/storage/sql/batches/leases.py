@@ -171,8 +171,8 @@ async def claim_chunk(
         await store_accounts(connection, [batch])
     return Work(
         job=job,
-        project=batch.row._mapping["project"],
-        options=read_options(batch.row._mapping["options"]),
+        project=batch.row.project,
+        options=read_options(batch.row.options),
         todo=[read_placed(row) for row in todo],
         suspect=crashes > 0,
         affordable=affordable,
@@ -185,9 +185,9 @@ async def is_overspent(
     connection: AsyncConnection, batch: Locked, job: ChunkJob, usd_per_day: float | None, now: datetime
 ) -> bool:
     """Whether the batch's key has reached today's limit; if so, pauses the batch."""
-    key_id: str | None = batch.row._mapping["api_key"]
+    key_id: str | None = batch.row.api_key
     # The replies of a provider's batch are already paid for, and a batch's end costs nothing.
-    costs = job.chunk == COLLECT if batch.row._mapping["mode"] == "provider-batch" else job.chunk >= 0
+    costs = job.chunk == COLLECT if batch.row.mode == "provider-batch" else job.chunk >= 0
     if key_id is None or not costs:
         return False
     overspent = await find_overspent(connection, key_id, usd_per_day, now)
@@ -329,10 +329,8 @@ async def queue_waiting(
     connection: AsyncConnection, batch_id: str, share: int, now: datetime, *, with_end: bool = False
 ) -> list[ChunkJob]:
     """Marks the next chunks as queued, so that at most `share` are queued or leased. The caller has locked the batch.
-
     `with_end` includes work on the whole batch. Only a sweep queues that again, so that a failing end is not retried
-    without a pause.
-    """
+    without a pause."""
     mine = chunk.batch_id == batch_id
     under_way = select(func.count()).where(mine, UNDER_WAY)
     room = share - (await connection.execute(under_way)).scalar_one()

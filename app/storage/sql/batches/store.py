@@ -1,7 +1,5 @@
-"""The store of batches. Every method is one transaction, or a few where others have to commit in between.
-
-The methods stand in the order of a batch's life: taken in, read, summarised, steered, erased, worked on, and ended.
-"""
+"""The store of batches, with its methods in the order of a batch's life: taken in, read, summarised, steered, erased,
+worked on, and ended. Each is one transaction, or a few where others have to commit in between."""
 
 from __future__ import annotations
 
@@ -11,7 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, case, delete, exists, func, insert, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Row,
+    Select,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, ItemResult, KeyedAnswer
@@ -32,7 +44,7 @@ from app.domain.work import (
 )
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
-from app.storage.sql.batches import commits, leases
+from app.storage.sql.batches import commits, leases, views
 from app.storage.sql.batches.account import lock_batches, log_completed, log_paused, store_accounts
 from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
@@ -52,36 +64,12 @@ from app.storage.sql.batches.rows import (
     searchable,
     utc_now,
 )
-from app.storage.sql.batches.views import (
-    LEFT,
-    SEEN,
-    age_of_oldest,
-    can_be_asked,
-    count_signatures,
-    describe,
-    has_settled,
-    list_newest,
-    pair_up,
-)
+from app.storage.sql.batches.views import LEFT, SEEN
 from app.storage.sql.tables import can_store, equals
 
 logger = logging.getLogger("saiten.batches")
 
-COUNTED = (
-    "finished_before",
-    "total",
-    "scored",
-    "partial",
-    "failed",
-    "judge_calls",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "translated_characters",
-    "chunks_left",
-    "expired",
-    "estimated_calls",
-)
+COUNTED = [column.name for column in t.batches.columns if isinstance(column.type, Integer)]
 """Columns of a batch that start at 0."""
 
 GONE = "the batch was discarded before all of it had come in; send it again"
@@ -93,14 +81,10 @@ chunk, item = t.batch_chunks.c, t.batch_items.c
 
 
 class BatchStore:
-    """Keeps batches on any engine that `app.storage.sql.engine` opens. Raises the `Store…` errors of
-    `app.domain.errors`. Times are in UTC.
-
-    A batch is invisible to callers and workers from `begin` to `accept`. `window` is how many chunks of all batches
-    together are queued or leased at a time when a commit makes room for more. `usd_per_day` is what a key without its
-    own limit may cost per day (UTC), None for any amount. Processes that share a PostgreSQL share their leases, so
-    their clocks have to agree to a fraction of a lease.
-    """
+    """Batches. Raises the `Store…` errors; times are in UTC. A batch is invisible to callers and workers from `begin`
+    to `accept`. `window` is how many chunks of all batches together are queued or leased when a commit makes room for
+    more. `usd_per_day` is what a key without its own limit may cost per day (UTC), None for any amount. Processes share
+    leases, so their clocks have to agree to a fraction of one."""
 
     def __init__(
         self,
@@ -180,10 +164,8 @@ class BatchStore:
         api_key: str | None = None,
     ) -> Batch:
         """Cuts the batch into chunks, makes it visible and `queued`, and stores the keyed answer: all or nothing.
-
         `unit_cost_usd` is the highest expected cost of one candidate, for the budget; None if unknown. `api_key` is the
-        id of the key that is charged with the cost of the results; None if no key is charged.
-        """
+        id of the key that is charged with the cost of the results; None if no key is charged."""
         async with db.change(self._engine) as connection:
             found = (
                 await connection.execute(
@@ -209,9 +191,8 @@ class BatchStore:
 
     async def discard(self, batch_id: str) -> None:
         """Removes a batch that was begun and will not be accepted."""
-        await db.execute(
-            self._engine, delete(t.batches).where(t.batches.c.id == batch_id, t.batches.c.status == RECEIVING)
-        )
+        begun = (t.batches.c.id == batch_id) & (t.batches.c.status == RECEIVING)
+        await db.execute(self._engine, delete(t.batches).where(begun))
 
     # Reading
 
@@ -227,8 +208,8 @@ class BatchStore:
     async def _read(self, query: Select[Any]) -> list[Batch]:
         async with db.read(self._engine) as connection:
             rows = (await connection.execute(query)).all()
-            signatures = await count_signatures(connection, [row.id for row in rows]) if rows else {}
-        return [describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
+            signatures = await views.count_signatures(connection, [row.id for row in rows]) if rows else {}
+        return [views.describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         """The batch's options; None if there is no such batch in this project."""
@@ -245,9 +226,9 @@ class BatchStore:
     async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
         """For each name, system (`metadata.system`) and rubric, the newest completed batch and the one before it; the
         pair of the newest batch first. Considers the project's `MOST_PAIRED` newest completed batches."""
-        if not can_be_asked(project, wanted):
+        if not views.can_be_asked(project, wanted):
             return []
-        pairs = [(row.id, row.before) for row in await db.fetch(self._engine, pair_up(project, wanted, limit))]
+        pairs = [(row.id, row.before) for row in await db.fetch(self._engine, views.pair_up(project, wanted, limit))]
         ids = [one for pair in pairs for one in pair]
         found = {batch.id: batch for batch in await self._read(select(t.batches).where(SEEN, t.batches.c.id.in_(ids)))}
         # A batch that was erased in between is left out.
@@ -262,8 +243,7 @@ class BatchStore:
         """The same results in the form that summaries and analyses need, which is cheap to read for a whole batch."""
         rows = await self._page(("id", *PLACE, "scores"), project, batch_id, after, limit)
         found: list[Scored] = []
-        for start in range(0, len(rows), UNPACKED):
-            some = rows[start : start + UNPACKED]
+        for some in db.cut(rows, UNPACKED):
             found += [Scored(read_entry(row), row.id, unpack_scores(row.scores)) for row in some]
             await asyncio.sleep(0)
         return found
@@ -307,12 +287,12 @@ class BatchStore:
         table = t.batches.c
         query = select(table.id, table.tally).where(SEEN, table.id.in_(ids), table.project == project)
         rows = await db.fetch(self._engine, query)
-        return {row.id: None if row.tally is None else unpack_tally(row.tally) for row in rows}
+        return {row.id: row.tally and unpack_tally(row.tally) for row in rows}
 
     async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
         """Stores the computed figures of a completed or cancelled batch that has none. Does nothing if results have
         arrived meanwhile, or may still arrive."""
-        settled = has_settled(named(batch_id, project), tally.results)
+        settled = views.has_settled(named(batch_id, project), tally.results)
         unknown = update(t.batches).where(*settled, t.batches.c.tally.is_(None))
         await db.execute(self._engine, unknown.values(tally=pack_tally(tally)))
 
@@ -341,7 +321,7 @@ class BatchStore:
     async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
         """Stores the intervals of a completed or cancelled batch, under the conditions of `keep_tally`. They are
         removed when a result changes."""
-        settled = update(t.batches).where(*has_settled(named(batch_id, project), intervals.results))
+        settled = update(t.batches).where(*views.has_settled(named(batch_id, project), intervals.results))
         await db.execute(self._engine, settled.values(intervals=intervals.model_dump_json()))
 
     # Figures of all batches
@@ -355,7 +335,7 @@ class BatchStore:
         )
         async with db.read(self._engine) as connection:
             count, *created_at = (await connection.execute(query)).one()
-        return int(count or 0), age_of_oldest(self._clock(), *created_at)
+        return int(count or 0), views.age_of_oldest(self._clock(), *created_at)
 
     async def waiting(self, project: str) -> tuple[int, int]:
         """Candidates without a result in batches that are queued or running: of all projects, and of this one."""
@@ -370,8 +350,7 @@ class BatchStore:
         """How many batches are paused, by `pause_reason`; all projects together."""
         reason = t.batches.c.pause_reason
         query = select(reason, func.count()).where(SEEN, t.batches.c.status == "paused").group_by(reason)
-        rows = await db.fetch(self._engine, query)
-        return {named or "": count for named, count in rows}
+        return {named or "": count for named, count in await db.fetch(self._engine, query)}
 
     # Steering. Each method returns the changed batch, or None if there is none in this project. Leases stay with their
     # owners, which learn of the change when they renew or commit.
@@ -380,15 +359,13 @@ class BatchStore:
         """queued or running → paused; any other status stays. `project` None: on behalf of a worker."""
         if not can_store(batch_id, project or ""):
             return None
-        changed = False
         async with db.change(self._engine) as connection:
             found = (await lock_batches(connection, [batch_id])).get(batch_id)
-            mine = found is not None and project in {None, found.row._mapping["project"]}
-            if found is not None and mine and found.account.is_active:
+            changes = found is not None and found.account.is_active and project in {None, found.row.project}
+            if found is not None and changes:
                 found.account.pause(reason, detail, self._clock())
                 await store_accounts(connection, [found])
-                changed = True
-        if changed:
+        if changes:
             log_paused(batch_id, reason)
         return await self._look(named(batch_id, project))
 
@@ -397,9 +374,8 @@ class BatchStore:
         this = named(batch_id, project)
         waiting = {"status": "queued", "pause_reason": None, "pause_detail": None}
         async with db.write(self._engine) as connection:
-            resumed = await connection.execute(
-                update(t.batches).where(this, t.batches.c.status == "paused").values(waiting)
-            )
+            paused = update(t.batches).where(this, t.batches.c.status == "paused")
+            resumed = await connection.execute(paused.values(waiting))
             if resumed.rowcount == 1:
                 # Workers have refused its queued jobs meanwhile.
                 refused = update(t.batch_chunks).where(chunk.batch_id == batch_id, chunk.state == "queued")
@@ -420,10 +396,8 @@ class BatchStore:
     # Erasing
 
     async def erase(self, project: str, batch_id: str) -> bool:
-        """Removes the batch with all texts and results; returns whether there was one.
-
-        The cache keys of its calls stay noted until `remove_erased_calls`, whichever process dies in between.
-        """
+        """Removes the batch with all texts and results; returns whether there was one. The cache keys of its calls stay
+        noted until `remove_erased_calls`."""
         return await self._erasure.erase(project, batch_id)
 
     async def note_erased_calls(self, keys: Sequence[str]) -> None:
@@ -433,11 +407,8 @@ class BatchStore:
 
     async def list_erased_calls(self, limit: int) -> tuple[str, ...]:
         """Cache keys whose replies are still to be removed."""
-        return tuple(
-            await db.fetch_column(
-                self._engine, select(t.erased_calls.c.key).order_by(t.erased_calls.c.key).limit(limit)
-            )
-        )
+        key = t.erased_calls.c.key
+        return tuple(await db.fetch_column(self._engine, select(key).order_by(key).limit(limit)))
 
     async def remove_erased_calls(self, keys: Sequence[str]) -> None:
         """Removes the notes of keys that are gone from the cache."""
@@ -585,9 +556,8 @@ class BatchStore:
         now = self._clock()
         over = or_(t.batches.c.expires_at.is_(None), t.batches.c.expires_at <= now)
         query = select(t.batches.c.id).where(t.batches.c.status == "running", over)
-        due = await db.fetch_column(self._engine, query)
         jobs: list[ChunkJob] = []
-        for batch_id in due:
+        for batch_id in await db.fetch_column(self._engine, query):
             ended: Sequence[ChunkJob] | None = None
             while ended is None or ended:
                 async with db.change(self._engine) as connection:
@@ -603,7 +573,7 @@ class BatchStore:
         async with db.change(self._engine) as connection:
             locked = await lock_batches(connection, [batch_id])
             # A worker that lost the job `FINISH` and still works on it must not restore texts that were redacted.
-            if batch_id not in locked or locked[batch_id].row._mapping["texts"] is not None:
+            if batch_id not in locked or locked[batch_id].row.texts is not None:
                 return
             for some in db.cut(changed, ROWS):
                 await commits.rewrite_results(connection, locked[batch_id], dict(some))
@@ -627,9 +597,9 @@ class BatchStore:
     ) -> list[Batch]:
         """Batches, newest first; `after` is (created_at, id) of the last one of the page before."""
         # Last in the class, because its name shadows the built-in type.
-        if not can_be_asked(project, wanted):
+        if not views.can_be_asked(project, wanted):
             return []
-        return [*await self._read(list_newest(project, wanted, after, limit))]
+        return [*await self._read(views.list_newest(project, wanted, after, limit))]
 
 
 def named(batch_id: str, project: str | None = None) -> ColumnElement[bool]:
@@ -663,9 +633,8 @@ async def keep_answer(connection: AsyncConnection, project: str, answer: KeyedAn
     """Stores the answer under its key. Raises IdempotencyKeyInUse if another request has answered under it."""
     table = t.idempotency_keys
     this = (table.c.project == project) & (table.c.key == answer.key)
-    kept = await connection.execute(
-        update(table).where(this, table.c.status.is_(None)).values(status=answer.status, body=answer.body)
-    )
+    open_one = update(table).where(this, table.c.status.is_(None))
+    kept = await connection.execute(open_one.values(status=answer.status, body=answer.body))
     # The claim may have expired while a long body came in: then no answer is stored.
     if kept.rowcount == 0 and (await connection.execute(select(table.c.key).where(this))).first() is not None:
         raise IdempotencyKeyInUse("another request with this Idempotency-Key was accepted meanwhile")
