@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -95,16 +97,9 @@ UNDER_WAY = {"hash": "hashing", "drop": "dropping"}
 NEXT = timedelta(microseconds=1)
 
 SINGLE = update(t.evaluations).where(result.id == bindparam("this")).values(record=bindparam("new_record"), calls="[]")
-RESULT = (
-    update(t.evaluations)
-    .where(result.id == bindparam("this"))
-    .values({name: bindparam(f"new_{name}") for name in ("record", "failure", "scores")} | {"calls": "[]"})
-)
-CANDIDATE = (
-    update(t.batch_items)
-    .where(item.batch_id == bindparam("this"), item.position == bindparam("place"))
-    .values(request=bindparam("new_request"))
-)
+RESULT = SINGLE.values({name: bindparam(f"new_{name}") for name in ("failure", "scores")})
+THIS_ITEM = (item.batch_id == bindparam("this")) & (item.position == bindparam("place"))
+CANDIDATE = update(t.batch_items).where(THIS_ITEM).values(request=bindparam("new_request"))
 COMMENT = update(t.human_ratings).where(rating.number == bindparam("this")).values(comment=bindparam("new_comment"))
 
 
@@ -127,9 +122,7 @@ class TextStore:
         self._cleaning.mark_traces()
         whole = await self._find_batches(project, metadata)
         gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
-        candidates = 0
-        for batch_id, places in (await self._find_candidates(project, metadata)).items():
-            candidates += await self._erase_candidates(project, batch_id, places, metadata)
+        candidates = await self._erase_candidates(project, metadata)
         singles = await self._erase_singles(project, metadata)
         await self._forget_answers(project, metadata)
         await self._cleaning.tidy()
@@ -164,10 +157,8 @@ class TextStore:
 
     async def _find_batches(self, project: str, metadata: Mapping[str, str]) -> Sequence[str]:
         entry = t.batch_metadata.c
-        fits = [
-            exists().where(entry.batch_id == batch.id, entry.key == key, entry.value == value)
-            for key, value in metadata.items()
-        ]
+        this = exists().where(entry.batch_id == batch.id)
+        fits = [this.where(entry.key == key, entry.value == value) for key, value in metadata.items()]
         query = select(batch.id).where(batch.project == project, batch.status != RECEIVING, *fits)
         return await db.fetch_column(self._engine, query.order_by(batch.id))
 
@@ -180,49 +171,39 @@ class TextStore:
             # Before the batch: an answer is kept as its batch is accepted and never later, so none is left behind.
             await forget_answers_of(connection, project, [batch_id])
         await provider.forget(batch_id)
-        return await Erasure(self._engine, clock=self._clock).erase(project, batch_id)
+        return await self._cleaning.erase(project, batch_id)
 
-    async def _find_candidates(self, project: str, metadata: Mapping[str, str]) -> dict[str, list[int]]:
-        """By batch, the positions of candidates whose rows hold the entries somewhere: each is to be read."""
-        fits = self._has_marks(item.request, metadata)
+    async def _erase_candidates(self, project: str, metadata: Mapping[str, str]) -> int:
         query = (
             select(item.batch_id, item.position)
             .join(t.batches, batch.id == item.batch_id)
-            .where(batch.project == project, batch.status != RECEIVING, *fits)
+            .where(batch.project == project, batch.status != RECEIVING, *self._has_marks(item.request, metadata))
         )
-        found: dict[str, list[int]] = {}
-        async with db.read(self._engine) as connection:
-            for row in await connection.execute(query.order_by(item.batch_id, item.position)):
-                found.setdefault(row.batch_id, []).append(row.position)
-        return found
-
-    async def _erase_candidates(
-        self, project: str, batch_id: str, places: Sequence[int], metadata: Mapping[str, str]
-    ) -> int:
+        found = await db.fetch(self._engine, query.order_by(item.batch_id, item.position))
         done = 0
-        for some in db.cut(places, AT_ONCE):
-            async with db.change(self._engine) as connection:
-                await take_turn(connection, project)
-                done += await erase_candidates(connection, batch_id, some, metadata, self._clock())
+        for batch_id, rows in groupby(found, key=itemgetter(0)):
+            for some in db.cut(rows, AT_ONCE):
+                async with db.change(self._engine) as connection:
+                    await take_turn(connection, project)
+                    places = [row.position for row in some]
+                    done += await erase_candidates(connection, batch_id, places, metadata, self._clock())
         return done
 
     async def _erase_singles(self, project: str, metadata: Mapping[str, str]) -> int:
         fits = self._has_marks(result.record, metadata)
         query = select(result.id).where(result.project == project, result.batch_id.is_(None), *fits)
-        found = await db.fetch_column(self._engine, query.order_by(result.id))
         gone = 0
-        for some in db.cut(found, AT_ONCE):
+        for some in db.cut(await db.fetch_column(self._engine, query.order_by(result.id)), AT_ONCE):
             async with db.change(self._engine) as connection:
                 await take_turn(connection, project)
                 gone += await erase_singles(connection, project, some, metadata)
         return gone
 
     async def _forget_answers(self, project: str, metadata: Mapping[str, str]) -> None:
-        """Removes kept answers that bear the metadata themselves, whatever became of what they tell of."""
-        fits = self._has_marks(answer.body, metadata)
-        query = select(answer.key).where(answer.project == project, answer.body.is_not(None), *fits)
-        keys = await db.fetch_column(self._engine, query.order_by(answer.key))
-        for some in db.cut(keys, ANSWERS_AT_ONCE):
+        """Removes stored answers that bear the metadata themselves."""
+        mine = (answer.project == project) & answer.body.is_not(None)
+        query = select(answer.key).where(mine, *self._has_marks(answer.body, metadata)).order_by(answer.key)
+        for some in db.cut(await db.fetch_column(self._engine, query), ANSWERS_AT_ONCE):
             async with db.change(self._engine) as connection:
                 await forget_marked_answers(connection, project, some, metadata)
 
@@ -243,7 +224,7 @@ async def erase_singles(
     returns how many. Their calls are noted."""
     query = select(result.id, result.record, result.calls).where(result.id.in_(ids), result.batch_id.is_(None))
     rows = (await connection.execute(query.order_by(result.id))).all()
-    found = [row for row in rows if bears(from_json(row.record)["evaluation"]["metadata"], metadata)]
+    found = [row for row in rows if metadata.items() <= from_json(row.record)["evaluation"]["metadata"].items()]
     gone = [row.id for row in found]
     await note_erased_calls(connection, keys_of(found))
     await connection.execute(delete(t.human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
@@ -255,12 +236,9 @@ async def erase_singles(
 
 async def forget_answers_of(connection: AsyncConnection, project: str, ids: Collection[str]) -> None:
     """Removes the answers that were kept for repeated requests of these evaluations or batches."""
-    by_length: dict[int, list[bytes]] = {}
-    for one in sorted(ids):
-        start = b'{"id":' + to_json(one)
-        by_length.setdefault(len(start), []).append(start)
-    for length, starts in by_length.items():
-        names_one = func.substr(answer.body, 1, length, type_=LargeBinary).in_(starts)
+    starts = (b'{"id":' + to_json(one) for one in ids)
+    for length, some in groupby(sorted(starts, key=len), key=len):
+        names_one = func.substr(answer.body, 1, length, type_=LargeBinary).in_([*some])
         await connection.execute(delete(t.idempotency_keys).where(answer.project == project, names_one))
 
 
@@ -270,7 +248,7 @@ async def forget_marked_answers(
     """Removes those of the answers under these keys whose own metadata hold all the entries."""
     these = (answer.project == project) & answer.key.in_(keys) & answer.body.is_not(None)
     rows = (await connection.execute(select(answer.key, answer.body).where(these))).all()
-    gone = [row.key for row in rows if bears(read_metadata(row.body), metadata)]
+    gone = [row.key for row in rows if metadata.items() <= read_metadata(row.body).items()]
     await connection.execute(delete(t.idempotency_keys).where(answer.project == project, answer.key.in_(gone)))
 
 
@@ -284,22 +262,14 @@ def read_metadata(body: bytes) -> Mapping[str, str]:
     return own if isinstance(own, dict) else {}
 
 
-def bears(own: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether the metadata hold all the wanted entries."""
-    return all(own.get(key) == value for key, value in wanted.items())
-
-
 async def erase_candidates(
     connection: AsyncConnection, batch_id: str, places: Collection[int], metadata: Mapping[str, str], now: datetime
 ) -> int:
     """Erases those of the candidates that bear the metadata; how many it were. Those without a result get one, so that
     a result that a worker still has in hand finds its place taken."""
     # As an erasure of the whole: a commit that waits for the batch finds the places taken.
-    row = (
-        await connection.execute(
-            select(t.batches).where(batch.id == batch_id, batch.status != RECEIVING).with_for_update()
-        )
-    ).one_or_none()
+    locked = select(t.batches).where(batch.id == batch_id, batch.status != RECEIVING).with_for_update()
+    row = (await connection.execute(locked)).one_or_none()
     if row is None:
         return 0
     asked = select(item.position, item.item, item.candidate, item.cluster, item.request).where(
@@ -308,7 +278,7 @@ async def erase_candidates(
     gone = [
         one
         for one in (await connection.execute(asked.order_by(item.position))).all()
-        if bears(from_json(one.request).get("metadata", {}), metadata)
+        if metadata.items() <= from_json(one.request).get("metadata", {}).items()
     ]
     if not gone:
         return 0
