@@ -15,18 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from app.domain.governance import DEFAULT_POLICY, AuditEvent, ProjectPolicy
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
-from app.storage.sql.tables import (
-    UNSTORABLE_CHARACTERS,
-    api_keys,
-    audit_events,
-    equals,
-    key_spending,
-    project_policies,
-)
+from app.storage.sql import tables as t
+from app.storage.sql.tables import UNSTORABLE_CHARACTERS, equals
 
 SALT_BYTES = 32
 
-policy = project_policies.c
+policy = t.project_policies.c
 SHOWN = (policy.integrity, policy.texts, policy.after_days)
 
 
@@ -47,13 +41,13 @@ class PolicyStore:
         # The salt outlives every change: digests of one project are to stay comparable with each other.
         made = {**values, "project": project, "salt": secrets.token_hex(SALT_BYTES), "redacted_to": None}
         async with db.change(self._engine) as connection:
-            if (await connection.execute(db.insert_or_ignore(connection, project_policies), made)).rowcount == 1:
+            if (await connection.execute(db.insert_or_ignore(connection, t.project_policies), made)).rowcount == 1:
                 return
             this = policy.project == project
             held = (await connection.execute(select(*SHOWN).where(this).with_for_update())).one()
             goes_further = (held.texts, held.after_days) != (wanted.texts, wanted.after_days)
             again = {"redacted_to": None} if goes_further else {}
-            await connection.execute(update(project_policies).where(this).values(**values, **again))
+            await connection.execute(update(t.project_policies).where(this).values(**values, **again))
 
     async def policies(self) -> Mapping[str, ProjectPolicy]:
         """Every project that has a policy of its own."""
@@ -63,7 +57,7 @@ class PolicyStore:
 
 logger = logging.getLogger("saiten.audit")
 
-events = audit_events.c
+events = t.audit_events.c
 
 
 class AuditLog:
@@ -82,7 +76,7 @@ class AuditLog:
         """Newest first, those with a number below `before`; of all projects where `project` is None."""
         wanted = [] if project is None else [equals(events.project, project)]
         wanted += [] if before is None else [events.number < before]
-        query = select(audit_events).where(*wanted).order_by(events.number.desc()).limit(limit)
+        query = select(t.audit_events).where(*wanted).order_by(events.number.desc()).limit(limit)
         async with db.read(self._engine) as connection:
             rows = (await connection.execute(query)).mappings().all()
         return [AuditEvent(**{**row, "detail": json.loads(row["detail"])}) for row in rows]
@@ -93,7 +87,7 @@ async def keep_event(connection: AsyncConnection, event: AuditEvent) -> None:
     # A refused attempt has to be noted too, so what no column can hold is replaced.
     texts = {name: UNSTORABLE_CHARACTERS.sub("\ufffd", getattr(event, name)) for name in ("project", "actor", "target")}
     row = {"at": event.at, "action": event.action, "detail": json.dumps(event.detail)}
-    await connection.execute(insert(audit_events).values(row | texts))
+    await connection.execute(insert(t.audit_events).values(row | texts))
 
 
 def tell_events(*events: AuditEvent | None) -> None:
@@ -104,7 +98,7 @@ def tell_events(*events: AuditEvent | None) -> None:
             logger.info("audit", extra=about)
 
 
-spent = key_spending.c
+spent = t.key_spending.c
 
 
 class SpendingStore:
@@ -155,14 +149,14 @@ async def add_costs(connection: AsyncConnection, costs: Mapping[tuple[str, str],
         {"api_key": key_id, "day": day, "cost_usd": cost} for (day, key_id), cost in sorted(costs.items()) if cost > 0
     ]
     if rows:
-        await connection.execute(db.insert_or_add(connection, key_spending, spent.cost_usd), rows)
+        await connection.execute(db.insert_or_add(connection, t.key_spending, spent.cost_usd), rows)
 
 
 async def find_overspent(
     connection: AsyncConnection, key_id: str, default_usd: float | None, now: datetime
 ) -> tuple[float, float] | None:
     """What the key has spent today and may spend (USD), if it has reached the limit; None otherwise."""
-    limit = select(api_keys.c.usd_per_day).where(api_keys.c.id == key_id).scalar_subquery()
+    limit = select(t.api_keys.c.usd_per_day).where(t.api_keys.c.id == key_id).scalar_subquery()
     today = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now)).scalar_subquery()
     own, cost = (await connection.execute(select(limit, func.coalesce(today, 0.0)))).one()
     most = default_usd if own is None else own

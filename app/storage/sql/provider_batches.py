@@ -115,8 +115,7 @@ class ProviderBatchStore:
         query = (
             select(t.provider_parts).where(t.provider_parts.c.batch_id == batch_id).order_by(t.provider_parts.c.number)
         )
-        async with db.read(self._engine) as connection:
-            return [read_part(row) for row in (await connection.execute(query)).mappings()]
+        return [read_part(row._mapping) for row in await db.fetch(self._engine, query)]
 
     async def plan(
         self, owner: str, part: ProviderPart, keys: Sequence[str], kept: Mapping[str, bytes], calls: Mapping[str, int]

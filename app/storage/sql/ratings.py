@@ -31,25 +31,14 @@ from app.domain.model import canonical_json, digest
 from app.domain.reliability import JudgeKey, Validation
 from app.domain.signature import read_signature
 from app.storage.sql import engine as db
+from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
-from app.storage.sql.tables import (
-    anchor_ratings,
-    batch_items,
-    batches,
-    can_store,
-    equals,
-    evaluations,
-    human_ratings,
-    rating_exclusions,
-    rating_rounds,
-    round_tasks,
-    validations,
-)
+from app.storage.sql.tables import batches, can_store, equals, evaluations, validations
 
 UNSTORABLE = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
 
-table, validation, anchor = human_ratings.c, validations.c, anchor_ratings.c
-excluded, rounds, task, result = rating_exclusions.c, rating_rounds.c, round_tasks.c, evaluations.c
+table, validation, anchor = t.human_ratings.c, validations.c, t.anchor_ratings.c
+excluded, rounds, task, result = t.rating_exclusions.c, t.rating_rounds.c, t.round_tasks.c, evaluations.c
 
 ITEM_START_CHARACTERS = 64
 ITEM_START: ColumnElement[str] = literal_column(f"substr(human_ratings.item, 1, {ITEM_START_CHARACTERS})")
@@ -92,9 +81,9 @@ class RatingStore:
                 row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
                 rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
             for some in db.cut(rows.values(), ROWS):
-                earlier = delete(human_ratings).where(table.key.in_([row["key"] for row in some]))
+                earlier = delete(t.human_ratings).where(table.key.in_([row["key"] for row in some]))
                 replaced += (await connection.execute(earlier)).rowcount
-                await connection.execute(insert(human_ratings), some)
+                await connection.execute(insert(t.human_ratings), some)
         return RatingsKept(added=len(rows) - replaced, replaced=replaced)
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
@@ -117,14 +106,14 @@ class RatingStore:
         if not can_store(project, batch_id):
             return []
         items = (
-            select(batch_items.c.item)
-            .join(batches, batches.c.id == batch_items.c.batch_id)
+            select(t.batch_items.c.item)
+            .join(batches, batches.c.id == t.batch_items.c.batch_id)
             .where(batches.c.id == batch_id, batches.c.project == project, batches.c.status != RECEIVING)
         )
         mine = (table.project == project) & (table.number > after)
         # Each by one index in the order of the numbers. An OR of both conditions would read all of the project.
-        own = select(human_ratings).where(mine, table.batch_id == batch_id).order_by(table.number).limit(limit)
-        free = select(human_ratings).where(mine, table.batch_id.is_(None), table.item.in_(items))
+        own = select(t.human_ratings).where(mine, table.batch_id == batch_id).order_by(table.number).limit(limit)
+        free = select(t.human_ratings).where(mine, table.batch_id.is_(None), table.item.in_(items))
         free = free.order_by(table.number).limit(limit)
         either = union_all(select(own.subquery()), select(free.subquery())).subquery()
         query = select(either).order_by(either.c.number).limit(limit)
@@ -145,7 +134,7 @@ class RatingStore:
             # An erasure locks the batch first, and then removes its ratings in an order of its own.
             locked = select(batches.c.id).where(batches.c.id.in_(owners)).order_by(batches.c.id)
             await connection.execute(locked.with_for_update(key_share=True, read=True))
-            removed = (await connection.execute(delete(human_ratings).where(*these))).rowcount
+            removed = (await connection.execute(delete(t.human_ratings).where(*these))).rowcount
         if removed and not await db.scrub(self._engine):
             logger.warning("another process reads the database; what was removed is cleaned from its log later")
         return removed
@@ -184,13 +173,13 @@ class RatingStore:
                     raise NotFound("there is no such rating round in this project", pointer="/round")
             row = {"rater": exclusion.rater, "round_id": exclusion.round, "created_at": now}
             await connection.execute(
-                insert(rating_exclusions), {"project": project, "key": identify_exclusion(exclusion), **row}
+                insert(t.rating_exclusions), {"project": project, "key": identify_exclusion(exclusion), **row}
             )
         return True
 
     async def include(self, project: str, exclusion: Exclusion) -> bool:
         """Takes the exclusion back; whether there was one."""
-        this = delete(rating_exclusions).where(
+        this = delete(t.rating_exclusions).where(
             equals(excluded.project, project), excluded.key == identify_exclusion(exclusion)
         )
         return bool(await db.execute(self._engine, this))
@@ -198,7 +187,7 @@ class RatingStore:
     async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
         """All of the project, the oldest first. That of a round goes with the round."""
         query = (
-            select(rating_exclusions)
+            select(t.rating_exclusions)
             .where(equals(excluded.project, project))
             .order_by(excluded.created_at, excluded.key)
         )
@@ -212,9 +201,9 @@ class RatingStore:
         mine = equals(excluded.project, project)
         of_rounds = (
             select(task.rater, evaluations.c.id)
-            .select_from(rating_exclusions)
-            .join(rating_rounds, rounds.id == excluded.round_id)
-            .join(round_tasks, task.round_id == rounds.id)
+            .select_from(t.rating_exclusions)
+            .join(t.rating_rounds, rounds.id == excluded.round_id)
+            .join(t.round_tasks, task.round_id == rounds.id)
             .join(evaluations, (evaluations.c.batch_id == rounds.batch_id) & (evaluations.c.position == task.position))
             .where(mine, excluded.round_id.is_not(None), task.done_at.is_not(None))
         )
@@ -260,7 +249,7 @@ class RatingStore:
         if not can_store(project, key):
             raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
         row = {"project": project, "key": digest(key), "ratings": text}
-        await db.execute(self._engine, db.insert_or_replace(self._engine, anchor_ratings), row)
+        await db.execute(self._engine, db.insert_or_replace(self._engine, t.anchor_ratings), row)
 
     # Last, for its name hides the type's from whatever stands below
 
@@ -270,7 +259,7 @@ class RatingStore:
         """In the order in which they came in, each with its number; those with a greater number than `after`."""
         if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
             return []
-        query = select(human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
+        query = select(t.human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
         rows = await db.fetch(self._engine, query.order_by(table.number).limit(limit))
         return [(row.number, read_rating(row)) for row in rows]
 
@@ -393,7 +382,7 @@ async def _hold_batches(connection: AsyncConnection, project: str, ids: Collecti
 async def _find_items(connection: AsyncConnection, batch_id: str, names: Set[str]) -> set[tuple[str, int | None]]:
     """Those of the names that are items of the batch: (item, None), and (item, candidate) for each candidate. Reads the
     batch through, 100,000 items in 0.15 s: items are in no index, for only the operator bounds their length."""
-    table, found = batch_items.c, set[tuple[str, int | None]]()
+    table, found = t.batch_items.c, set[tuple[str, int | None]]()
     query = select(table.item, table.candidate).where(table.batch_id == batch_id)
     for item, candidate in await connection.execute(query):
         if item in names:

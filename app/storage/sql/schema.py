@@ -73,7 +73,9 @@ async def migrate(engine: AsyncEngine) -> None:
         async with read(engine) as connection:
             await _enter_wal(connection)
     async with migrating(engine) as connection:
-        await connection.run_sync(_bring_up)
+        # Looks first: at most starts there is nothing to do.
+        if not await connection.run_sync(is_current):
+            await connection.run_sync(create_schema if await connection.run_sync(is_empty) else upgrade)
     if file is not None:
         file.remember()
 
@@ -88,16 +90,6 @@ async def migrating(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
             # Python's driver opens no transaction before CREATE TABLE, so without this nothing would be locked.
             await connection.exec_driver_sql(LOCK)
         yield connection
-
-
-def _bring_up(connection: Connection) -> None:
-    """Creates or upgrades the tables. Looks first: at most starts there is nothing to do."""
-    if is_current(connection):
-        return
-    if is_empty(connection):
-        create_schema(connection)
-        return
-    upgrade(connection)
 
 
 async def _enter_wal(connection: AsyncConnection) -> None:
@@ -170,11 +162,8 @@ async def find_revision(engine: AsyncEngine) -> str | None:
     """The database's own; None where it has no tables of Saiten. Also tells one that this version does not know."""
     from alembic.migration import MigrationContext
 
-    def look(connection: Connection) -> str | None:
-        return MigrationContext.configure(connection).get_current_revision()
-
     async with read(engine) as connection:
-        return await connection.run_sync(look)
+        return await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
 
 
 async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:

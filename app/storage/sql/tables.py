@@ -48,9 +48,9 @@ def table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
     return sa.Table(name, metadata, *parts, **options)
 
 
-def columns(kind: Any, *names: str, nullable: bool = False) -> Iterator[sa.Column[Any]]:
+def columns(kind: Any, *names: str, nullable: bool = False, **options: Any) -> Iterator[sa.Column[Any]]:
     """Columns of one type that stand side by side."""
-    return (sa.Column(name, kind, nullable=nullable) for name in names)
+    return (sa.Column(name, kind, nullable=nullable, **options) for name in names)
 
 
 # Results of a batch stand here too. Their `record` is without the request, whose text is in `batch_items` once, and
@@ -269,16 +269,14 @@ human_ratings = table(
 # `key` is the digest of `judge`, a JudgeKey as JSON.
 validations = table(
     "validations",
-    sa.Column("project", sa.String(64), primary_key=True),
-    sa.Column("key", sa.String(64), primary_key=True),
+    *columns(sa.String(64), "project", "key", primary_key=True),
     *columns(sa.Text, "judge", "validation"),
 )
 
 # `key` is the digest of the caller's.
 anchor_ratings = table(
     "anchor_ratings",
-    sa.Column("project", sa.String(64), primary_key=True),
-    sa.Column("key", sa.String(64), primary_key=True),
+    *columns(sa.String(64), "project", "key", primary_key=True),
     sa.Column("ratings", sa.Text, nullable=False),
 )
 
@@ -428,8 +426,7 @@ round_tasks = table(
 # Whose ratings do not count: a rater's, or a round's, with which the row goes. `key` is the digest of both.
 rating_exclusions = table(
     "rating_exclusions",
-    sa.Column("project", sa.String(64), primary_key=True),
-    sa.Column("key", sa.String(64), primary_key=True),
+    *columns(sa.String(64), "project", "key", primary_key=True),
     sa.Column("rater", sa.Text, nullable=True),
     sa.Column("round_id", sa.String(64), sa.ForeignKey("rating_rounds.id", ondelete="CASCADE"), nullable=True),
     sa.Column("created_at", Instant, nullable=False),
