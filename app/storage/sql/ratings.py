@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -71,13 +71,12 @@ class RatingStore:
         replaced = 0
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
-            targets = await find_targets(connection, project, ratings)
+            owners = await find_owners(connection, project, ratings)
             rows = dict[str, dict[str, Any]]()
-            for number, rating in enumerate(ratings):
+            for rating, batch_id in zip(ratings, owners, strict=True):
                 target = (rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system)
                 key = digest([project, *target, rating.rater])
                 rows.pop(key, None)  # the later stands last
-                batch_id = targets.owner_of(rating, number)
                 row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
                 rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
             for some in db.cut(rows.values(), ROWS):
@@ -315,43 +314,14 @@ async def take_turn(connection: AsyncConnection, project: str) -> None:
         await connection.execute(select(func.pg_advisory_xact_lock(TURNS, number)))
 
 
-@dataclass(frozen=True)
-class RatingTargets:
-    """What exists in the project of what ratings name: evaluations with their batch, if any; batches; and of each batch
-    the items, as (item, None) and as (item, candidate)."""
-
-    evaluations: Mapping[str, str | None]
-    batches: Set[str]
-    items: Mapping[str, Set[tuple[str, int | None]]]
-
-    def owner_of(self, rating: HumanRating, number: int) -> str | None:
-        """The batch that the rating goes with, if any. Raises NotFound; the pointer is `number`."""
-        absent = self._find_absent(rating)
-        if absent is not None:
-            raise NotFound(absent, pointer=str(number))
-        return rating.batch if rating.evaluation is None else self.evaluations[rating.evaluation]
-
-    def _find_absent(self, rating: HumanRating) -> str | None:
-        if rating.evaluation is not None:
-            known = rating.evaluation in self.evaluations
-            return None if known else f"there is no evaluation {rating.evaluation} in this project"
-        if rating.batch is None or rating.item is None:
-            return None
-        if rating.batch not in self.batches:
-            return f"there is no batch {rating.batch} in this project"
-        items = self.items[rating.batch]
-        if (rating.item, None) not in items:
-            return f"the batch has no item {rating.item}"
-        if (rating.item, rating.candidate) not in items:
-            return f"the batch's item {rating.item} has no candidate {rating.candidate}"
-        return None
-
-
-async def find_targets(connection: AsyncConnection, project: str, ratings: Sequence[HumanRating]) -> RatingTargets:
-    """Looks up what the ratings name. Its batches cannot be erased until the end of the transaction."""
-    named = [rating.evaluation for rating in ratings if rating.evaluation is not None]
+async def find_owners(
+    connection: AsyncConnection, project: str, ratings: Sequence[HumanRating]
+) -> Sequence[str | None]:
+    """The batch that each rating goes with, if any. These batches cannot be erased until the end of the transaction.
+    Raises NotFound if the project does not have what a rating names; the pointer is the rating's number."""
     owners = dict[str, str | None]()
-    for some in db.cut(dict.fromkeys(named), ROWS):
+    named = dict.fromkeys(rating.evaluation for rating in ratings if rating.evaluation is not None)
+    for some in db.cut(named, ROWS):
         # A failure in the place of an evaluation is none.
         mine = (result.id.in_(some), result.project == project, result.failure.is_(None))
         query = select(result.id, result.batch_id).where(*mine)
@@ -363,9 +333,31 @@ async def find_targets(connection: AsyncConnection, project: str, ratings: Seque
     ids = {*wanted, *(batch_id for batch_id in owners.values() if batch_id is not None)}
     held = await _hold_batches(connection, project, ids)
     # One that was erased between the two statements took its evaluations along.
-    left = {name: batch_id for name, batch_id in owners.items() if batch_id is None or batch_id in held}
+    owners = {name: batch_id for name, batch_id in owners.items() if batch_id is None or batch_id in held}
     items = {name: await _find_items(connection, name, wanted[name]) for name in wanted if name in held}
-    return RatingTargets(left, held, items)
+    for number, rating in enumerate(ratings):
+        absent = _find_absent(rating, owners, items)
+        if absent is not None:
+            raise NotFound(absent, pointer=str(number))
+    return [rating.batch if rating.evaluation is None else owners[rating.evaluation] for rating in ratings]
+
+
+def _find_absent(
+    rating: HumanRating, evaluations: Collection[str], items: Mapping[str, Set[tuple[str, int | None]]]
+) -> str | None:
+    """What the rating names and the project does not have. `items` are by batch, as `_find_items` gives them."""
+    if rating.evaluation is not None:
+        known = rating.evaluation in evaluations
+        return None if known else f"there is no evaluation {rating.evaluation} in this project"
+    if rating.batch is None or rating.item is None:
+        return None
+    if rating.batch not in items:
+        return f"there is no batch {rating.batch} in this project"
+    if (rating.item, None) not in items[rating.batch]:
+        return f"the batch has no item {rating.item}"
+    if (rating.item, rating.candidate) not in items[rating.batch]:
+        return f"the batch's item {rating.item} has no candidate {rating.candidate}"
+    return None
 
 
 async def _hold_batches(connection: AsyncConnection, project: str, ids: Collection[str]) -> set[str]:

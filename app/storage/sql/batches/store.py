@@ -44,7 +44,7 @@ from app.domain.work import (
 )
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
-from app.storage.sql.batches import commits, leases, views
+from app.storage.sql.batches import leases, views
 from app.storage.sql.batches.account import lock_batches, log_completed, log_paused, store_accounts
 from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
@@ -474,7 +474,7 @@ class BatchStore:
             return Committed()
         now = self._clock()
         async with db.change(self._engine) as connection:
-            committed, locked = await commits.commit_results(
+            committed, locked = await leases.commit_results(
                 connection, owner, finished, closed, begun, window=self._window, now=now
             )
         log_completed(locked)
@@ -561,7 +561,7 @@ class BatchStore:
             ended: Sequence[ChunkJob] | None = None
             while ended is None or ended:
                 async with db.change(self._engine) as connection:
-                    ended, ready, batch = await commits.expire_chunks(connection, batch_id, now)
+                    ended, ready, batch = await leases.expire_chunks(connection, batch_id, now)
                 log_completed([batch] if batch else [])
                 if ended:
                     logger.warning("a batch has reached its deadline", extra={"batch_id": batch_id, "code": "expired"})
@@ -576,7 +576,7 @@ class BatchStore:
             if batch_id not in locked or locked[batch_id].row.texts is not None:
                 return
             for some in db.cut(changed, ROWS):
-                await commits.rewrite_results(connection, locked[batch_id], dict(some))
+                await leases.rewrite_results(connection, locked[batch_id], dict(some))
             await store_accounts(connection, locked.values())
 
     async def complete(self, batch_id: str) -> None:
