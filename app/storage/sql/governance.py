@@ -36,9 +36,9 @@ class PolicyStore:
         return DEFAULT_POLICY if row is None else ProjectPolicy.model_validate(row._asdict())
 
     async def save_policy(self, project: str, wanted: ProjectPolicy, now: datetime) -> None:
-        """Sets it. Where texts are now to go sooner, or more of them, everything that is kept is looked at again."""
+        """Sets it. If the rule for texts has changed, all stored texts are checked again."""
         values = {**wanted.model_dump(), "updated_at": now}
-        # The salt outlives every change: digests of one project are to stay comparable with each other.
+        # The salt never changes, so that digests of one project stay comparable.
         made = {**values, "project": project, "salt": secrets.token_hex(SALT_BYTES), "redacted_to": None}
         async with db.change(self._engine) as connection:
             if (await connection.execute(db.insert_or_ignore(connection, t.project_policies), made)).rowcount == 1:
@@ -102,12 +102,11 @@ spent = t.key_spending.c
 
 
 class SpendingStore:
-    """What each key has cost: money must outlive a wiped Redis, and is exact for all processes. Batches are charged
-    where their results are committed. Raises the `Store…` errors of `app.domain.errors`.
+    """What each key has cost, exactly and for all processes. Batches are charged when their results are committed.
+    Raises the `Store…` errors of `app.domain.errors`.
 
-    Charges that come while others are committed go together in the next transaction: those of one key all change one
-    row, and would wait for each other's commits, each with a connection in hand. So a key's charge may wait for the
-    commit of a batch that pays by another key.
+    Charges that arrive while others are committed share the next transaction: those of one key all change one row, and
+    would wait for each other's commits, each holding a connection.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
@@ -121,11 +120,11 @@ class SpendingStore:
         return found or 0.0
 
     async def charge(self, key_id: str, cost_usd: float, now: datetime) -> None:
-        """Returns when it is kept. It may be kept, too, where the caller is cancelled."""
+        """Returns when it is stored. It may also be stored if the caller is cancelled."""
         await self._charges((key_id, cost_usd, now))
 
     async def close(self) -> None:
-        """Waits for what is being charged, also for those who no longer wait for it."""
+        """Waits for charges in progress, including those whose callers were cancelled."""
         await db.finish(self._engine, "charges", self._charges)
 
     async def _charge_all(self, charges: Sequence[tuple[str, float, datetime]]) -> list[None]:

@@ -53,9 +53,9 @@ def columns(kind: Any, *names: str, nullable: bool = False, **options: Any) -> I
     return (sa.Column(name, kind, nullable=nullable, **options) for name in names)
 
 
-# Results of a batch stand here too. Their `record` is without the request, whose text is in `batch_items` once, and
-# empty where there is a `failure` in its place. `cluster` is the digest of the dialogue that the candidate is a turn
-# of, null where it stands alone; `dialogue` is what its caller calls that.
+# Single evaluations, and the results of batches. A batch's `record` has no request, whose text is in `batch_items`, and
+# is empty if there is a `failure` instead. `cluster` is the digest of the dialogue whose turn the candidate is, null if
+# it stands alone; `dialogue` is the caller's name for it.
 evaluations = table(
     "evaluations",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -74,15 +74,14 @@ evaluations = table(
     sa.Index(None, "batch_id", "position", unique=True),  # one result a candidate
 )
 
-# `status` is also `receiving`, which is not shown. `cost_usd` is null where the cost of a result is not known, and
-# `dearest_usd` what the dearest result cost. `resumed_at` is when the batch last started, with `finished_before`
-# results. `tally` is what all results amount to, packed, and null where that is not known; `measures` are the names of
-# the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.
-# `intervals` are those of the results' means, packed, and null where they are to be computed.
-# `api_key` is the id of the key that is charged, and `texts` is `hash` or `drop` once the texts are gone. Only the
-# beginning of a name is in the index, for an entry has a bound and the length of names is the operator's. A batch that
-# runs ends at `expires_at`; any other has `left_seconds` of running time left, null where it has not run yet. `failed`
-# does not count the `expired`. `estimated_calls` are those of `judge_calls` that workers which died had begun.
+# `status` may also be `receiving`, which is not shown. `cost_usd` is null if the cost of a result is not known;
+# `dearest_usd` is the highest cost of a result. The batch was last started at `resumed_at`, with `finished_before`
+# results. `tally` has the packed figures of all results, `intervals` those of their means; null if not known.
+# `measures` names the values in `result_figures`, from `v00` on, as a JSON list that only grows. `api_key` is the id of
+# the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch ends at `expires_at`; any other
+# has `left_seconds` of running time left, null before its start. `failed` does not include `expired`.
+# `estimated_calls` is the part of `judge_calls` that workers which died had begun. The index has only the beginning of
+# a name, because index entries have a limit and names have only the operator's.
 batches = table(
     "batches",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -118,7 +117,7 @@ batches = table(
     sa.Index(None, "status"),
 )
 
-# Numbered rather than keyed by `key`, whose length only the operator bounds: an index entry has a bound of its own.
+# Numbered, because `key` may be too long for an index.
 batch_metadata = table(
     "batch_metadata",
     batch_id(primary_key=True),
@@ -126,11 +125,11 @@ batch_metadata = table(
     *columns(sa.Text, "key", "value"),
 )
 
-# Positions `first` to `last`. `state`: `waiting`, `queued` (on the job queue since `queued_at`), `leased` (by `owner`,
-# to `lease_until`; with `queued_at` where it ran out and was put on the queue again), `done`, or `blocked`. Work on a
-# batch as a whole has a negative number: its end, blocked until all chunks are done, and the collecting of what its
-# provider was sent, until when all chunks are blocked. `begun`: candidates that the owner may have begun and that have
-# no result yet. `set_aside`: all that is left of the chunk waits, and the next chunk may begin.
+# Positions `first` to `last`. `state` is `waiting`, `queued` (on the job queue since `queued_at`), `leased` (by `owner`
+# until `lease_until`; with `queued_at` if the lease ran out and the chunk was queued again), `done` or `blocked`. Work
+# on a whole batch has a negative number: its end is blocked until all chunks are done; collecting from a provider
+# blocks all chunks. `begun` counts candidates without a result that the owner may have begun. `set_aside`: all that is
+# left of the chunk waits, and the next chunk may begin.
 batch_chunks = table(
     "batch_chunks",
     batch_id(primary_key=True),
@@ -158,8 +157,8 @@ batch_items = table(
     sa.Column("cluster", sa.String(16), nullable=True),
 )
 
-# What a search looks through: item id, utterances and response with `SEPARATOR` in between, ASCII letters in lower
-# case. SQLite reads a batch of either table in one go: their rows lie in the order of the primary key.
+# The searched text: item id, utterances and response, separated by `SEPARATOR`, with ASCII letters in lower case. In
+# this table and the next, SQLite stores the rows of a batch together, in the order of the primary key.
 batch_texts = table(
     "batch_texts",
     batch_id(primary_key=True),
@@ -168,7 +167,7 @@ batch_texts = table(
     sqlite_with_rowid=False,
 )
 
-# A result's values, narrow enough to be sorted and filtered by the hundred thousand. `warnings` and `unrated` (aspects)
+# A result's values, in rows that can be sorted and filtered by the hundred thousand. `warnings` and `unrated` (aspects)
 # are names with a space before and after each.
 result_figures = table(
     "result_figures",
@@ -241,10 +240,8 @@ sessions = table(
 
 erased_calls = table("erased_calls", sa.Column("key", sa.String(128), primary_key=True))
 
-# `key` is the digest of project, target and rater, which may be null in part and whose lengths only the operator
-# bounds. `batch_id` is the batch that the rating goes with: the one that it names, with an `item`, or its
-# `evaluation`'s. The number of a rating that was removed is not used again: a caller who reads in pages may have
-# stopped there.
+# `key` is the digest of project, target and rater. `batch_id` is the batch that the rating goes with: that of its
+# `item` or `evaluation`. Numbers are not reused, because a caller who reads in pages may have stopped at one.
 human_ratings = table(
     "human_ratings",
     sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
@@ -299,8 +296,8 @@ key_spending = table(
     sa.Column("cost_usd", sa.Float(precision=53), nullable=False),
 )
 
-# A project without a row has the default policy. `salt` keys the digests that take the place of texts. Single
-# evaluations that were made before `redacted_to` have no texts any more; batches have a column of their own for that.
+# A project without a row has the default policy. `salt` keys the digests that replace texts. Single evaluations from
+# before `redacted_to` have no texts; batches have the column `texts`.
 project_policies = table(
     "project_policies",
     sa.Column("project", sa.String(64), primary_key=True),
@@ -336,8 +333,8 @@ provider_runs = table(
     sa.Column("next_step_at", Instant, nullable=False),
 )
 
-# As `app.providers.ports.Part` has it; `conceded` and `parameters` are JSON. Goes with the run, so that a step which
-# still runs when its batch is forgotten finds that it writes to nothing.
+# A `ProviderPart`; `conceded` and `parameters` are JSON. Goes with the run, so that a step that still runs when its
+# batch is forgotten finds no row to write to.
 provider_parts = table(
     "provider_parts",
     sa.Column("batch_id", sa.String(64), primary_key=True),
@@ -352,8 +349,7 @@ provider_parts = table(
     sa.ForeignKeyConstraint(["batch_id"], ["provider_runs.batch_id"], ondelete="CASCADE"),
 )
 
-# One row a question, from when it is planned; `reply` is null until it is answered. `part` is null where the reply came
-# out of the call cache and nothing was asked.
+# One row per planned question; `reply` is null until it is answered, and `part` if the reply came from the call cache.
 provider_replies = table(
     "provider_replies",
     batch_id(primary_key=True),
@@ -362,8 +358,8 @@ provider_replies = table(
     sa.Column("reply", sa.LargeBinary, nullable=True),
 )
 
-# What the call cache holds on this batch's account before any result does: translations. An erasure needs the keys.
-# `characters` were billed for them, and stand in no result's usage yet.
+# Calls (translations) made before any result, which an erasure needs to know. `characters` were billed for them and are
+# in no result's usage yet.
 provider_calls = table(
     "provider_calls",
     batch_id(primary_key=True),
@@ -371,7 +367,7 @@ provider_calls = table(
     sa.Column("characters", sa.Integer, nullable=False),
 )
 
-# Outlives the batch. `kind` and `target` are those of `app.providers.ports.Leftover`.
+# Outlives the batch. `kind` and `target` are those of a `Leftover`.
 provider_leftovers = table(
     "provider_leftovers",
     sa.Column("kind", sa.String(8), primary_key=True),
@@ -409,8 +405,8 @@ round_items = table(
     sa.Column("position", sa.Integer, nullable=False),
 )
 
-# What a rater was given. `key` is the digest of the rater's name, whose length only the operator bounds; `number`
-# counts the rater's responses; `done_at` is null until this one is rated.
+# What a rater was given. `key` is the digest of the rater's name; `number` counts the rater's responses; `done_at` is
+# null until this one is rated.
 round_tasks = table(
     "round_tasks",
     round_id(),

@@ -69,7 +69,7 @@ class Account:
         setattr(self, status, getattr(self, status) + by)
 
     def spend(self, usage: Usage, *, estimated: bool = False) -> None:
-        """Adds what one result took; `estimated`: what candidates without one are expected to have taken."""
+        """Adds the usage of a result, or (`estimated`) the expected usage of candidates without one."""
         self.estimated_calls += usage.judge_calls if estimated else 0
         self.judge_calls += usage.judge_calls
         self.prompt_tokens += usage.prompt_tokens
@@ -92,11 +92,11 @@ class Account:
             self.tally = pack_tally(known)
 
     def forget_figures(self) -> None:
-        """Results have changed: a value cannot be taken out of a tally again to the last digit."""
+        """Drops figures after results have changed: a value cannot be removed from a tally exactly."""
         self.tally = self.intervals = None
 
     def start(self, now: datetime, whole_seconds: float) -> None:
-        """queued → running. The rate counts from here, and the running time, of which a batch has `whole_seconds`."""
+        """queued → running. Starts the rate and the running time, of which a batch has `whole_seconds`."""
         if self.status == "queued":
             self.status = "running"
             self.started_at = self.started_at or now
@@ -104,18 +104,18 @@ class Account:
             self.run_out(now, whole_seconds)
 
     def run_out(self, now: datetime, whole_seconds: float) -> None:
-        """Sets the moment at which the running time that is left will be over."""
+        """Sets when the remaining running time ends."""
         self.left_seconds = whole_seconds if self.left_seconds is None else self.left_seconds
         self.expires_at = now + timedelta(seconds=self.left_seconds)
 
     def pause(self, reason: str, detail: str, now: datetime) -> None:
-        """queued or running → paused. The running time stands still."""
+        """queued or running → paused. The running time stops."""
         self.status, self.pause_reason, self.pause_detail = "paused", reason, detail
         if self.expires_at is not None:
             self.left_seconds, self.expires_at = max(0.0, (self.expires_at - now).total_seconds()), None
 
     def complete(self, now: datetime) -> None:
-        """Ends the batch, unless it was cancelled. A paused one whose last results came in has nothing to resume."""
+        """Ends the batch, unless it was cancelled. A paused one has nothing left to resume."""
         if self.status not in {"cancelled", "completed"}:
             self.status, self.finished_at, self.expires_at = "completed", now, None
             self.pause_reason = self.pause_detail = None
@@ -179,8 +179,7 @@ def log_paused(batch_id: str, reason: str) -> None:
 
 
 TRIES_EXPECTED = 3
-"""What a candidate may cost under a budget covers so many tries, unless malformed replies are retried less or
-more often than by default."""
+"""How many tries the cost of a candidate under a budget covers, with the default number of retries."""
 
 chunk = batch_chunks.c
 THIS_CHUNK = update(batch_chunks).where(chunk.batch_id == bindparam("this"), chunk.number == bindparam("job"))
@@ -205,7 +204,7 @@ async def settle_begun(
 
 async def spend_lost(connection: AsyncConnection, batch: Locked, begun: int, now: datetime) -> None:
     """Counts candidates that were begun and have no result as spent: in the batch's account, which the caller stores,
-    and for the key that is charged."""
+    and for the charged key."""
     row = batch.row
     # The provider's replies are kept, and each is counted with the result that it leads to.
     if not begun or row.mode == "provider-batch":
@@ -217,9 +216,9 @@ async def spend_lost(connection: AsyncConnection, batch: Locked, begun: int, now
 
 
 def expect_usage(account: Account, options: BatchOptions, unit_cost_usd: float | None, begun: int) -> Usage:
-    """What so many candidates of the batch are expected to take: on average what those that are rated did, and a call
-    each at least, since replies of some may have come from the cache. Before one is rated, a call for each sample and
-    path, at the cost that the budget expects."""
+    """The expected usage of `begun` candidates: the average of the rated ones, and at least a call each, since replies
+    of some may have come from the cache. Before one is rated: a call per sample and path, at the cost that the budget
+    expects."""
     rated = account.scored + account.partial
     if rated == 0:
         paths = 2 if options.path == "both" else 1

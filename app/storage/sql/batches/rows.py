@@ -1,4 +1,4 @@
-"""Values as columns and rows: options, candidates, results, figures and counts of signatures, written and read back."""
+"""Values as columns and rows: options, candidates, results and figures, written and read back."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def utc_now() -> datetime:
 
 
 SEPARATOR = "\x1e"
-"""Between the texts of a candidate: no text may hold it, so no search finds what spans two."""
+"""Between the texts of a candidate. No text may hold it, so no search matches across two."""
 
 STORED = {"limits": UNBOUNDED}
-"""The validation context for what is read back: limits are for letting in."""
+"""The validation context for stored values, because limits apply only to requests."""
 
 
 FIRST_VERSIONS = {"ja-dialogue": "ja-dialogue@1"}
-"""What a batch asked for that names no version: the shipped rubrics have several since batches name theirs."""
+"""The rubric of a batch that names no version, from before rubrics had several."""
 
 
 class StoredEvaluation(Value):
@@ -59,12 +59,12 @@ def read_record(text: str) -> StoredEvaluation:
 
 
 def replace_evaluation(text: str, evaluation: Evaluation) -> str:
-    """A kept record with another evaluation in the place of its own."""
+    """A stored record with another evaluation."""
     return StoredEvaluation.model_construct(evaluation=evaluation, trace=read_record(text).trace).model_dump_json()
 
 
 def read_options(text: str) -> BatchOptions:
-    """The options in a column of text. One that names no version was stored before rubrics had several."""
+    """The options in a column of text."""
     options = BatchOptions.model_validate_json(text, context=STORED)
     then = FIRST_VERSIONS.get(options.rubric)
     return options if then is None else options.model_copy(update={"rubric": then})
@@ -81,7 +81,7 @@ def read_failure(text: str | None) -> Failure | None:
 
 
 def searchable(entry: Entry, candidate: Candidate) -> str:
-    """What a search for the candidate looks through."""
+    """The text in which a search finds the candidate."""
     texts = (entry.item, *(utterance.text for utterance in candidate.context), candidate.response)
     return lower_ascii(SEPARATOR.join(texts))
 
@@ -92,7 +92,7 @@ def lower_ascii(text: str) -> str:
 
 
 PLACE = ("position", "item", "candidate", "dialogue", "cluster")
-"""Columns of a result that say where in its batch it stands."""
+"""Columns of a result's place in its batch."""
 
 UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
 
@@ -145,8 +145,8 @@ def read_measures(text: str | None) -> tuple[str, ...]:
 
 
 def extend_measures(known: Sequence[str], results: Iterable[Scores]) -> tuple[str, ...]:
-    """The known measures, then what these results have besides: aspects, composites, blended values. As many as there
-    are columns for."""
+    """The known measures, then the others of these results: aspects, composites, blended values; at most as many as
+    there are columns."""
     aspects, composites = dict[str, None](), dict[str, None]()
     for scores in results:
         aspects.update(dict.fromkeys(scores.aspects))
@@ -165,7 +165,7 @@ def measure(scores: Scores) -> dict[str, float | None]:
 
 
 def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dict[str, Any]:
-    """The columns of a result but its place, of the values the first `width`."""
+    """The columns of a result except its place, with the first `width` values."""
     found = measure(scores)
     values = [found.get(name) for name in measures[:width]]
     return {
@@ -188,8 +188,8 @@ async def insert_figures(
     measures: Mapping[str, Sequence[str]],
     clusters: Mapping[tuple[str, int], str | None],
 ) -> None:
-    """Puts new results in, by batch. `clusters` are by batch and position."""
-    # All rows of a statement have the same columns; those that no batch needs would only cost time.
+    """Inserts the figures of new results, by batch. `clusters` are by batch and position."""
+    # All rows of a statement have the same columns; columns that no batch needs would only cost time.
     width = max((len(found) for found in measures.values()), default=0)
     rows = [
         {
@@ -224,7 +224,7 @@ RATED = ("scored", "partial")
 
 
 def read_entry(row: Any) -> Entry:
-    """The place that a row of a result tells."""
+    """The place of a result's row."""
     return Entry(**{name: getattr(row, name) for name in PLACE})
 
 

@@ -1,4 +1,4 @@
-"""Batches as they stand now, one or many, and the conditions that find them."""
+"""Descriptions of batches, and the conditions that find them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ NAME_START: ColumnElement[str] = literal_column(f"substr(batches.name, 1, {NAME_
 """What the index holds of a name."""
 
 TEXTS: Mapping[str | None, TextKeeping] = {"hashing": "hash", "hash": "hash", "dropping": "drop", "drop": "drop"}
-"""What a batch's texts are, by the column: while they are going some are gone."""
+"""What has become of a batch's texts, by the column: some are gone while they are being removed."""
 
 
 def can_be_asked(project: str, wanted: BatchFilter) -> bool:
-    """Whether the columns can hold what is asked for at all; otherwise no batch meets it."""
+    """Whether the columns can hold the wanted texts; otherwise no batch has them."""
     texts = (text or "" for text in (wanted.name, wanted.text, wanted.rubric))
     return can_store(project, *texts, *wanted.metadata, *wanted.metadata.values())
 
@@ -56,7 +56,7 @@ def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) 
 
 
 def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
-    """The ids of each line's newest completed batch and of the one `before` it."""
+    """The ids of the newest completed batch of each name, system and rubric, and of the one `before` it."""
     table, entry = t.batches.c, t.batch_metadata.c
     completed = select(table.id, table.name, table.rubric, table.created_at).where(
         table.project == project, table.status == "completed", table.name.is_not(None), *conditions_of(wanted)
@@ -81,7 +81,7 @@ def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
 
 
 def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
-    """What a batch must fulfil to be listed."""
+    """The conditions that a listed batch meets."""
     exact = (
         (NAME_START, wanted.name and wanted.name[:NAME_START_CHARACTERS]),
         # Not the column alone: SQLite would put its value into what is asked of the beginning, and miss the index.
@@ -102,10 +102,10 @@ def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
 
 
 def scored_by(rubric: str) -> ColumnElement[bool]:
-    """That the batch is by this version of its rubric: its results say so, or its options."""
+    """The condition that the batch used this version of its rubric, by its results or its options."""
     signature, options = t.batch_signatures.c, t.batches.c.options
     signed = signature.signature.contains(f"|rubric:{rubric}|", autoescape=True)
-    # No metadata look like this: their values are texts, and a quote within a text is escaped.
+    # Metadata cannot look like this: their values are texts, in which a quote is escaped.
     asked = options.like(f'%"rubric":"{rubric.replace("_", "/_")}","path":%"metadata":{{%', escape="/")
     # Of a batch of an earlier release only its results say it.
     return or_(exists().where(signature.batch_id == t.batches.c.id, signed), asked)
