@@ -256,10 +256,6 @@ class Unreadable(Exception):
         self.fault = RubricFault(line, "", detail)
 
 
-class NotTaken(yaml.MarkedYAMLError):
-    """A part of YAML that rubrics do without."""
-
-
 class PlainLoader(yaml.SafeLoader):
     """YAML 1.2's core types without anchors, aliases and tags: `no` and `2024-01-01` are texts, and no file grows."""
 
@@ -279,25 +275,24 @@ class PlainLoader(yaml.SafeLoader):
         self.parts = 0
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
-        """Opens a `[` or `{`; raises NotTaken if too many are open, because the scanner goes over all of them at every
+        """Opens a `[` or `{`; raises Unreadable if too many are open, because the scanner goes over all of them at every
         character."""
         if self.flow_level >= MAX_DEPTH:
-            raise NotTaken(None, None, TOO_DEEP, self.get_mark())
+            raise Unreadable(TOO_DEEP, self.get_mark().line + 1)
         super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node; raises NotTaken before anything that could grow is composed."""
+        """The next node; raises Unreadable before anything that could grow is composed."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise NotTaken(
-                None, None, "anchors (&) and aliases (*) are not taken: write the text out", event.start_mark
-            )
+            raise Unreadable("anchors (&) and aliases (*) are not taken: write the text out", line)
         if event.tag is not None:
-            raise NotTaken(None, None, f"tags ({event.tag}) are not taken", event.start_mark)
+            raise Unreadable(f"tags ({event.tag}) are not taken", line)
         if self.depth >= MAX_DEPTH:
-            raise NotTaken(None, None, TOO_DEEP, event.start_mark)
+            raise Unreadable(TOO_DEEP, line)
         if self.parts >= MAX_PARTS:
-            raise NotTaken(None, None, f"holds more than {MAX_PARTS} parts", event.start_mark)
+            raise Unreadable(f"holds more than {MAX_PARTS} parts", line)
         self.parts += 1
         self.depth += 1
         node = super().compose_node(parent, index)
@@ -314,24 +309,17 @@ def compose(text: str) -> yaml.Node:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise Unreadable(f"holds the character U+{ord(text[error.position]):04X}, which YAML forbids", line) from error
-    except NotTaken as error:
-        raise Unreadable(str(error.problem), line_of(error)) from error
     except yaml.MarkedYAMLError as error:
         detail = " ".join(str(part) for part in (error.problem, error.context) if part)
         # The most frequent mistake: a `?` or `,` in a bare text of a flow mapping.
         hint = "; put texts between { } or [ ] in quotes" if "while parsing a flow" in detail else ""
-        raise Unreadable(f"is not valid YAML: {detail}{hint}", line_of(error)) from error
+        mark = error.problem_mark or error.context_mark
+        raise Unreadable(f"is not valid YAML: {detail}{hint}", mark.line + 1 if mark else None) from error
     except (ValueError, OverflowError) as error:  # PyYAML turns \U escapes into characters without a check
         raise Unreadable(f"is not valid YAML: {error}", loader.line + 1 if loader else None) from error
     if node is None:
         raise Unreadable("is empty", 1)
     return node
-
-
-def line_of(error: yaml.MarkedYAMLError) -> int | None:
-    """The 1-based line of a YAML error."""
-    mark = error.problem_mark or error.context_mark
-    return mark.line + 1 if mark else None
 
 
 class YAMLDocument:

@@ -30,7 +30,7 @@ from app.storage.sql.tables import can_store, equals
 
 NOTHING = BrowsedPage(total=0, rows=())
 SORTED = 10_000
-"""Results that a database sorts in a few milliseconds: of no more, every page is cut from all of them."""
+"""The number of results that a database sorts in a few milliseconds for each page."""
 
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
@@ -60,7 +60,7 @@ class ResultBrowser:
         self._most_sorted = most_sorted
 
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
-        """The results from number `offset` of those that fit, in order."""
+        """The matching results from number `offset` on, in order."""
         asked = (query.unrated, query.warning, query.status, query.system, query.text)
         if not can_store(*(text for text in asked if text is not None)):
             return NOTHING
@@ -78,7 +78,7 @@ class ResultBrowser:
     async def _look_up(
         self, connection: AsyncConnection, batch: Browsable, query: ResultQuery, wanted: tuple[int, int]
     ) -> tuple[int, list[int]] | None:
-        """What `find_positions` gives, of every result and without sorting them; None where that cannot be done."""
+        """Like `find_positions` for all results, but without sorting them; None if that is not possible."""
         every = ResultQuery(sort=query.sort, descending=query.descending, target=query.target)
         if query != every or batch.total <= self._most_sorted:
             return None
@@ -106,7 +106,7 @@ class ResultBrowser:
         return [read_browsed(rows[place]) for place in positions if place in rows]
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
-        """What the batch's results can be sorted by; none before there is a result."""
+        """The measures by which the batch's results can be sorted."""
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
             empty = await find_unblended(connection, batch) if batch is not None else set()
@@ -132,7 +132,7 @@ class ResultBrowser:
 
 
 async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -> Browsable | None:
-    """The batch, where the project has it."""
+    """The batch if the project has it."""
     table = t.batches.c
     mine = equals(table.id, batch_id) & equals(table.project, project) & (table.status != RECEIVING)
     results = table.scored + table.partial + table.failed + table.expired
@@ -145,7 +145,7 @@ async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -
 
 
 async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
-    """Candidates from the first on that all have a result, and perhaps more: those before the first chunk left."""
+    """How many candidates stand before the first unfinished chunk: all of them have a result."""
     if batch.total == batch.candidates:
         return batch.total
     # State by state: the first of each is found in the index.
@@ -156,7 +156,7 @@ async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
 
 
 async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[str]:
-    """The measures of blended values of which no result has one."""
+    """The measures of blended values that no result has."""
     names = [name for name in batch.columns if name.endswith(BLENDED)]
     if not names:
         return set()
@@ -172,7 +172,7 @@ async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[s
 async def find_positions(
     connection: AsyncConnection, batch: Browsable, query: ResultQuery, offset: int, limit: int
 ) -> tuple[int, list[int]]:
-    """How many results fit, and where the wanted ones of them stand."""
+    """The number of matching results, and the positions of the wanted ones."""
     conditions = conditions_of(batch.columns, connection.dialect.name, batch.id, query)
     key = sort_key(batch.columns, query).label("key")
     every = select(figure.position, key).where(figure.batch_id == batch.id)
@@ -206,7 +206,7 @@ async def cut(
 
 
 async def read_rows(connection: AsyncConnection, batch_id: str, positions: Sequence[int]) -> dict[int, Any]:
-    """The results at these positions, with the candidates that they judge."""
+    """The results at these positions, with their candidates."""
     result, item = t.evaluations.c, t.batch_items.c
     query = (
         select(result.id, *(result[name] for name in PLACE), result.scores, item.request)
@@ -244,7 +244,7 @@ def conditions_of(columns: Mapping[str, str], dialect: str, batch_id: str, query
 
 
 def sort_key(columns: Mapping[str, str], query: ResultQuery) -> ColumnElement[Any]:
-    """What the results are sorted by: null for those without a value, and for all where there is nothing to sort by."""
+    """The sort key: null for results without a value, and for all if there is no measure to sort by."""
     column = columns.get(query.sort or "")
     if column is None:
         return null().cast(Float(precision=53))
@@ -254,7 +254,7 @@ def sort_key(columns: Mapping[str, str], query: ResultQuery) -> ColumnElement[An
 def order_of(
     found: ReadOnlyColumnCollection[str, Any], query: ResultQuery, *, backwards: bool = False
 ) -> list[ColumnElement[Any]]:
-    """The order of rows with `key` and `position`, or exactly its reverse. Without a measure it is the batch's own."""
+    """The order of rows with `key` and `position`, or exactly its reverse; without a measure, by position."""
     key, position = found["key"], found["position"]
     if query.sort is None:
         return [position.desc() if query.descending != backwards else position.asc()]
@@ -266,13 +266,13 @@ def order_of(
 
 @dataclass(frozen=True)
 class LevelRun:
-    """Results that no order tells apart but the batch's own: those with one of the values, or those without any."""
+    """Results with equal sort keys: those with one of the values, or those without a value."""
 
     values: tuple[float, ...]
     count: int
 
     def fits(self, column: Column[float]) -> ColumnElement[bool]:
-        """Finds them in the measure's column."""
+        """The condition that finds them in the measure's column."""
         return column.in_(self.values) if self.values else column.is_(None)
 
 

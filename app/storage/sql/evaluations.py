@@ -1,4 +1,4 @@
-"""Records of single evaluations, similarity baselines, and the answers kept under Idempotency-Keys."""
+"""Records of single evaluations, similarity baselines, and the answers stored under Idempotency-Keys."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from app.storage.sql.tables import (
 held = idempotency_keys.c
 
 KEY_SECONDS = 20.0
-"""How long an Idempotency-Key is held for a request that shows no sign of life: its process died."""
+"""How long an Idempotency-Key is held without a sign of life from its request, whose process then has died."""
 
 Row = Mapping[str, Any]
-"""Values by the columns of `evaluations`; of all rows the same columns."""
+"""Values by column of `evaluations`; all rows have the same columns."""
 
 MOST_ROWS = 64
-"""Of one transaction. A row is some 6 kB, and a few hundred kB at most."""
+"""Rows per transaction. A row has some 6 kB, and a few hundred kB at most."""
 
 LINGER_SECONDS = 0.008
 """A transaction costs a millisecond of CPU whatever it holds: while several save at once, a dozen share one."""
@@ -48,15 +48,15 @@ KEPT = timedelta(hours=48)
 ABANDONED = timedelta(seconds=KEY_SECONDS)
 
 CLAIMS = 5
-"""Attempts at a key that is let go and taken again between two statements."""
+"""Attempts to claim a key that others release and claim between two statements."""
 
 EVALUATION = re.compile(rb'\{"id":\s*"(ev_[0-9A-Za-z_-]{1,64})"')
-"""How an answer begins that holds an evaluation."""
+"""The beginning of an answer that is an evaluation."""
 
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """What an Idempotency-Key's first request was answered with."""
+    """The answer to the first request with an Idempotency-Key; its `status` is None while the request runs."""
 
     body_digest: str
     status: int | None
@@ -94,11 +94,11 @@ class EvaluationStore:
             raise error
 
     async def close(self) -> None:
-        """Waits for what is being written, also where its caller no longer waits for it."""
+        """Waits for writes in progress, including those whose callers were cancelled."""
         await db.finish(self._engine, "evaluations", self._rows)
 
     async def _write(self, rows: Sequence[Row]) -> list[StoreError | ValueError | None]:
-        """What became of each row."""
+        """The error of each row, or None."""
         try:
             await self._insert(rows)
         except StoreUnavailable as error:
@@ -147,7 +147,7 @@ class EvaluationStore:
         await db.execute(self._engine, db.insert_or_ignore(self._engine, similarity_baselines), row)
 
     async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
-        """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
+        """Reserves the key and returns None, or returns what is stored under it."""
         if not can_store(project, key):
             return None
         table, now = idempotency_keys, datetime.now(UTC)
@@ -167,13 +167,12 @@ class EvaluationStore:
         raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
 
     async def renew_key(self, project: str, key: str) -> None:
-        """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
+        """Notes a sign of life of the request that holds the key."""
         this = update(idempotency_keys).where(named(project, key), held.status.is_(None))
         await db.execute(self._engine, this.values(created_at=datetime.now(UTC)))
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
-        """Keeps the answer. Where it holds an evaluation that was erased meanwhile, frees the key instead: the
-        evaluation is not to come back."""
+        """Stores the answer, or releases the key if the answer is an evaluation that was erased meanwhile."""
         async with db.change(self._engine) as connection:
             await answer_under(connection, project, key, status, body)
 
@@ -187,7 +186,7 @@ def named(project: str, key: str) -> ColumnElement[bool]:
 
 
 async def answer_under(connection: AsyncConnection, project: str, key: str, status: int, body: bytes) -> None:
-    """Keeps the answer with the evaluation that it holds, if any; else lets the key go."""
+    """Stores the answer, or releases the key if the answer's evaluation is gone."""
     this, found_id = named(project, key), EVALUATION.match(body)
     if found_id is not None:
         # Locked: an erasure that comes meanwhile waits and then finds the answer; one that came first leaves no row.

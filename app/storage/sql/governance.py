@@ -103,11 +103,9 @@ spent = t.key_spending.c
 
 class SpendingStore:
     """What each key has cost, exactly and for all processes. Batches are charged when their results are committed.
-    Raises the `Store…` errors of `app.domain.errors`.
-
-    Charges that arrive while others are committed share the next transaction: those of one key all change one row, and
-    would wait for each other's commits, each holding a connection.
-    """
+    Raises the `Store…` errors of `app.domain.errors`. Charges that arrive while others are committed share the next
+    transaction: those of one key all change one row, and would wait for each other's commits, each holding a
+    connection."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine

@@ -22,13 +22,13 @@ from app.storage.sql.tables import api_keys, can_store, equals, sessions
 PREFIX = "saiten_"
 
 MOST_HASHES = 256
-"""Of one statement, a power of two."""
+"""Hashes per statement, a power of two."""
 
 LINGER_SECONDS = 0.002
 """A statement costs most of a millisecond of CPU, whatever it asks for: under load a dozen requests share one."""
 
 MOST_SESSIONS = 100
-"""Of a key: of more, the oldest end."""
+"""Sessions per key. If there are more, the oldest end."""
 
 SHOWN = tuple(api_keys.c[field.name] for field in fields(APIKey))
 """The columns of an `APIKey`, in its order."""
@@ -67,7 +67,7 @@ class APIKeyStore:
         requests_per_minute: int | None = None,
         usd_per_day: float | None = None,
     ) -> tuple[APIKey, str]:
-        """Makes a key and returns it with its text, which is not kept and cannot be shown again."""
+        """Creates a key and returns it with its text, which is not stored."""
         key = PREFIX + secrets.token_urlsafe(32)
         limits = (requests_per_minute, usd_per_day)
         made = APIKey("key_" + secrets.token_hex(6), name, project, scope, datetime.now(UTC), None, *limits)
@@ -84,11 +84,11 @@ class APIKeyStore:
             return [APIKey(*row) for row in (await connection.execute(query)).all()]
 
     async def revoke(self, key_id: str) -> bool:
-        """Whether there was such a key and it was good until now."""
+        """Returns whether there was such a key and it was valid."""
         return await self._change(key_id, "key.revoked", revoked_at=datetime.now(UTC))
 
     async def limit(self, key_id: str, *, requests_per_minute: int | None, usd_per_day: float | None) -> bool:
-        """Sets both limits of the key, None for the service's own; whether there is such a key and it is good."""
+        """Sets both limits of the key, None for the service's own. Returns whether there is such a valid key."""
         limits = {"requests_per_minute": requests_per_minute, "usd_per_day": usd_per_day}
         return await self._change(key_id, "key.limited", **limits)
 
@@ -104,7 +104,7 @@ class APIKeyStore:
         return row is not None
 
     async def _note(self, connection: AsyncConnection, action: str, key: APIKey) -> AuditEvent | None:
-        """The event within the transaction; None where no actor is named."""
+        """Stores the event in the transaction; None if there is no actor."""
         if self._actor is None:
             return None
         limits = {"requests_per_minute": key.requests_per_minute, "usd_per_day": key.usd_per_day}
@@ -123,8 +123,7 @@ class APIKeyStore:
         return await self._lookups(hash_key(key)) if can_store(key) else None
 
     async def open_session(self, key: str, *, seconds: float) -> str | None:
-        """A random token that stands for the key for so long, which is not kept and cannot be shown again; None where
-        the key is not good."""
+        """A random token that stands for the key for so long and is not stored; None if the key is not valid."""
         found = await self.find(key)
         if found is None:
             return None
@@ -139,26 +138,26 @@ class APIKeyStore:
         return token
 
     async def find_session(self, token: str) -> APIKey | None:
-        """The key of a session that is neither closed nor expired, while the key is good."""
+        """The valid key of a session that is neither closed nor expired."""
         return await self._sessions(hash_key(token)) if can_store(token) else None
 
     async def close_session(self, token: str) -> None:
-        """From now on the token stands for nothing, on every replica."""
+        """Ends the session on every replica."""
         if not can_store(token):
             return
         await db.execute(self._engine, delete(sessions).where(sessions.c.hash == hash_key(token)))
 
     async def any(self) -> bool:
-        """Whether a key was ever made: only without one may anonymous callers be answered."""
+        """Whether a key was ever created. Anonymous callers may be answered only if there was none."""
         # Rows are never removed, so there is nothing to look for any more once there was one.
         return self._closed or await self._looks(None)
 
     async def _find(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
-        """The good key of each hash, which a caller's many connections ask for at once."""
+        """The valid key of each hash."""
         return await self._look_up(select(api_keys.c.hash, *SHOWN), api_keys.c.hash, hashes)
 
     async def _find_sessions(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
-        """The good key of each session that has not expired."""
+        """The valid key of each session that has not expired."""
         query = select(sessions.c.hash, *SHOWN).join(api_keys, api_keys.c.id == sessions.c.key_id)
         return await self._look_up(query.where(sessions.c.expires_at > datetime.now(UTC)), sessions.c.hash, hashes)
 

@@ -21,7 +21,7 @@ JSON_COLUMNS = ("conceded", "parameters")
 
 
 def read_part(row: RowMapping) -> ProviderPart:
-    """A row as a part."""
+    """The part of a row."""
     fields: dict[str, Any] = dict(row)
     fields["batch"] = fields.pop("batch_id")
     for name in JSON_COLUMNS:
@@ -42,14 +42,14 @@ async def replace_part(connection: AsyncConnection, part: ProviderPart) -> None:
 async def insert_leftovers(
     connection: AsyncConnection, leftovers: Sequence[Leftover], now: datetime, *, tried: bool = False
 ) -> None:
-    """Keeps leftovers, each once; `tried` ones rest first."""
+    """Stores leftovers, each once; with `tried`, they are not tried again for a while."""
     for one in leftovers:
         row = {"kind": one.kind, "target": one.target, "since": now, "tried_at": now if tried else None}
         await connection.execute(db.insert_or_ignore(connection, t.provider_leftovers), row)
 
 
 def list_remains(part: ProviderPart) -> list[Leftover]:
-    """What may stand at the provider on account of a part."""
+    """What the provider may still store for a part."""
     if part.state == "done":
         return []
     if part.state == "uploading":
@@ -69,7 +69,7 @@ def list_remains(part: ProviderPart) -> list[Leftover]:
 
 
 KEYS = 500
-"""Of one look-up: below what any database takes as parameters."""
+"""Keys per query, fewer than any database's limit for parameters."""
 
 
 class ProviderBatchStore:
@@ -105,13 +105,13 @@ class ProviderBatchStore:
             return await self._touch(connection, batch_id, owner, lease_until=until)
 
     async def release(self, batch_id: str, owner: str, wait_seconds: float) -> None:
-        """Ends the lease; the next is not given before that time is over."""
+        """Ends the lease. The next one is granted after `wait_seconds` at the earliest."""
         next_step_at = self._clock() + timedelta(seconds=wait_seconds)
         async with db.write(self._engine) as connection:
             await self._touch(connection, batch_id, owner, owner=None, lease_until=None, next_step_at=next_step_at)
 
     async def parts(self, batch_id: str) -> list[ProviderPart]:
-        """In order."""
+        """The batch's parts in order."""
         query = (
             select(t.provider_parts).where(t.provider_parts.c.batch_id == batch_id).order_by(t.provider_parts.c.number)
         )
@@ -141,7 +141,7 @@ class ProviderBatchStore:
         return True
 
     async def planned(self, batch_id: str, keys: Sequence[str]) -> dict[str, int | None]:
-        """Those of the keys that are asked or kept, with the part that asks and has no answer yet, else None."""
+        """The known keys among these, with the part that waits for the answer, or None if there is an answer."""
         table, found = t.provider_replies, dict[str, int | None]()
         for some in db.cut(keys, KEYS):
             query = select(table.c.key, table.c.part, table.c.reply.is_(None).label("open")).where(
@@ -151,7 +151,7 @@ class ProviderBatchStore:
         return found
 
     async def save(self, owner: str, part: ProviderPart, leftovers: Sequence[Leftover] = ()) -> bool:
-        """Keeps a part's state, and what is to be removed from the provider on that account: all or nothing."""
+        """Stores a part's state together with what is to be removed from the provider."""
         async with db.write(self._engine) as connection:
             if not await self._touch(connection, part.batch, owner):
                 return False
@@ -160,7 +160,7 @@ class ProviderBatchStore:
         return True
 
     async def keep(self, batch_id: str, replies: Mapping[str, bytes]) -> None:
-        """Keeps answers to what was asked; the first to each key stays, and what was not asked is left out."""
+        """Stores answers. The first one to each key stays, and answers to unknown keys are dropped."""
         if not replies:
             return
         table = t.provider_replies
@@ -177,12 +177,12 @@ class ProviderBatchStore:
         return None if row is None else KeptReply(row.reply, bought=row.part is not None)
 
     async def calls(self, batch_id: str) -> list[str]:
-        """The call cache's keys of the calls made while the batch was planned. They stay as long as the batch."""
+        """The call cache's keys of the calls made while the batch was planned."""
         query = select(t.provider_calls.c.key).where(t.provider_calls.c.batch_id == batch_id)
         return list(await db.fetch_column(self._engine, query))
 
     async def take_characters(self, batch_id: str, keys: Collection[str]) -> int:
-        """How many characters were billed for these calls while the batch was planned; 0 the next time."""
+        """The characters billed for these calls while the batch was planned; 0 at the next call."""
         table = t.provider_calls
         this = (table.c.batch_id == batch_id) & table.c.key.in_(keys) & (table.c.characters > 0)
         async with db.change(self._engine) as connection:
@@ -193,7 +193,7 @@ class ProviderBatchStore:
         return total
 
     async def forget(self, batch_id: str) -> None:
-        """Removes parts and replies; what may stand at the provider becomes leftovers."""
+        """Removes parts and replies; what the provider may still store becomes leftovers."""
         of_run, of_batch = t.provider_runs.c.batch_id == batch_id, t.provider_replies.c.batch_id == batch_id
         parts = select(t.provider_parts).where(t.provider_parts.c.batch_id == batch_id)
         async with db.change(self._engine) as connection:
@@ -205,12 +205,12 @@ class ProviderBatchStore:
             await connection.execute(delete(t.provider_replies).where(of_batch))
 
     async def leave(self, leftovers: Sequence[Leftover]) -> None:
-        """Keeps what may be too much at the provider. They rest at first: another step may be about to claim them."""
+        """Stores what the provider may store in vain. It is not removed at once, because another step may claim it."""
         async with db.write(self._engine) as connection:
             await insert_leftovers(connection, leftovers, self._clock(), tried=True)
 
     async def leftovers(self, limit: int, rest_seconds: float) -> list[Leftover]:
-        """Those that were not tried for so long, and that no part claims as its own."""
+        """Leftovers that were not tried for `rest_seconds` and that no part claims."""
         table, parts = t.provider_leftovers, t.provider_parts
         rested = table.c.tried_at < self._clock() - timedelta(seconds=rest_seconds)
         claimed = select(parts.c.number).where(parts.c.provider_batch_id == table.c.target).exists()
@@ -223,14 +223,14 @@ class ProviderBatchStore:
         return [Leftover(row.kind, row.target) for row in await db.fetch(self._engine, query)]
 
     async def settle(self, leftover: Leftover, *, removed: bool) -> None:
-        """It is removed, or was tried and is to be tried again."""
+        """Notes that the leftover is removed, or that it was tried and has to be tried again."""
         table = t.provider_leftovers
         this = (table.c.kind == leftover.kind) & (table.c.target == leftover.target)
         statement = delete(table).where(this) if removed else update(table).where(this).values(tried_at=self._clock())
         await db.execute(self._engine, statement)
 
     async def over(self, limit: int) -> list[str]:
-        """Batches that are completed or cancelled and not forgotten yet: their records contain the replies."""
+        """Completed and cancelled batches that still have replies, which their records contain by now."""
         query = (
             select(t.provider_runs.c.batch_id)
             .join(t.batches, t.batches.c.id == t.provider_runs.c.batch_id)
@@ -246,7 +246,7 @@ class ProviderBatchStore:
         return (await connection.execute(known)).one_or_none() is not None
 
     async def _touch(self, connection: AsyncConnection, batch_id: str, holder: str, **values: object) -> bool:
-        """Whether the lease is still the holder's; its row stays locked for the rest of the transaction."""
+        """Changes the run and returns True if the lease is still the holder's; locks its row."""
         run = t.provider_runs
         held = update(run).where(run.c.batch_id == batch_id, run.c.owner == holder)
         return (await connection.execute(held.values(values or {"owner": holder}))).rowcount == 1

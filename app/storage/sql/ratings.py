@@ -1,4 +1,4 @@
-"""Human ratings, whose ratings do not count, what they say about judges, and ratings of anchors."""
+"""Human ratings, exclusions, validations of judges, and ratings of anchors."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ excluded, rounds, task, result = t.rating_exclusions.c, t.rating_rounds.c, t.rou
 
 ITEM_START_CHARACTERS = 64
 ITEM_START: ColumnElement[str] = literal_column(f"substr(human_ratings.item, 1, {ITEM_START_CHARACTERS})")
-"""What the index holds of an item's id, whose length only the operator bounds."""
+"""The part of an item's id that is in the index, because only the operator limits its length."""
 
 logger = logging.getLogger("saiten.ratings")
 
 TURNS = 7_236_147
-"""Any number that no other program on the database uses with two: those who change a project's ratings take turns."""
+"""The first key of the advisory locks of ratings: any number that no other program on the database uses."""
 
 
 class RatingStore:
@@ -120,7 +120,7 @@ class RatingStore:
             return [(row.number, read_rating(row)) for row in await connection.execute(query)]
 
     async def remove(self, project: str, wanted: RatingFilter) -> int:
-        """Removes the ratings that `wanted` names, and says how many there were."""
+        """Removes the ratings that `wanted` names, and returns their number."""
         named = wanted.model_dump(exclude_none=True)
         if not named:
             raise InvalidRequest(f"say which ratings: name at least one of {', '.join(RatingFilter.model_fields)}")
@@ -139,23 +139,22 @@ class RatingStore:
         return removed
 
     async def mark(self, project: str) -> RatingsMark:
-        """What changes whenever a rating of the project comes in, is replaced or goes."""
+        """A value that changes whenever a rating of the project is added, replaced or removed."""
         query = select(func.count(), func.max(table.number)).where(equals(table.project, project))
         async with db.read(self._engine) as connection:
             count, newest = (await connection.execute(query)).one()
         return RatingsMark(count, -1 if newest is None else newest)
 
     async def rated_batches(self, project: str, *, limit: int) -> Sequence[str]:
-        """Batches with ratings that are not simulated and name the batch or a result of it, that of the newest rating
-        first."""
+        """Batches that have ratings by people, or whose results have some, in the order of the newest rating."""
         newest = func.max(table.number)
         mine = (equals(table.project, project), table.batch_id.is_not(None), table.simulated.is_(False))
         query = select(table.batch_id).where(*mine).group_by(table.batch_id).order_by(newest.desc()).limit(limit)
         return await db.fetch_column(self._engine, query)
 
     async def exclude(self, project: str, exclusion: Exclusion, now: datetime) -> bool:
-        """Whether this is new. Raises NotFound for a round that the project has not, and InvalidRequest beyond
-        `MOST_EXCLUSIONS`."""
+        """Stores the exclusion, and returns whether it is new. Raises NotFound for an unknown round, and InvalidRequest
+        beyond `MOST_EXCLUSIONS`."""
         if not can_store(project, exclusion.rater or ""):
             raise InvalidRequest("the rater's name holds a character that cannot be kept", pointer="/rater")
         async with db.change(self._engine) as connection:
@@ -177,14 +176,14 @@ class RatingStore:
         return True
 
     async def include(self, project: str, exclusion: Exclusion) -> bool:
-        """Takes the exclusion back; whether there was one."""
+        """Removes the exclusion; returns whether there was one."""
         this = delete(t.rating_exclusions).where(
             equals(excluded.project, project), excluded.key == identify_exclusion(exclusion)
         )
         return bool(await db.execute(self._engine, this))
 
     async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
-        """All of the project, the oldest first. That of a round goes with the round."""
+        """The project's exclusions, oldest first. That of a round is removed with the round."""
         query = (
             select(t.rating_exclusions)
             .where(equals(excluded.project, project))
@@ -196,7 +195,7 @@ class RatingStore:
         ]
 
     async def excluded(self, project: str) -> Excluded:
-        """Whose ratings do not count."""
+        """The raters, and the pairs of rater and evaluation, whose ratings do not count."""
         mine = equals(excluded.project, project)
         of_rounds = (
             select(task.rater, evaluations.c.id)
@@ -214,7 +213,7 @@ class RatingStore:
         return Excluded(frozenset(names), pairs)
 
     async def keep_validation(self, project: str, key: JudgeKey, found: Validation) -> None:
-        """Takes the place of the earlier one of the same judge."""
+        """Stores the validation, replacing an earlier one of the same judge."""
         judge, text = asdict(key), found.model_dump_json()
         # JSON has escapes for what a column cannot hold; the names do not.
         if not can_store(project, *judge.values()):
@@ -223,7 +222,7 @@ class RatingStore:
         await db.execute(self._engine, db.insert_or_replace(self._engine, validations), row)
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
-        """All of the project."""
+        """The project's validations by judge."""
         query = (
             select(validation.judge, validation.validation)
             .where(equals(validation.project, project))
@@ -243,7 +242,7 @@ class RatingStore:
         return None if found is None else AnchorRatings.model_validate_json(found, context=STORED)
 
     async def keep_anchor_ratings(self, project: str, key: str, ratings: AnchorRatings) -> None:
-        """Takes the place of earlier ones of the same key."""
+        """Stores the ratings, replacing earlier ones with the same key."""
         text = ratings.model_dump_json()
         if not can_store(project, key):
             raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
@@ -255,7 +254,7 @@ class RatingStore:
     async def list(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:
-        """In the order in which they came in, each with its number; those with a greater number than `after`."""
+        """The wanted ratings with a number greater than `after`, in order of arrival, each with its number."""
         if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
             return []
         query = select(t.human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
@@ -278,12 +277,12 @@ async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 def identify_exclusion(exclusion: Exclusion) -> str:
-    """The digest of who is excluded: only the operator bounds the length of names."""
+    """A digest of the excluded rater or round, because only the operator limits the length of names."""
     return digest([exclusion.rater, exclusion.round])
 
 
 def read_rating(row: Row[Any]) -> StoredRating:
-    """The rating of a row. Not validated again: limits are for letting in."""
+    """The rating of a row. It is not validated, because limits apply only to requests."""
     same = ("item", "evaluation", "candidate", "system", "rater", "comment", "simulated", "created_at")
     return StoredRating.model_construct(
         **{name: getattr(row, name) for name in same},
@@ -293,7 +292,7 @@ def read_rating(row: Row[Any]) -> StoredRating:
 
 
 def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
-    """What a rating must fulfil to be meant. One of an evaluation is one of the batch that the evaluation is of."""
+    """The conditions of the filter. A rating of an evaluation is also one of the evaluation's batch."""
     exact = (
         (ITEM_START, wanted.item and wanted.item[:ITEM_START_CHARACTERS]),
         # Not the column alone: SQLite would put its value into what is asked of the beginning, and miss the index.
@@ -345,7 +344,7 @@ async def find_owners(
 def _find_absent(
     rating: HumanRating, evaluations: Collection[str], items: Mapping[str, Set[tuple[str, int | None]]]
 ) -> str | None:
-    """What the rating names and the project does not have. `items` are by batch, as `_find_items` gives them."""
+    """A sentence about what the rating names and the project does not have, else None. `items` are by batch."""
     if rating.evaluation is not None:
         known = rating.evaluation in evaluations
         return None if known else f"there is no evaluation {rating.evaluation} in this project"
@@ -361,7 +360,7 @@ def _find_absent(
 
 
 async def _hold_batches(connection: AsyncConnection, project: str, ids: Collection[str]) -> set[str]:
-    """The accepted ones of the project, which stay until the end of the transaction."""
+    """The accepted batches of the project among these, which cannot be erased until the end of the transaction."""
     table, found = batches.c, set[str]()
     # In the order of all who lock several.
     for some in db.cut(sorted(ids), ROWS):

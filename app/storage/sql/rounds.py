@@ -21,8 +21,8 @@ rounds, item, task = rating_rounds.c, round_items.c, round_tasks.c
 
 
 class RoundStore:
-    """Rounds of human ratings by project. Raises the `Store…` errors of `app.domain.errors`. A round goes with its
-    batch when that is erased. Methods answer with None, or nothing, where the project has no such round."""
+    """Rounds of human ratings by project, which are erased with their batches. Methods return None, or nothing, if the
+    project has no such round. Raises the `Store…` errors of `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -57,13 +57,13 @@ class RoundStore:
     async def list_rounds(
         self, project: str, batch_id: str | None = None, *, limit: int = 200
     ) -> builtins.list[RatingRound]:
-        """Newest first; of one batch, or of all."""
+        """The rounds of one batch, or of all, newest first."""
         mine = [equals(rounds.project, project), *([] if batch_id is None else [equals(rounds.batch_id, batch_id)])]
         newest = select(rating_rounds).where(*mine).order_by(rounds.created_at.desc(), rounds.id.desc()).limit(limit)
         return [read_round(row) for row in await db.fetch(self._engine, newest)]
 
     async def close_round(self, project: str, round_id: str, now: datetime) -> RatingRound | None:
-        """The round as it is then; one that was closed stays closed since when it was."""
+        """Closes the round and returns it. A closed round keeps the time at which it was closed."""
         closed = (
             update(rating_rounds)
             .where(*named(project, round_id))
@@ -94,7 +94,7 @@ class RoundStore:
             return await take_next(connection, read_round(row), rater, now)
 
     async def tasks(self, project: str, round_id: str, rater: str) -> builtins.list[Task]:
-        """Everything the rater was given, in order."""
+        """All tasks that the rater was given, in order."""
         found = await self.find_round(project, round_id) if can_store(rater) else None
         if found is None:
             return []
@@ -102,7 +102,7 @@ class RoundStore:
         return [read_task(row, found.most_per_rater) for row in await db.fetch(self._engine, query)]
 
     async def finish(self, project: str, round_id: str, rater: str, position: int, now: datetime) -> bool:
-        """The rater rated this response, in a closed round too: False where it was not given to the rater."""
+        """Notes that the rater rated this response, in a closed round too. False if the rater was not given it."""
         if not can_store(rater):
             return False
         owned = select(rounds.id).where(*named(project, round_id))
@@ -110,7 +110,7 @@ class RoundStore:
         return bool(await db.execute(self._engine, update(round_tasks).where(*given).values(done_at=now)))
 
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
-        """By round; those that the project has not are left out."""
+        """The progress of each round; rounds that the project does not have are left out."""
         ids = [one for one in dict.fromkeys(round_ids) if can_store(one)]
         if not ids:
             return {}
@@ -166,7 +166,7 @@ async def choose(
 
 
 def named(project: str, round_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """What the one round of the project fulfils."""
+    """The conditions that find one round of the project."""
     return equals(rounds.id, round_id), equals(rounds.project, project)
 
 
@@ -183,7 +183,7 @@ def read_round(row: Row[Any]) -> RatingRound:
 
 
 def read_task(row: Row[Any], most: int) -> Task:
-    """What a row says that a rater was given."""
+    """The task of a row."""
     return Task(number=row.number, of=most, position=row.position, done=row.done_at is not None)
 
 
@@ -205,7 +205,7 @@ async def count_rated(connection: AsyncConnection, ids: Sequence[str]) -> dict[s
 
 
 async def count_by_rater(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """By round, what each rater has rated."""
+    """The number of responses that each rater has rated, by round."""
     query = (
         select(task.round_id, func.min(task.rater).label("rater"), func.count(task.done_at))
         .where(task.round_id.in_(ids))
@@ -218,7 +218,7 @@ async def count_by_rater(connection: AsyncConnection, ids: Sequence[str]) -> dic
 
 
 def describe(found: RatingRound, rated: Sequence[tuple[int, int]], raters: dict[str, int]) -> RoundProgress:
-    """How far the round is. What was rated beyond what is wanted counts for the rater alone."""
+    """The progress of the round. Ratings beyond the wanted number count only for the rater."""
     wanted = found.options.raters_per_item
     return RoundProgress(
         ratings=sum(min(ratings, wanted) * responses for ratings, responses in rated),

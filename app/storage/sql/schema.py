@@ -1,4 +1,4 @@
-"""The schema: made whole or by migrations, brought up to date before the first use, and taken back."""
+"""Creates, upgrades and downgrades the schema."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ stamp = Table(
 
 
 def newest_revision() -> str:
-    """The number of the last migration, as its file is named: to ask Alembic would be to load all of it."""
+    """The number of the last migration, from its file name, because loading Alembic takes long."""
     names = (path.name for path in (MIGRATIONS / "versions").iterdir())
     return max(name[:4] for name in names if re.match(r"\d{4}_", name))
 
@@ -55,19 +55,19 @@ def is_empty(connection: Connection) -> bool:
 
 
 def create_schema(connection: Connection) -> None:
-    """Makes all tables and notes the newest revision, inside the caller's transaction. Needs an empty database."""
+    """Creates all tables and notes the newest revision, in the caller's transaction. Needs an empty database."""
     stamp.create(connection, checkfirst=False)
     metadata.create_all(connection, checkfirst=False)
     connection.execute(stamp.insert().values(version_num=newest_revision()))
 
 
 MIGRATION_LOCK = 7_236_147_315_001
-"""Any number that no other program on the database uses: two replicas that start at once must not both migrate."""
+"""The key of the lock that lets one replica migrate at a time: any number that no other program uses."""
 
 
 async def migrate(engine: AsyncEngine) -> None:
-    """Brings the schema to the newest revision, one process at a time; raises StoreUnavailable where that cannot be
-    done, and SettingsInvalid where a newer version of Saiten made the database."""
+    """Brings the schema to the newest revision, one process at a time. Raises StoreUnavailable if that fails, and
+    SettingsInvalid if a newer version of Saiten made the database."""
     file = file_of(engine)
     if file is not None:
         async with read(engine) as connection:
@@ -93,8 +93,8 @@ async def migrating(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 async def _enter_wal(connection: AsyncConnection) -> None:
-    """WAL lets readers go on while one writes, and is a property of the file. The switch needs the file alone, and
-    SQLite does not wait for that: it says `locked` at once."""
+    """WAL, which is a property of the file, lets processes read while one writes. Switching needs exclusive access,
+    and SQLite reports `locked` at once instead of waiting."""
     async for attempt in AsyncRetrying(
         retry=retry_if_exception(_is_locked),
         stop=stop_after_delay(WAIT_SECONDS),
@@ -129,7 +129,7 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def known_revisions() -> list[Revision]:
-    """All that this version of Saiten knows, the oldest first."""
+    """The revisions that this version of Saiten knows, oldest first."""
     from alembic.script import ScriptDirectory
 
     scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
@@ -137,7 +137,7 @@ def known_revisions() -> list[Revision]:
 
 
 def refuse_newer(connection: Connection) -> None:
-    """Raises SettingsInvalid where the schema's revision is none that this version of Saiten knows."""
+    """Raises SettingsInvalid if this version of Saiten does not know the schema's revision."""
     from alembic.migration import MigrationContext
 
     known = {revision.number for revision in known_revisions()}
@@ -150,7 +150,7 @@ def refuse_newer(connection: Connection) -> None:
 
 
 def upgrade(connection: Connection, number: str = "head") -> None:
-    """Walks the migrations up to `number`, inside the caller's transaction, from whichever the database has. Raises
+    """Runs the migrations from the database's revision to `number`, in the caller's transaction. Raises
     SettingsInvalid for a database that a newer version made."""
     from alembic import command
 
@@ -159,7 +159,7 @@ def upgrade(connection: Connection, number: str = "head") -> None:
 
 
 async def find_revision(engine: AsyncEngine) -> str | None:
-    """The database's own; None where it has no tables of Saiten. Also tells one that this version does not know."""
+    """The database's revision, known or not; None if it has no tables of Saiten."""
     from alembic.migration import MigrationContext
 
     async with read(engine) as connection:
@@ -167,7 +167,7 @@ async def find_revision(engine: AsyncEngine) -> str | None:
 
 
 async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
-    """What going back to `number` takes away, the newest first; nothing where that is the database's own. Raises
+    """The revisions above `number`, newest first; none if it is the database's own. Raises
     InvalidRequest for a revision that is unknown or above the database's own, and SettingsInvalid for a database that a
     newer version made."""
     async with read(engine) as connection:
@@ -183,7 +183,7 @@ async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
 
 
 async def downgrade(engine: AsyncEngine, number: str) -> None:
-    """Takes the schema back, in one transaction, and with it what the later revisions kept. Raises SettingsInvalid for
+    """Downgrades the schema in one transaction; what later revisions stored is lost. Raises SettingsInvalid for
     a database that a newer version made, and the `Store…` errors."""
     from alembic import command
 
