@@ -275,8 +275,8 @@ class PlainLoader(yaml.SafeLoader):
         self.parts = 0
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
-        """Opens a `[` or `{`; raises Unreadable if too many are open, because the scanner goes over all of them at every
-        character."""
+        """Opens a `[` or `{`; raises Unreadable if too many are open, because the scanner goes over all of them at
+        every character."""
         if self.flow_level >= MAX_DEPTH:
             raise Unreadable(TOO_DEEP, self.get_mark().line + 1)
         super().fetch_flow_collection_start(token)
