@@ -27,19 +27,19 @@ from app.comparison.service import ComparisonService
 from app.governance.erasures import ErasureService
 from app.governance.policies import RecentPolicies
 from app.governance.retention import Retention
-from app.providers.call_cache import CachedCalls
+from app.providers.call_cache import CachedCalls, CallCache
 from app.providers.flow_control import FlowControl
 from app.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
 from app.ratings.rounds import RoundService
 from app.ratings.service import RatingService
 from app.runtime.memory import set_aside
-from app.runtime.ports import CallCache, RequestLimiter, Telemetry
 from app.runtime.settings import Settings
 from app.runtime.tasks import end_tasks
-from app.runtime.telemetry import PrometheusTelemetry, open_no_span
+from app.runtime.telemetry import Telemetry, open_no_span
 from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
 from app.storage.memory import NoCallCache
+from app.storage.request_windows import RequestLimiter
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.evaluations import EvaluationStore
@@ -118,7 +118,7 @@ class Container:
     comparison: ComparisonService
     governance: Governance
     dashboard: Dashboard
-    telemetry: PrometheusTelemetry
+    telemetry: Telemetry
     worker: BatchWorker
 
 
@@ -142,7 +142,7 @@ async def open_container(
         store, spending = EvaluationStore(engine), SpendingStore(engine)
         stack.push_async_callback(spending.close)
         stack.push_async_callback(store.close)
-        telemetry = PrometheusTelemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
+        telemetry = Telemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
         cache = openers.open_cache(settings, engine, redis)
         stack.push_async_callback(cache.close)
         flow = openers.open_flow(settings, redis)

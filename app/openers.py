@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from app import __version__
 from app.domain.errors import SettingsInvalid
 from app.providers import registry
-from app.providers.call_cache import CachedCalls
+from app.providers.call_cache import CachedCalls, CallCache
 from app.providers.flow_control import FlowControl
 from app.providers.flow_state import FlowLimits, LocalFlowState
 from app.providers.ports import Encoder, Judge, Translator
-from app.runtime.ports import CallCache, RequestLimiter, RubricSource, Telemetry
 from app.runtime.settings import Settings
+from app.runtime.telemetry import Telemetry
 from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
 from app.storage.queue import AsyncioJobQueue, JobQueue
-from app.storage.rubric_files import RubricFiles, default_folder
+from app.storage.request_windows import RequestLimiter
+from app.storage.rubric_files import RubricFiles, RubricSource, default_folder
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

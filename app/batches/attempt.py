@@ -20,7 +20,7 @@ from app.domain.errors import SaitenError
 from app.domain.evaluation import EvaluationRequest, Record, Usage
 from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import RequestScope
-from app.runtime.log_context import working_on
+from app.runtime.telemetry import working_on
 from app.scoring.evaluate import ScoringContext, evaluate
 
 logger = logging.getLogger("saiten.batches")

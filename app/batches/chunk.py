@@ -19,7 +19,7 @@ from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.evaluation import Usage
 from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import RequestScope
-from app.runtime.ports import Telemetry
+from app.runtime.telemetry import Telemetry
 from app.scoring.evaluate import ScoringContext
 from app.storage.sql.batches.store import BatchStore
 

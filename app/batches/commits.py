@@ -14,7 +14,7 @@ from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError
 from app.domain.work import CHUNK_SIZE, ChunkJob, Committed, FinishedCandidate
-from app.runtime.ports import CallCache
+from app.providers.call_cache import CallCache
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
 

@@ -11,9 +11,9 @@ from app.batches.summaries import score_pages, tally_pages
 from app.domain.batch import ItemResult
 from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from app.domain.signature import describe_relevance, merge_paths, sign
-from app.runtime.ports import RubricSource
 from app.scoring.case import blended_aspects
 from app.scoring.record import blend_aspect
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 
 PAGE = 500

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from app.domain.errors import StoreError
-from app.runtime.ports import CallCache
+from app.providers.call_cache import CallCache
 from app.storage.sql.batches.store import BatchStore
 
 FORGOTTEN_AT_ONCE = 1000

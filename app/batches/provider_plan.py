@@ -17,6 +17,7 @@ from app.domain.evaluation import EvaluationRequest
 from app.domain.provider_batch import ProviderPart
 from app.domain.redaction import ERASED
 from app.domain.rubric import Rubric
+from app.providers.call_cache import CallCache
 from app.providers.ports import (
     PROVIDER_BATCH_SHARE,
     BatchProvider,
@@ -25,7 +26,6 @@ from app.providers.ports import (
     JudgingTask,
     RequestScope,
 )
-from app.runtime.ports import CallCache
 from app.runtime.tasks import run_together
 from app.scoring.case import Case, open_case
 from app.scoring.evaluate import ScoringContext

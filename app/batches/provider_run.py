@@ -24,6 +24,7 @@ from app.domain.batch import BatchOptions
 from app.domain.dialogue import Dialogue
 from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable, UpstreamError
 from app.domain.provider_batch import KeptReply, Leftover, ProviderPart
+from app.providers.call_cache import CallCache
 from app.providers.ports import (
     BatchProvider,
     DeferringJudge,
@@ -33,7 +34,6 @@ from app.providers.ports import (
     Translated,
     Translator,
 )
-from app.runtime.ports import CallCache
 from app.runtime.tasks import cancel_for_good
 from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue

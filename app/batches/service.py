@@ -29,7 +29,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
 from app.domain.rubric import split_name
 from app.domain.summary import Summary
-from app.runtime.ports import CallCache
+from app.providers.call_cache import CallCache
 from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore

@@ -27,7 +27,7 @@ from app.domain.summary import (
     ValuesPage,
     add_scores,
 )
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 
 if TYPE_CHECKING:
     import numpy as np

@@ -23,9 +23,9 @@ from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError, UnknownRubric
 from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob
-from app.runtime.log_context import working_on
-from app.runtime.ports import CallCache, Telemetry
+from app.providers.call_cache import CallCache
 from app.runtime.tasks import cancel_for_good, end_once, end_tasks
+from app.runtime.telemetry import Telemetry, working_on
 from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue, QueueUnavailable
 from app.storage.sql.batches.store import BatchStore

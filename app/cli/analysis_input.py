@@ -15,7 +15,7 @@ from app.domain.errors import InvalidLines
 from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError
 from app.domain.validation import MARK
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 
 if TYPE_CHECKING:
     from app.stats.observations import Observations

@@ -13,8 +13,8 @@ from app.domain.errors import InvalidRequest
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest
     from app.domain.model import Value
-    from app.runtime.ports import RubricSource
     from app.stats.observations import Observations
+    from app.storage.rubric_files import RubricSource
 
 ABOUT = {
     "agreement": "How far raters agree, and how aspects go together.",

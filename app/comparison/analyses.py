@@ -29,8 +29,8 @@ from app.domain.reports import (
     WinReport,
 )
 from app.domain.rubric import LinearComposite, Rubric
-from app.runtime.ports import RubricSource
 from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Observations
+from app.storage.rubric_files import RubricSource
 
 
 def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:

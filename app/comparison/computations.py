@@ -18,8 +18,8 @@ from app.comparison.runs import assemble_run, find_batch, read_items
 from app.domain.comparison import Changes, Comparison, GateReport
 from app.domain.errors import SaitenError
 from app.runtime.memory import release
-from app.runtime.ports import RubricSource
 from app.runtime.tasks import end_tasks
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.meta")

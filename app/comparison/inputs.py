@@ -12,7 +12,7 @@ from app.domain.analysis_request import AnalysisRequest, CompositeFitRequest, Hi
 from app.domain.batch import Batch
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.validation import MOST_NAME, clip
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 
 if TYPE_CHECKING:
     from app.ratings.table import Opinions

@@ -15,7 +15,7 @@ from app.domain.errors import InvalidRequest
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from app.domain.rubric import Rubric
 from app.ratings.counted import CountedRatings, read_ratings
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 

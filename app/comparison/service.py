@@ -24,7 +24,8 @@ from app.domain.reports import CorrelationReport, Report
 from app.providers.ports import RequestScope
 from app.ratings.counted import read_ratings
 from app.ratings.reliability import Reliabilities, asked_of, attach_states, key_in, measures_of, validation_of
-from app.runtime.ports import RubricSource, Telemetry
+from app.runtime.telemetry import Telemetry
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 

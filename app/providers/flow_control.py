@@ -25,8 +25,8 @@ from app.providers.flow_state import (
     batch_places,
 )
 from app.providers.ports import Lane, RequestScope
-from app.runtime.ports import FlowFigures
 from app.runtime.tasks import cancel_for_good, within
+from app.runtime.telemetry import FlowFigures
 
 RATIO_WEIGHT = 0.1
 """Weight of the latest reply in the running ratio of tokens used to tokens expected."""

@@ -37,8 +37,8 @@ from app.domain.signature import read_signature, sign
 from app.domain.summary import Summary
 from app.ratings.counted import read_ratings
 from app.runtime.caches import RecentValues
-from app.runtime.log_context import working_on
 from app.runtime.tasks import end_tasks
+from app.runtime.telemetry import working_on
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 

@@ -30,7 +30,7 @@ from app.domain.human_rating import (
 from app.domain.model import pointer
 from app.domain.rubric import Rubric
 from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.rounds import RoundStore
 

@@ -21,7 +21,7 @@ from app.domain.human_rating import (
 from app.domain.rubric import Rubric, split_name
 from app.domain.validation import clip, hint
 from app.ratings.reliability import Revalidation
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 

@@ -225,10 +225,6 @@ class Settings(BaseSettings):
     def judge_model(self) -> str:
         return self.model or DEFAULT_MODEL
 
-    def without_judge(self) -> Self:
-        """The settings for a command that never judges, without those of the judge."""
-        return self.model_copy(update=dict.fromkeys(("judge", "openai_api_key", "openai_base_url", "model")))
-
     @property
     def cache_kind(self) -> Literal["redis", "sql", "memory", "off"]:
         return self.cache or ("redis" if self.redis_url else "sql")

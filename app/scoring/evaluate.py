@@ -19,13 +19,14 @@ from app.domain.evaluation import (
 from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
-from app.runtime.ports import RubricSource, Telemetry
 from app.runtime.tasks import run_together
+from app.runtime.telemetry import Telemetry
 from app.runtime.threads import Checkpoint
 from app.scoring.case import SUSPECTED, Case, find_suspicions, look_at, open_case
 from app.scoring.masked_rejudging import MaskedJudgement, find_masked
 from app.scoring.record import PathReading, write_reading, write_record
 from app.scoring.relevance import Relevance
+from app.storage.rubric_files import RubricSource
 from app.text.speech_check import SpeechChecks
 
 QUOTED_CHARACTERS = 120

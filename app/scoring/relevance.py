@@ -20,7 +20,7 @@ from app.domain.rubric import Language
 from app.providers.call_cache import CachedCalls
 from app.providers.ports import Encoder, EncoderUnavailable, RequestScope, Similarity
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
-from app.runtime.ports import Telemetry
+from app.runtime.telemetry import Telemetry
 from app.storage.sql.evaluations import EvaluationStore
 
 

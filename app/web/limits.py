@@ -19,9 +19,10 @@ from app.domain.errors import CostLimitReached, InvalidRequest, Overloaded, Pric
 from app.domain.evaluation import JudgeOptions
 from app.domain.governance import APIKey
 from app.providers.ports import JudgingTask, RequestScope
-from app.runtime.ports import RateLimitDecision, Telemetry
+from app.runtime.telemetry import Telemetry
 from app.scoring.case import ENGLISH
 from app.scoring.evaluate import ScoringContext
+from app.storage.request_windows import RateLimitDecision
 
 logger = logging.getLogger("saiten.web")
 

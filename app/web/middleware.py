@@ -15,9 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.domain.errors import NotFound, SaitenError
 from app.domain.governance import APIKey
-from app.runtime.log_context import working_on
-from app.runtime.ports import Telemetry
-from app.runtime.telemetry import METHODS
+from app.runtime.telemetry import METHODS, Telemetry, working_on
 from app.web.admission import Authenticator, bearer_of, cookie_of
 from app.web.dependencies import note_refusal
 from app.web.limits import count_request, describe_rate_limit

@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from app.domain.dialogue import Dialogue
 from app.domain.errors import LanguageNotSupported, SettingsInvalid, TranslatorUnavailable
 from app.domain.evaluation import Translation
+from app.providers.call_cache import CallCache
 from app.providers.deepl.requests import (
     TARGET_LANGUAGE,
     DeepLFailure,
@@ -28,7 +29,7 @@ from app.providers.deepl.requests import (
     plan_passages,
 )
 from app.providers.ports import RequestScope, Translated
-from app.runtime.ports import CallCache, Telemetry
+from app.runtime.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from app.providers.deepl.client import OneTryClient
