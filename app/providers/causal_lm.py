@@ -63,8 +63,7 @@ def find_window(config: Any, tokenizer: Any, max_tokens: int) -> int:
     return int(min(stated or tokenizer.model_max_length, max_tokens))
 
 
-SEPARATOR = "\n"
-"""Between question and response; it belongs to the question and is not scored."""
+SEPARATOR = "\n"  # Between question and response; it belongs to the question and is not scored
 
 
 class LoadedModel:
@@ -130,8 +129,7 @@ class LoadedModel:
 
 LANGUAGE_MODEL = ModelKind("language model", "for perplexities", ("torch", "transformers"), MetricUnavailable)
 PROBE = Passage("1 2")
-SMALLEST_VOCABULARY = 4
-"""As many tokens as the probe for causality needs."""
+SMALLEST_VOCABULARY = 4  # As many tokens as the probe for causality needs
 
 
 @dataclass(frozen=True)

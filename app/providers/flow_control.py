@@ -28,8 +28,7 @@ from app.providers.ports import Lane, RequestScope
 from app.runtime.ports import FlowFigures
 from app.runtime.tasks import cancel_for_good, within
 
-RATIO_WEIGHT = 0.1
-"""Weight of the latest reply in the running ratio of tokens used to tokens expected."""
+RATIO_WEIGHT = 0.1  # Weight of the latest reply in the running ratio of tokens used to tokens expected
 LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
 
 
@@ -217,12 +216,10 @@ def copy_refusal(refusal: UpstreamError) -> UpstreamError:
     return type(refusal)(refusal.loggable)
 
 
-HERD_SECONDS = 0.25
-"""Calls that waited for the same moment are spread over this time."""
+HERD_SECONDS = 0.25  # Calls that waited for the same moment are spread over this time
 LONGEST_NAP_SECONDS = 1.0
 """Calls that wait for a rate limit ask again after this time: others may have used less than they reserved."""
-TELL_SECONDS = 0.05
-"""Time after which other processes learn of a call that ended, unless an exchange happens before."""
+TELL_SECONDS = 0.05  # Time after which other processes learn of a call that ended, unless an exchange happens before
 
 
 class FlowControl:

@@ -8,16 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-FIRST_CALLS = 8
-"""Calls in flight at most until the endpoint's first answer, which states its rate limit."""
-FIRST_LIMIT = 64
-"""The adaptive limit's initial number of calls in flight. It grows by one per success."""
-BURST_SECONDS = 0.1
-"""How much of a rate may be used in advance, so that a late timer costs no throughput."""
+FIRST_CALLS = 8  # Calls in flight at most until the endpoint's first answer, which states its rate limit
+FIRST_LIMIT = 64  # The adaptive limit's initial number of calls in flight. It grows by one per success.
+BURST_SECONDS = 0.1  # How much of a rate may be used in advance, so that a late timer costs no throughput
 PLACES_A_RESERVE = 64
 FEWEST_WITH_RESERVE = 4
-CALLS_A_BATCH_CALL = 10
-"""While both lanes wait, one in so many admitted calls is a batch's: its minimum share."""
+CALLS_A_BATCH_CALL = 10  # While both lanes wait, one in so many admitted calls is a batch's: its minimum share
 
 
 @dataclass(frozen=True)

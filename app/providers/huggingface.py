@@ -93,8 +93,7 @@ class ModelKind:
 
 
 _DIGITS = 12
-_BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})
-"""Suffixes of files that are never loaded."""
+_BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})  # Suffixes of files that are never loaded
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _VOCABULARIES = (
     "tokenizer.json",

@@ -15,8 +15,7 @@ from app.domain.governance import ANONYMOUS
 from app.domain.provider_batch import KeptReply, ProviderPart
 from app.domain.rubric import Rubric
 
-Lane = Literal["interactive", "batch"]
-"""A caller waits for an interactive call, so it goes before a batch's calls."""
+Lane = Literal["interactive", "batch"]  # A caller waits for an interactive call, so it goes before a batch's calls
 
 
 @dataclass(eq=False)
@@ -260,8 +259,7 @@ class LanguageModel(Protocol):
 
 Unanswered = Literal["live", "fail"]
 
-PROVIDER_BATCH_SHARE = 0.5
-"""Share of the ordinary price that a call costs in the provider's batch mode."""
+PROVIDER_BATCH_SHARE = 0.5  # Share of the ordinary price that a call costs in the provider's batch mode
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ INSPECTED_AT_ONCE = 4_000
 """Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost."""
 
 SUSPECTED = "suspected-injection"
-MOST_PLACES = 5
-"""Places that an error names at most."""
+MOST_PLACES = 5  # Places that an error names at most
 
 
 @dataclass(frozen=True)

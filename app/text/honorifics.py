@@ -30,11 +30,8 @@ KO_ADVERBS = ADVERBS | words_of(
     "맛있게 혼자 같이 함께 늘 가끔 아침 점심 저녁 어젯밤 지난주 꼭 바로 언제든지 언제든 편하게"
 )
 KO_AUXILIARY = re.compile(r"(?:보|봐|봤|주|줘|줬|되|돼|됩|가|갔|오|와|왔)[가-힣]{0,5}$")
-ADNOMINAL = "는던린릴뵌뵐신실"
-"""Last syllables before a noun that is described: 저에게 드린 보상."""
-
-KO_NOT_EATING = words_of("마음에 맘에 눈에 손에")
-"""Before 드시다 they make another verb, 들다: 마음에 드세요?"""
+ADNOMINAL = "는던린릴뵌뵐신실"  # Last syllables before a noun that is described: 저에게 드린 보상
+KO_NOT_EATING = words_of("마음에 맘에 눈에 손에")  # Before 드시다 they make another verb, 들다: 마음에 드세요?
 
 
 def find_korean_misuse(words: Sequence[str]) -> Misuse | None:

@@ -12,9 +12,7 @@ from app.text.passages import words_of
 PUNCTUATION = frozenset({"補助記号", "記号", "空白"})
 COMMAS = frozenset("、,")
 POLITE_LEMMAS = frozenset({"です", "ます"})
-CASUAL = frozenset({"でしょ", "っしょ"})
-"""Forms of です that are clipped among friends."""
-
+CASUAL = frozenset({"でしょ", "っしょ"})  # Forms of です that are clipped among friends
 PREDICATES = frozenset({"動詞", "形容詞", "助動詞"})
 FINITE = ("終止形", "命令形", "意志推量形", "連体形", "語幹", "未然形", "連用形-促音便", "連用形-撥音便")
 """Forms that end a sentence, with those that the dictionary gives to dialect (ええやん) and clipped ends (やらな)."""

@@ -16,20 +16,12 @@ from app.text.japanese_endings import InflectedWord, read_closed, read_end, spli
 from app.text.passages import Sentence, open_passage, split_sentences
 from app.text.tagger import open_tagger
 
-REACH = 240
-"""Code points of a sentence in which its last letter is looked for, before marks and laughs."""
-
-TAIL = 48
-"""Code points of a sentence that are tagged: its end tells, and the tagger's time grows with the length."""
-
-STAND_IN = "物"
-"""Takes a quotation's place: a noun, as a quotation is."""
-
+REACH = 240  # Code points of a sentence in which its last letter is looked for, before marks and laughs
+TAIL = 48  # Code points of a sentence that are tagged: its end tells, and the tagger's time grows with the length
+STAND_IN = "物"  # Takes a quotation's place: a noun, as a quotation is
 LAUGHS = re.compile(r"(?:(?<![A-Za-z])w{1,99}|笑|泣|汗|草|藁)$")
 LENGTHENED = re.compile(r"(?<=[ぁ-ゖ])[ーっッぁぃぅぇぉァィゥェォ]{1,99}$")
-SPACES = re.compile(r"(?<![!-~])\s+(?![!-~])")
-"""Spaces between Japanese words part phrases as commas do."""
-
+SPACES = re.compile(r"(?<![!-~])\s+(?![!-~])")  # Spaces between Japanese words part phrases as commas do
 WITHIN_TITLE = re.compile(r"[!?]{1,4}(?=の(?![んどみり])|を|という|って|とか|とは)")
 """Marks before a particle: they belong to a title (ホントだった!?のコーナー) and end no sentence."""
 

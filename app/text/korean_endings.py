@@ -37,8 +37,7 @@ def letters_of(syllable: str) -> str:
     return INITIALS[initial] + VOWELS[vowel] + FINALS[final]
 
 
-LONGEST_WORD = 10
-"""Syllables of a word that are looked at: the ending is at its end."""
+LONGEST_WORD = 10  # Syllables of a word that are looked at: the ending is at its end
 
 
 def ends(*patterns: str) -> re.Pattern[str]:
@@ -169,8 +168,7 @@ WEAK_LOOKALIKES = re.compile(r"(?:에서|면서|[^어아해여워와돼라]서|�
 MIDWAY_PLAIN = ends("ㅆㅇㅓㅇ?", "ㄱㅓㅇㅑ", "ㅈㅏㄶㅇㅏ", "ㄹㄱㅔㅇ?")
 """Endings that nothing of the same sentence can follow: 좋았어 next to another word ends a sentence without a mark."""
 
-MIDWAY_LOOKALIKES = re.compile(r"(?:길|멀|달|글|늘|들|널)게$")
-"""Adverbs: 길게 쓰지 말고."""
+MIDWAY_LOOKALIKES = re.compile(r"(?:길|멀|달|글|늘|들|널)게$")  # Adverbs: 길게 쓰지 말고
 
 
 def read_word(word: str, *, alone: bool) -> Sign | None:

@@ -22,12 +22,8 @@ from app.text.korean_endings import (
 )
 from app.text.passages import open_passage, split_sentences
 
-STAND_IN = "것"
-"""Takes a quotation's place: a noun, as a quotation is."""
-
-MOST_WORDS = 24
-"""Words of a sentence that are looked at, from its end."""
-
+STAND_IN = "것"  # Takes a quotation's place: a noun, as a quotation is
+MOST_WORDS = 24  # Words of a sentence that are looked at, from its end
 COMMA = re.compile(r"[,，、;]+")
 REPORTING = re.compile(r"(?:이?라고|하고|이?라는|이?라며|이?라면서|하며|이?래)")
 """Begins a word after reported speech that no marks enclose: 가요 라고 했어."""

@@ -6,14 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LONGEST = 2000
-"""Code points of a text that are looked at: a register shows long before."""
-
-MOST_SENTENCES = 32
-"""Sentences of a text that are looked at."""
-
-DEEPEST = 8
-"""Nested quotations that are tracked at most."""
+LONGEST = 2000  # Code points of a text that are looked at: a register shows long before
+MOST_SENTENCES = 32  # Sentences of a text that are looked at
+DEEPEST = 8  # Nested quotations that are tracked at most
 
 NAMES = re.compile(
     r"https?://[!-~]+|www\.[!-~]+|(?<![\w.+-])[\w.+-]{1,64}@[\w.-]{1,64}|[@#][\w.]{1,64}|`[^`\n]{1,400}`", re.ASCII

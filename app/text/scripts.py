@@ -92,8 +92,7 @@ COMMON_WORDS = words_of(
 ROMANISED = re.compile(r"(?:masu|desu|mashita|masen|hamnida|imnida|haseyo|[ae]yo|gatou?)$")
 """Ends of Japanese and Korean words in Latin letters."""
 
-WORD_WEIGHT = 2
-"""A Latin word says about as much as two kana or syllables."""
+WORD_WEIGHT = 2  # A Latin word says about as much as two kana or syllables
 
 
 @dataclass(frozen=True, slots=True)

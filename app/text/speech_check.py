@@ -14,15 +14,9 @@ from app.text.japanese_register import JapaneseRegister
 from app.text.korean_register import read_korean, read_korean_level, read_korean_misuse
 from app.text.scripts import LanguageReading, read_scripts
 
-MOST_UTTERANCES = 8
-"""Latest own utterances that the response is compared with."""
-
-MOST_RECENT = 4096
-"""Size of each cache: registers and levels of earlier utterances, and warnings per dialogue."""
-
-WHOLLY = 0.95
-"""Share of a language from which on it says nothing more."""
-
+MOST_UTTERANCES = 8  # Latest own utterances that the response is compared with
+MOST_RECENT = 4096  # Size of each cache: registers and levels of earlier utterances, and warnings per dialogue
+WHOLLY = 0.95  # Share of a language from which on it says nothing more
 Findings = TypeVar("Findings")
 
 LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text in Latin script"}

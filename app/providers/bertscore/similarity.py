@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from app.providers.ports import EncoderUnavailable, Similarity
 
-NO_LIMIT = 1_000_000
-"""transformers writes 1e30 where a tokenizer states no length, which its own Rust side cannot take."""
+NO_LIMIT = 1_000_000  # transformers writes 1e30 where a tokenizer states no length, which its own Rust side cannot take
 DEFAULT_MAX_TOKENS = 512
 
 
@@ -149,8 +148,7 @@ def slice_pairs(read: Sequence[tuple[Tokens, Tokens]], max_held_tokens: int) -> 
 
 
 MAX_BATCH_PAIRS = 64
-MAX_BATCH_CELLS = 1 << 22
-"""Token-to-token similarities held at once: 16 MiB in float32."""
+MAX_BATCH_CELLS = 1 << 22  # Token-to-token similarities held at once: 16 MiB in float32
 
 
 @dataclass(frozen=True)
@@ -280,8 +278,7 @@ class ByteLimitedCache(Generic[K, V]):
             self._bytes -= entry.size
 
 
-MAX_KEPT_BYTES = 64 << 20
-"""Embeddings of recent texts: some 700 texts of 30 tokens at 768 dimensions."""
+MAX_KEPT_BYTES = 64 << 20  # Embeddings of recent texts: some 700 texts of 30 tokens at 768 dimensions
 MAX_KEPT_TOKENS_BYTES = 4 << 20
 _BYTES_PER_TOKEN = 40
 """A small integer in a tuple, and a character of the text that it stands for: rather too much than too little."""

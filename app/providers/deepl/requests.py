@@ -39,8 +39,7 @@ from app.domain.errors import (
     UpstreamError,
 )
 
-MESSAGE_CHARACTERS = 100
-"""Most of DeepL's own words that a detail quotes; a detail has at most 200 characters."""
+MESSAGE_CHARACTERS = 100  # Most of DeepL's own words that a detail quotes; a detail has at most 200 characters
 
 
 class DeepLFailure(Exception):
@@ -80,10 +79,8 @@ def fail_by_status(status: int, message: str, retry_after_seconds: float | None)
 
 
 TARGET_LANGUAGE = "EN-US"
-REQUEST_TEXTS = 50
-"""Most texts of a request that DeepL takes."""
-REQUEST_BYTES = 96 * 1024
-"""Most bytes of a request's body. DeepL refuses 128 KiB, its own mock server already 100 KiB."""
+REQUEST_TEXTS = 50  # Most texts of a request that DeepL takes
+REQUEST_BYTES = 96 * 1024  # Most bytes of a request's body. DeepL refuses 128 KiB, its own mock server already 100 KiB.
 CONTEXT_BYTES = 24 * 1024
 """Most bytes of `context`: about 4,000 Japanese characters. More would not fit beside a text of 8,000."""
 BLOCK_UTTERANCES = 10

@@ -95,9 +95,7 @@ def check_server_url(server_url: str | None) -> str | None:
 ENGINE = "deepl"
 SOURCE_LANGUAGES = {"ja": "JA", "ko": "KO"}
 CALL = "translate"
-KEY_LAYOUT = 1
-"""Increase it when the same key would stand for another request."""
-
+KEY_LAYOUT = 1  # Increase it when the same key would stand for another request
 Flight = asyncio.Future[str]
 
 

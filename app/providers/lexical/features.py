@@ -118,9 +118,7 @@ def kinds_in(text: str, patterns: dict[str, re.Pattern[str]]) -> frozenset[str]:
     return frozenset(kind for kind, pattern in patterns.items() if pattern.search(text))
 
 
-DECAY = 0.7
-"""How much an utterance's words count with each step back: a topic five utterances old counts 0.17."""
-
+DECAY = 0.7  # How much an utterance's words count with each step back: a topic five utterances old counts 0.17
 NEAR_REPEAT = 0.5
 OWN_UTTERANCES = 4
 LEFT_TOPIC = 0.2
@@ -128,8 +126,7 @@ MOST_COUNTED = 20
 LONG_TOKENS = 20
 VERBATIM_LETTERS = 4
 
-Features = dict[str, float]
-"""Feature name → value; every value lies in [0, 4], most in [0, 1], whatever the texts."""
+Features = dict[str, float]  # Feature name → value; every value lies in [0, 4], most in [0, 1], whatever the texts
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,7 @@ def read_dialogue(dialogue: Dialogue, reader: TextReader) -> Features:
     return describe(DialogueProfiles(context, own, reader.read(dialogue.response)))
 
 
-DIGITS = 4
-"""Estimates are given to four digits after the point; no more than that is meant."""
-
+DIGITS = 4  # Estimates are given to four digits after the point; no more than that is meant
 HINT = "set OPENAI_API_KEY (SAITEN_JUDGE=openai) for a judge that reads the rubric"
 
 

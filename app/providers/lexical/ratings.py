@@ -88,8 +88,7 @@ CONTENT_FOR_CONCRETE = math.log1p(6)
 NEW_FOR_FORWARD = math.log1p(3)
 REDUNDANT_FROM = 0.15
 
-Units = dict[str, float]
-"""Aspect id → estimate in [0, 1], 0 the lowest level of whatever scale, 1 the highest."""
+Units = dict[str, float]  # Aspect id → estimate in [0, 1], 0 the lowest level of whatever scale, 1 the highest
 
 
 def estimate_units(features: Features, language: str, weights: CoherenceWeights) -> Units:

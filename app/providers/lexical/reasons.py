@@ -5,8 +5,7 @@ from __future__ import annotations
 from app.providers.lexical.features import Features
 from app.providers.lexical.ratings import CoherenceWeights
 
-Sign = tuple[float, dict[str, str]]
-"""The feature's least value to be named, and its clause by language."""
+Sign = tuple[float, dict[str, str]]  # The feature's least value to be named, and its clause by language
 
 FAULTS: dict[str, Sign] = {
     "wordless": (0.5, {"ja": "言葉が含まれていない", "ko": "말이 들어 있지 않다", "en": "it holds no words"}),
@@ -222,9 +221,7 @@ NOTHING = {
 
 
 MOST_NAMED = 2
-NOTICEABLE = 0.005
-"""Contributions below half a hundredth of the scale are not worth a sentence."""
-
+NOTICEABLE = 0.005  # Contributions below half a hundredth of the scale are not worth a sentence
 REPETITION = ("wordless", "echoes_verbatim", "repeats_verbatim", "redundant", "foreign", "repeats_itself")
 TOPIC = ("describes_itself", "unanswered", "leaves_topic", "shares_nothing")
 CONCERNS: dict[str, tuple[str, ...]] = {

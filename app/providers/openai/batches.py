@@ -35,8 +35,7 @@ MOST_FAULTS = 3
 INPUT_KEPT_SECONDS = 3 * 24 * 3600
 """After this time the provider deletes an uploaded file itself, in case no process is left to do so. The file holds
 texts, and is needed for a day at most."""
-LARGEST_PAGE_BYTES = 8 * 2**20
-"""Limit for every answer except a file of answers, which is read line by line."""
+LARGEST_PAGE_BYTES = 8 * 2**20  # Limit for every answer except a file of answers, which is read line by line
 
 
 def write_line(call: DeferredCall) -> bytes:

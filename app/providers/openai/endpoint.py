@@ -44,12 +44,8 @@ from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_com
 from app.providers.ports import JudgingTask
 from app.runtime.tasks import within
 
-KEPT = 256
-"""Cached beginnings and ends at most: one per model, rubric, format, sample and attempt."""
-
-PLACE = "\ue000"
-"""Placeholder for the dialogue: a private-use character, which no prompt contains."""
-
+KEPT = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
+PLACE = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains
 Way = tuple[object, ...]
 
 
@@ -88,8 +84,7 @@ TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 """Headers of a response in transit that do not apply to its decoded body."""
 IDLE_SECONDS = 4.0
 """Many servers close an idle connection after 5 s, and a call on a connection that is being closed is lost."""
-PIECE_BYTES = 16 * 1024
-"""Bytes read at a time."""
+PIECE_BYTES = 16 * 1024  # Bytes read at a time
 LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=IDLE_SECONDS)
 """0 means no limit in aiohttp: flow control bounds the calls."""
 

@@ -97,16 +97,11 @@ def read_extra(written: str | None) -> Extra:
     return Extra(defaults, allowed)
 
 
-HOST = "api.openai.com"
-"""Regions have theirs below it: `jp.api.openai.com`."""
+HOST = "api.openai.com"  # Regions have theirs below it: `jp.api.openai.com`
 VERSION = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
-FIRST_MARKED = (5, 6)
-"""GPT-5.6: the first family that takes marks."""
-
-MARKS = "prompt_cache_options"
-"""Stands for all of them among the parameters that an endpoint was found to refuse."""
-FAMILY = "prompt_cache"
-"""What the names of all of them begin with."""
+FIRST_MARKED = (5, 6)  # GPT-5.6: the first family that takes marks
+MARKS = "prompt_cache_options"  # Stands for all of them among the parameters that an endpoint was found to refuse
+FAMILY = "prompt_cache"  # What the names of all of them begin with
 KEY_DIGITS = 32
 
 
@@ -156,16 +151,13 @@ NEGOTIABLE = (
     "max_tokens",
 )
 WIDE_TOP_LOGPROBS, NARROW_TOP_LOGPROBS = 20, 5
-NARROWED = "top_logprobs"
-"""Among what is given up: alternatives narrowed to 5, or with `:3` behind it to 3."""
-LARGEST_PLAIN_REPLY_BYTES = 2**20
-"""A completion of a few thousand tokens has some tens of kilobytes."""
+NARROWED = "top_logprobs"  # Among what is given up: alternatives narrowed to 5, or with `:3` behind it to 3
+LARGEST_PLAIN_REPLY_BYTES = 2**20  # A completion of a few thousand tokens has some tens of kilobytes
 CHOICE_BYTES = 256
 """Of one token among the alternatives, indented as OpenAI does it, with its bytes one a line: about 230."""
 TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
 PARAMETER_NAME = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(NEGOTIABLE)})(?![A-Za-z0-9_])")
-SEED = 20_240_719
-"""The first sample's seed. Any fixed number will do; the signature shows it."""
+SEED = 20_240_719  # The first sample's seed. Any fixed number will do; the signature shows it.
 RETRY_SEED_STEP = 1_000_000
 ALLOWED = re.compile(
     r"(?:max(?:imum)?|less than or equal to|at most|no more than|up to|<=|between \d+ and)\D{0,24}(\d{1,3})(?!\d)",
@@ -181,10 +173,8 @@ BROKEN_FORMAT = re.compile(
     r"json_schema\W+or\W+grammar|JSON schema conversion failed|failed to parse grammar", re.IGNORECASE
 )
 """What llama.cpp says with HTTP 500 where it cannot hold a reply to the schema."""
-MOST_BYTES = 64 * 2**20
-"""Of any reply, whatever a caller asks for."""
-CACHE_FORMAT = 2
-"""Raise it whenever the request body changes in a way that no part of the key shows."""
+MOST_BYTES = 64 * 2**20  # Of any reply, whatever a caller asks for
+CACHE_FORMAT = 2  # Raise it whenever the request body changes in a way that no part of the key shows
 
 
 @dataclass(frozen=True)

@@ -124,14 +124,10 @@ def write(task: JudgingTask, aspects: tuple[Aspect, ...], *, structured: bool) -
     )
 
 
-CHAT_TOKENS = 10
-"""What the chat format itself takes: some tokens a message, and the opening of the reply."""
-NAME_TOKENS = 2
-"""An aspect's id comes in more pieces than as many letters of prose: `interestingness` in three."""
-REASON_TOKENS = 80
-"""Of an explanation: one sentence, which in Japanese has up to a hundred characters."""
-CACHEABLE_TOKENS = 1024
-"""The shortest beginning of a prompt that OpenAI's prompt cache keeps."""
+CHAT_TOKENS = 10  # What the chat format itself takes: some tokens a message, and the opening of the reply
+NAME_TOKENS = 2  # An aspect's id comes in more pieces than as many letters of prose: `interestingness` in three
+REASON_TOKENS = 80  # Of an explanation: one sentence, which in Japanese has up to a hundred characters
+CACHEABLE_TOKENS = 1024  # The shortest beginning of a prompt that OpenAI's prompt cache keeps
 SURELY_CACHEABLE_TOKENS = 1250
 """The shortest by estimate, which is 8 % to 22 % above the count for the shipped prompts: rather too dear than too
 cheap."""

@@ -160,8 +160,7 @@ def name_passage(passage: str) -> tuple[AttackKind, tuple[str, ...]]:
 
 CODE = "suspected-injection"
 MOST_RECENT = 4096
-BACKWARDS = 4.0
-"""The score that a reversed text must exceed: ordinary words look odd, hence suspicious, when reversed."""
+BACKWARDS = 4.0  # The score that a reversed text must exceed: ordinary words look odd, hence suspicious, when reversed
 
 WORDS = (
     "満点|最高|評価|採点|自然さ|関連性|無視|만점|점수|점을|평가|채점|자연스러움|관련성|무시"
@@ -169,8 +168,7 @@ WORDS = (
 )
 
 
-Found = dict[AttackKind, tuple[str, ...]]
-"""The suspected kinds, each with the names of what the text mentions, if any."""
+Found = dict[AttackKind, tuple[str, ...]]  # The suspected kinds, each with the names of what the text mentions, if any
 
 
 def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Found:

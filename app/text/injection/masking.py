@@ -17,30 +17,16 @@ from app.text.injection.concealment import hidden_spans
 from app.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
 from app.text.injection.signs import located_payloads
 
-NOTHING_LEFT = "…"
-"""What stands where all of a text is left out: a judge needs something to rate."""
-
-MASKED = -2.0
-"""What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it."""
-
-MOST_SENTENCES = 256
-"""Parts that a text is cut into at most; a text of more has its sentences taken together."""
-
+NOTHING_LEFT = "…"  # What stands where all of a text is left out: a judge needs something to rate
+MASKED = -2.0  # What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it
+MOST_SENTENCES = 256  # Parts that a text is cut into at most; a text of more has its sentences taken together
 MOST_READINGS = 12
 """How often the length of the whole text is inspected, all trials together, before all of it is left out."""
 
-LEAST_BUDGET = 20_000
-"""Characters that may always be inspected: of a short text no trial needs to be saved."""
-
-DIALOGUE_BUDGET = 12 * LEAST_BUDGET
-"""Characters that may be inspected in all texts of one dialogue together."""
-
-CALL = 40
-"""Characters that cost as much as an inspection of nothing."""
-
-MOST_RESTORED = 8
-"""Up to this many removed parts, each is tried again to see whether it can stay."""
-
+LEAST_BUDGET = 20_000  # Characters that may always be inspected: of a short text no trial needs to be saved
+DIALOGUE_BUDGET = 12 * LEAST_BUDGET  # Characters that may be inspected in all texts of one dialogue together
+CALL = 40  # Characters that cost as much as an inspection of nothing
+MOST_RESTORED = 8  # Up to this many removed parts, each is tried again to see whether it can stay
 Check = Callable[[str], bool]
 CheckOfSeveral = Callable[[Sequence[int]], bool]
 

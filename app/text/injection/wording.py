@@ -15,23 +15,16 @@ from importlib.resources import files
 from typing import NamedTuple
 
 RESOURCE = "data/injection_weights.json"
-LONGEST_RUN = 6
-"""Characters."""
-
-LONGEST_SENTENCE = 240
-"""Characters; what goes on longer without a full stop is read in pieces of this length."""
-
-MOST_SENTENCES = 3
-"""Sentences of a passage."""
-
+LONGEST_RUN = 6  # Characters
+LONGEST_SENTENCE = 240  # Characters; what goes on longer without a full stop is read in pieces of this length
+MOST_SENTENCES = 3  # Sentences of a passage
 DAMPING = 0.35
 """A passage's sum is divided by its number of known runs to this power: long passages have more of everything."""
 
 HIRAGANA = dict(zip(range(0x30A1, 0x30F7), range(0x3041, 0x3097), strict=True))
 """Katakana as hiragana: a word spelled out in either is the same word."""
 
-LETTERS = str.maketrans("013457@$!", "oieastasi")
-"""What digits and signs stand for in words like `gr4d3r`."""
+LETTERS = str.maketrans("013457@$!", "oieastasi")  # What digits and signs stand for in words like `gr4d3r`
 
 
 class Model(NamedTuple):
