@@ -125,7 +125,7 @@ from app.providers.ports import JudgingTask
 from tests.support.small_rubrics import joint_rubric, make_dialogue
 task = JudgingTask(joint_rubric(), "ja", make_dialogue(), JudgeOptions())
 def call(service):
-    return service.scoring.instruments.judge.judge(task)
+    return service.scoring.context.judge.judge(task)
 """,
         {"aiohttp", "httpx2", "openai"},
     ),
@@ -142,7 +142,7 @@ def call(service):
 from app.providers.ports import RequestScope
 from tests.support.small_rubrics import make_dialogue
 def call(service):
-    return service.scoring.instruments.translator.translate(make_dialogue(), "ja", RequestScope())
+    return service.scoring.context.translator.translate(make_dialogue(), "ja", RequestScope())
 """,
         {"deepl"},
     ),

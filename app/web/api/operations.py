@@ -60,7 +60,7 @@ async def metrics(container: Serving) -> Response:
 @router.get("/v1/info", summary="Which service this is", responses=PROBLEMS)
 async def info(request: Request, container: Serving) -> dict[str, Any]:
     """Version, judge, translator, encoder, limits, and the caller's key: its limits, and what it has cost today."""
-    instruments = container.scoring.instruments
+    instruments = container.scoring.context
     return {
         "version": __version__,
         "judge": {

@@ -116,7 +116,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         picked=picked,
         shown={row.batch.id for row in rows},
         systems=sorted({row.system for row in rows if row.system}),
-        rubrics=container.scoring.instruments.rubrics.list(),
+        rubrics=container.scoring.context.rubrics.list(),
         statuses=STATUSES,
         system_of=system_of,
         build_of=build_of,
