@@ -49,12 +49,20 @@ def open_batches(settings: Settings) -> BatchProvider | None:
     )
 
 
+def locate(settings: Settings) -> str | None:
+    """The host of OPENAI_BASE_URL with its port, without user and password: a URL can carry a key."""
+    import httpx
+
+    return httpx.URL(settings.openai_base_url).netloc.decode() if settings.openai_base_url else None
+
+
 @judge(
     "openai",
     wanted=is_wanted,
     check=check,
     preload=("app.providers.openai.endpoint",),
     open_batches=open_batches,
+    locate=locate,
 )
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """A chat model at OPENAI_BASE_URL, OpenAI's own without it."""
