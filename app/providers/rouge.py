@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from app.providers.ports import MetricUnavailable, Overlap, Rouge, Words
-from app.text.tagger import open_tagger
+from app.text.tagger import JapaneseTagger
 
 TYPES = ("rouge1", "rouge2", "rougeL")
 WORD = re.compile(r"\w+")
@@ -33,18 +33,16 @@ class JapaneseWords:
     The tagger is built on the first text; one thread at a time may ask.
     """
 
+    def __init__(self) -> None:
+        self._tagger = JapaneseTagger()
+
     @cached_property
     def identity(self) -> str:
         return f"fugashi-{version('fugashi')}/unidic-lite-{version('unidic-lite')}"
 
-    @cached_property
-    def _tagger(self) -> Any:
-        return open_tagger()
-
     def split(self, text: str) -> list[str]:
         """The tokens' surfaces: が written as two code points must not differ from が written as one."""
-        words = self._tagger(unicodedata.normalize("NFC", text))
-        return [word.surface for word in words if not word.surface.isspace()]
+        return self._tagger.split_surfaces(unicodedata.normalize("NFC", text))
 
     def count(self, text: str) -> int:
         return len(self.split(text))

@@ -12,8 +12,8 @@ from app.providers.lexical.features import (
     letters_of,
     normalise,
     redundancy_of,
-    words_of,
 )
+from app.text.passages import words_of
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 EMPTY_WORDS = words_of(

@@ -66,11 +66,6 @@ class TextReader(Protocol):
     def read(self, text: str) -> Profile: ...
 
 
-def words_of(*texts: str) -> frozenset[str]:
-    """The words of these texts, which spaces divide: for word lists."""
-    return frozenset(" ".join(texts).split())
-
-
 def normalise(text: str, form: str = "NFKC") -> str:
     """The text in Unicode normal form `form` (NFC or NFKC), each run of white space one space, format marks gone."""
     normal = unicodedata.normalize("NFC" if form == "NFC" else "NFKC", cut_mark_runs(text))

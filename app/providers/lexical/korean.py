@@ -13,8 +13,8 @@ from app.providers.lexical.features import (
     letters_of,
     normalise,
     redundancy_of,
-    words_of,
 )
+from app.text.passages import words_of
 
 STEM_SYLLABLES = 2
 """Two words count as the same where the first two syllables of their stems agree: 떡볶이를 and 떡볶이도 do."""

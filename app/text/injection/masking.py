@@ -6,16 +6,13 @@ parts of the raw text are inspected with and without each other, under a budget 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from app.domain.folding import fold
-from app.text.injection.concealment import hidden_spans
 from app.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
-from app.text.injection.signs import located_payloads
+from app.text.injection.signs import compiled, hidden_spans, located_payloads
 
 NOTHING_LEFT = "…"  # What stands where all of a text is left out: a judge needs something to rate
 MASKED = -2.0  # What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it
@@ -27,6 +24,9 @@ LEAST_BUDGET = 20_000  # Characters that may always be inspected: of a short tex
 DIALOGUE_BUDGET = 12 * LEAST_BUDGET  # Characters that may be inspected in all texts of one dialogue together
 CALL = 40  # Characters that cost as much as an inspection of nothing
 MOST_RESTORED = 8  # Up to this many removed parts, each is tried again to see whether it can stay
+SENTENCE = r"(?:[^。｡．.!?！？\n]|[.．](?![\s<\[(（]|\Z))*(?:[。｡．.!?！？]+[」』）)”\"']?)?\s*"
+"""A sentence with its end and the white space after it, in the raw text; or a line's."""
+
 Check = Callable[[str], bool]
 CheckOfSeveral = Callable[[Sequence[int]], bool]
 
@@ -128,7 +128,8 @@ class Trials:
 
 def search(text: str, aspects: Sequence[str], trial: Check) -> tuple[TextSpan, ...]:
     """The spans of a suspicious text. Raises BudgetSpent."""
-    fine = merge(text, (*hidden_spans(text), *payload_spans(text, aspects)))
+    payloads = (span for decoded, span in located_payloads(text) if read_plainly(fold(decoded), aspects))
+    fine = merge(text, (*hidden_spans(text), *payloads))
     if fine and not trial(without(text, fine)):
         return fine
     sentences = cut(text, fine)
@@ -138,28 +139,16 @@ def search(text: str, aspects: Sequence[str], trial: Check) -> tuple[TextSpan, .
     return merge(text, (*fine, *(sentences[number].span for unit in units for number in unit)))
 
 
-def payload_spans(text: str, aspects: Sequence[str]) -> Iterable[TextSpan]:
-    """Where encoded texts stand that say something suspicious."""
-    return (TextSpan(*span) for decoded, span in located_payloads(text) if read_plainly(fold(decoded), aspects))
-
-
-@cache
-def sentence() -> re.Pattern[str]:
-    """A sentence with its end and the white space after it, in the raw text; or a line's."""
-    return re.compile(r"(?:[^。｡．.!?！？\n]|[.．](?![\s<\[(（]|\Z))*(?:[。｡．.!?！？]+[」』）)”\"']?)?\s*")
-
-
 def cut(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
     """The text's sentences, without what is empty once the fine spans are out."""
-    spans = [TextSpan(*match.span()) for match in sentence().finditer(text) if match[0]]
+    spans = [TextSpan(*match.span()) for match in compiled(SENTENCE).finditer(text) if match[0]]
     size = -(-len(spans) // MOST_SENTENCES) or 1
-    groups = (spans[first : first + size] for first in range(0, len(spans), size))
     shown = bytearray(b"\x01") * len(text)
     for start, end in fine:
         shown[start:end] = bytes(end - start)
     found = []
-    for group in groups:
-        start, end = group[0].start, group[-1].end
+    for first in range(0, len(spans), size):
+        start, end = spans[first].start, spans[first : first + size][-1].end
         left = "".join(text[place] for place in range(start, end) if shown[place])
         if left:
             found.append(MaskedSentence(TextSpan(start, end), left))
@@ -167,7 +156,7 @@ def cut(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
 
 
 def join(sentences: Sequence[MaskedSentence], numbers: Iterable[int]) -> str:
-    """These sentences together, as they would be shown."""
+    """These sentences together, as they are shown."""
     return "".join(sentences[number].shown for number in numbers).strip()
 
 
@@ -200,9 +189,9 @@ def find_alone(row: Sequence[int], suspicious: CheckOfSeveral) -> list[tuple[int
     return find_alone(row[:half], suspicious) + find_alone(row[half:], suspicious)
 
 
-def less(kept: Sequence[int], units: Sequence[tuple[int, ...]]) -> list[int]:
+def less(kept: Iterable[int], units: Iterable[tuple[int, ...]]) -> list[int]:
     """The numbers that are in no unit."""
-    gone = {number for unit in units for number in unit}
+    gone = set(chain.from_iterable(units))
     return [number for number in kept if number not in gone]
 
 

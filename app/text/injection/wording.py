@@ -8,11 +8,12 @@ A text is as suspicious as its most suspicious passage of one to three sentences
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
+
+from app.text.injection.signs import compiled
 
 RESOURCE = "data/injection_weights.json"
 LONGEST_RUN = 6  # Characters
@@ -25,6 +26,15 @@ HIRAGANA = dict(zip(range(0x30A1, 0x30F7), range(0x3041, 0x3097), strict=True))
 """Katakana as hiragana: a word spelled out in either is the same word."""
 
 LETTERS = str.maketrans("013457@$!", "oieastasi")  # What digits and signs stand for in words like `gr4d3r`
+
+
+SENTENCE = rf"(?:[^。.!?\n]|\.(?!\s|\Z)){{1,{LONGEST_SENTENCE}}}[。.!?]{{0,3}}\s{{0,8}}"
+"""A sentence of a folded text, or a line, or a piece of a long one, with the white space after it."""
+
+GAP = r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+"
+"""Spaces that say nothing: beside a character that is not ASCII, and after another one."""
+
+DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digits or signs between its letters
 
 
 class Model(NamedTuple):
@@ -41,28 +51,10 @@ def fitted() -> Model:
     return Model(data["intercept"] - data["threshold"], {run: weight / 1000 for run, weight in data["weights"].items()})
 
 
-@cache
-def sentence() -> re.Pattern[str]:
-    """A sentence of a folded text, or a line, or a piece of a long one, with the white space after it."""
-    return re.compile(rf"(?:[^。.!?\n]|\.(?!\s|\Z)){{1,{LONGEST_SENTENCE}}}[。.!?]{{0,3}}\s{{0,8}}")
-
-
-@cache
-def gap() -> re.Pattern[str]:
-    """Spaces that say nothing: beside a character that is not ASCII, and after another one."""
-    return re.compile(r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+")
-
-
-@cache
-def disguised_word() -> re.Pattern[str]:
-    """A word with digits or signs between its letters."""
-    return re.compile(r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*")
-
-
 def sentences(folded: str) -> list[str]:
     """The sentences of a folded text as the model reads them."""
-    shown = disguised_word().sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
-    return [" " + gap().sub("", match[0]) for match in sentence().finditer(shown)]
+    shown = compiled(DISGUISED_WORD).sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
+    return [" " + compiled(GAP).sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
 
 
 def runs(said: str, known: Container[str]) -> set[str]:

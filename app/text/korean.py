@@ -1,24 +1,23 @@
-"""Sentence endings of Korean, matched on the letters of a clause's last word.
+"""존댓말 or 반말, and misused honorifics: Korean by the spelling of its words and endings, without a dictionary.
 
-`spell` decomposes syllables into letters by arithmetic (Unicode 15.0, section 3.12).
+`spell` decomposes syllables into letters by arithmetic (Unicode 15.0, section 3.12), and endings are matched on them.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, zip_longest
 
-from app.domain.speech import PolitenessLevel, Sign
-from app.text.passages import words_of
+from app.domain.plain_text import cut_mark_runs
+from app.domain.speech import Misuse, PolitenessLevel, Register, Sign, settle
+from app.text.passages import open_passage, split_sentences, words_of
 
 FIRST, LAST = 0xAC00, 0xD7A3
 INITIALS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 FINALS: tuple[str, ...] = ("", *"ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ")
-
-
-def is_syllable(character: str) -> bool:
-    """Whether the character is a composed syllable."""
-    return FIRST <= ord(character) <= LAST
 
 
 def spell(text: str) -> str:
@@ -27,12 +26,14 @@ def spell(text: str) -> str:
     No letter is lost or joined, because a syllable without an initial sound spells ㅇ: an ending can be matched
     whatever stem it has melted into.
     """
-    return "".join(letters_of(character) if is_syllable(character) else character for character in text)
+    return "".join(letters_of(character) for character in text)
 
 
-def letters_of(syllable: str) -> str:
-    """The letters of one composed syllable."""
-    initial, rest = divmod(ord(syllable) - FIRST, len(VOWELS) * len(FINALS))
+def letters_of(character: str) -> str:
+    """The letters of a composed syllable; any other character itself."""
+    if not FIRST <= ord(character) <= LAST:
+        return character
+    initial, rest = divmod(ord(character) - FIRST, len(VOWELS) * len(FINALS))
     vowel, final = divmod(rest, len(FINALS))
     return INITIALS[initial] + VOWELS[vowel] + FINALS[final]
 
@@ -174,8 +175,10 @@ MIDWAY_LOOKALIKES = re.compile(r"(?:길|멀|달|글|늘|들|널)게$")  # Adverb
 def read_word(word: str, *, alone: bool) -> Sign | None:
     """The sign of a clause's last word; None for nouns and open ends. `alone` if it is the clause's only word."""
     word = word[-LONGEST_WORD:]
-    if alone and (sign := read_interjection(word)) is not None:
-        return sign
+    if alone and YES.fullmatch(word):
+        return Sign.WEAKLY_POLITE
+    if alone and OWN_WORDS.fullmatch(word):
+        return Sign.WEAKLY_PLAIN
     if is_polite_word(word):
         return Sign.POLITE
     if word in PLAIN_WORDS or (word in PLAIN_AFTER_OTHERS and not alone):
@@ -185,13 +188,6 @@ def read_word(word: str, *, alone: bool) -> Sign | None:
         return None if WEAK_LOOKALIKES.search(word) else Sign.WEAKLY_PLAIN
     plain = PLAIN.search(spelled) or PLAIN_SPELLINGS.search(word)
     return Sign.PLAIN if plain and not PLAIN_LOOKALIKES.search(word) else None
-
-
-def read_interjection(word: str) -> Sign | None:
-    """The sign of an interjection such as 네 or 응 that stands alone."""
-    if YES.fullmatch(word):
-        return Sign.WEAKLY_POLITE
-    return Sign.WEAKLY_PLAIN if OWN_WORDS.fullmatch(word) else None
 
 
 def is_polite_word(word: str) -> bool:
@@ -209,13 +205,165 @@ def read_level(word: str, *, alone: bool) -> PolitenessLevel:
     spelled = spell(word)
     if FORMAL.search(spelled):
         return PolitenessLevel.FORMAL
-    return (
-        PolitenessLevel.INFORMAL
-        if INFORMAL.search(spelled) and not POLITE_LOOKALIKES.search(word)
-        else PolitenessLevel.NONE
-    )
+    informal = INFORMAL.search(spelled) and not POLITE_LOOKALIKES.search(word)
+    return PolitenessLevel.INFORMAL if informal else PolitenessLevel.NONE
 
 
 def is_midway_plain(word: str) -> bool:
     """Whether the word ends a plain sentence wherever it stands."""
     return bool(MIDWAY_PLAIN.search(spell(word[-LONGEST_WORD:]))) and not MIDWAY_LOOKALIKES.search(word)
+
+
+# Clear misuses of honorific and humble verbs: subject and verb in one clause, with nothing between that takes another
+# subject. Precision comes first: what these patterns do not see is stated in docs/registers.md.
+
+KO_SELF = words_of("저는 제가 저도 저희가 저희는 저희도 나는 내가 나도")
+KO_SELF_NOMINATIVE = words_of("제가 저희가 내가")
+KO_TO_SELF = words_of("저한테 저에게 제게 저희한테 저희에게 저를 저희를")
+KO_HONORIFIC = re.compile(
+    r"(?:계[시세셨십실]|주무[시세셨십실]|드[시세셨십실]|잡수[시세셨십]|말씀하[시세셨십실]|편찮으[시세셨십])[가-힣]{0,6}$"
+)
+KO_HONORIFIC_ACTION = re.compile(r"(?:가|오|하|전화하)(?:십니다|시겠습니다|셨[가-힣]{1,3})$")
+KO_HONORIFIC_NOUN = re.compile(r"[가-힣]{1,6}(?:자|원|사|생|님|장|인)이(?:십니다|세요)$")
+KO_HUMBLE = re.compile(
+    r"(?:여쭤|여쭈|여쭙|(?:말씀|알려|보내|전해)?드[리려렸립린])[가-힣]{0,6}$|(?:뵈|뵙|뵐|모시|모셔|모십)[가-힣]{0,4}$"
+)
+KO_BETWEEN = re.compile(r"[가-힣]{1,8}(?:을|를|에|에서|에게|으로|로|까지|부터)$")
+KO_ADVERBS = ADVERBS | words_of(
+    "먼저 직접 다시 어제 내일 잘 안 못 자주 항상 보통 일찍 이미 아까 방금 여기 거기 저기 매일 많이 조금 그렇게 이렇게 "
+    "맛있게 혼자 같이 함께 늘 가끔 아침 점심 저녁 어젯밤 지난주 꼭 바로 언제든지 언제든 편하게"
+)
+KO_AUXILIARY = re.compile(r"(?:보|봐|봤|주|줘|줬|되|돼|됩|가|갔|오|와|왔)[가-힣]{0,5}$")
+ADNOMINAL = "는던린릴뵌뵐신실"  # Last syllables before a noun that is described: 저에게 드린 보상
+KO_NOT_EATING = words_of("마음에 맘에 눈에 손에")  # Before 드시다 they make another verb, 들다: 마음에 드세요?
+
+
+def find_korean_misuse(words: Sequence[str]) -> Misuse | None:
+    """The first misuse in the words of a clause, which are few (`split_words`)."""
+    for place, word in enumerate(words):
+        rest = words[place + 1 :]
+        if word in KO_SELF and is_own_honorific(word, rest):
+            return Misuse.OWN
+        if word in KO_TO_SELF and is_humble_to_self(rest):
+            return Misuse.OTHER
+    return None
+
+
+def is_own_honorific(subject: str, rest: Sequence[str]) -> bool:
+    """Whether the clause ends on an honorific verb, and only objects, places and adverbs stand before it."""
+    if not rest:
+        return False
+    *between, verb = rest
+    if not between and KO_HONORIFIC_NOUN.match(verb):
+        return subject in {"저는", "제가"}
+    if between and between[-1].endswith("고") and verb.startswith("계"):
+        between = between[:-1]
+    if not all(map(is_between, between)) or (verb.startswith("드") and not KO_NOT_EATING.isdisjoint(between)):
+        return False
+    return bool(KO_HONORIFIC.match(verb) or (subject in KO_SELF_NOMINATIVE and KO_HONORIFIC_ACTION.match(verb)))
+
+
+def is_humble_to_self(rest: Sequence[str]) -> bool:
+    """Whether what is done to the speaker is a humble verb, with auxiliaries after it: 저한테 여쭤봐 주세요."""
+    for place, word in enumerate(rest):
+        if KO_HUMBLE.match(word):
+            following = rest[place + 1 :]
+            return not following or (word[-1] not in ADNOMINAL and all(map(KO_AUXILIARY.match, following)))
+        if not is_between(word) and not (
+            place + 1 < len(rest) and rest[place + 1].startswith("드") and word[-1] in "려내해써져"
+        ):
+            return False
+    return False
+
+
+def is_between(word: str) -> bool:
+    """Whether the word is an object, a place or an adverb: no other subject or verb."""
+    return word in KO_ADVERBS or KO_BETWEEN.match(word) is not None
+
+
+STAND_IN = "것"  # Takes a quotation's place: a noun, as a quotation is
+MOST_WORDS = 24  # Words of a sentence that are looked at, from its end
+COMMA = re.compile(r"[,，、;]+")
+REPORTING = re.compile(r"(?:이?라고|하고|이?라는|이?라며|이?라면서|하며|이?래)")
+"""Begins a word after reported speech that no marks enclose: 가요 라고 했어."""
+
+JAMO = re.compile("[\u1100-\u11ff\u3131-\u318e]+")
+NOT_A_SYLLABLE = re.compile("[^\uac00-\ud7a3]+$")
+
+
+def read_korean(text: str) -> Register:
+    """The register of the beginning of a text (`open_passage`)."""
+    return settle(sign for sentence in sentences_of(text) for sign in read_sentence(sentence))
+
+
+def read_korean_level(text: str) -> PolitenessLevel:
+    """The level of a polite text's beginning: of the words that end a clause, or a sentence within it without a mark,
+    except in reported speech."""
+    sentences = (GREETINGS.sub("", sentence) for sentence in sentences_of(text))
+    found = {
+        read_level(word, alone=len(words) == 1)
+        for words in split_clauses(sentences)
+        for word, following in zip_longest(words, words[1:], fillvalue="")
+        if not REPORTING.match(following)
+    } - {PolitenessLevel.NONE}
+    return PolitenessLevel.MIXED if len(found) > 1 else next(iter(found), PolitenessLevel.NONE)
+
+
+def read_korean_misuse(text: str) -> Misuse | None:
+    """The first clear misuse of an honorific or humble verb at the beginning of a text."""
+    return next(filter(None, map(find_korean_misuse, split_clauses(sentences_of(text)))), None)
+
+
+def split_clauses(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """The words of each clause between commas."""
+    return (split_words(part) for sentence in sentences for part in COMMA.split(sentence))
+
+
+def sentences_of(text: str) -> Iterator[str]:
+    """The speaker's own sentences at the beginning of a text (`open_passage`)."""
+    # NFC, because NFKC turns ㅋㅋ and ㅠㅠ into conjoining letters.
+    normal = unicodedata.normalize("NFC", cut_mark_runs(open_passage(text)))
+    return (found.text for found in split_sentences(normal, STAND_IN))
+
+
+def read_sentence(text: str) -> Iterator[Sign]:
+    """Signs of a sentence: from its last clause or, if that has none, from the one before a comma, and from any word
+    that ends a sentence within a clause."""
+    decided = False
+    for clause in reversed([words for words in split_clauses([text]) if words]):
+        sign = read_clause(clause)
+        if sign is not None and (not decided or sign is Sign.POLITE):
+            yield sign
+            decided = decided or sign in {Sign.POLITE, Sign.PLAIN}
+        yield from read_midway(clause)
+
+
+def read_clause(clause: Sequence[str]) -> Sign | None:
+    """The sign of a clause by its last word, ignoring adverbs after it; otherwise by its words for you and me."""
+    words = list(clause)
+    while len(words) > 1 and words[-1] in ADVERBS:
+        words.pop()
+    sign = read_word(words[-1], alone=len(words) == 1)
+    if sign is not None:
+        return sign
+    if any(map(HUMBLE_WORDS.match, words)):
+        return Sign.WEAKLY_POLITE
+    return Sign.WEAKLY_PLAIN if any(map(FAMILIAR_WORDS.match, words)) else None
+
+
+def split_words(clause: str) -> list[str]:
+    """The latest words of a clause, each up to its last syllable; words without one, such as ㅋㅋ, are left out."""
+    parts = ("".join(filter(str.isalnum, part)) for part in clause.split()[-MOST_WORDS:])
+    words = (NOT_A_SYLLABLE.sub("", JAMO.sub("", part)) for part in parts)
+    return [word for word in words if word]
+
+
+def read_midway(clause: Sequence[str]) -> Iterator[Sign]:
+    """The signs of sentences that end within a clause without a mark, except in reported speech."""
+    for word, following in pairwise(clause):
+        if REPORTING.match(following):
+            continue
+        if is_polite_word(word):
+            yield Sign.POLITE
+        elif is_midway_plain(word):
+            yield Sign.PLAIN
