@@ -23,8 +23,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from app.providers.bertscore.encoder import BertScoreEncoder
-from app.providers.bertscore.loading import EncoderChoice, load_encoder
+from app.providers.bertscore.encoder import BertScoreEncoder, EncoderChoice, load_encoder
 from app.providers.bertscore.similarity import CPU_TOKENS, LoadedEncoder
 from app.providers.huggingface import quiet_transformers
 from benchmarks.record import Beside, Figure, Report, Target, at_least, at_most, finish, make_parser

@@ -65,9 +65,7 @@ async def count_calls(*, first: bool = False) -> Counter[tuple[str, str]]:
         async with open_container(settings) as container:
             scoring = container.scoring.context
             if not first:
-                await evaluate(
-                    make_request("天気はどうでしたか？", "よく晴れていました。"), container.scoring.context
-                )
+                await evaluate(make_request("天気はどうでしたか？", "よく晴れていました。"), container.scoring.context)
             request = make_request("泳ぎましたか？", "はい、少しだけ泳ぎました。")
             sys.setprofile(counter.profile)
             counter.active = True

@@ -9,12 +9,11 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.providers.huggingface import ModelKind, Source, Worker, loading
+from app.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
 from app.providers.ports import Likelihood, MetricUnavailable, Passage
 
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")
@@ -34,13 +33,9 @@ class TokenWindow:
 
 
 def place(start: Ids, question: Ids, response: Ids, window: int) -> TokenWindow:
-    """Start, question and response in at most `window` tokens.
-
-    What is too long loses the question's beginning first, to the last token, and then the response's end.
-
-    Raises:
-        MetricUnavailable: no token of the response has one before it.
-    """
+    """Start, question and response in at most `window` tokens. What is too long loses the question's beginning first,
+    to the last token, and then the response's end. Raises MetricUnavailable if no token of the response has one before
+    it."""
     kept = response[: window - len(start)]
     room = window - len(start) - len(kept)
     asked = question[len(question) - min(room, len(question)) :]
@@ -80,11 +75,8 @@ class LoadedModel:
         self.identity = identity
 
     def read(self, passage: Passage) -> Likelihood:
-        """The likelihood of the response's tokens, which are the same after any question and after none.
-
-        Raises:
-            MetricUnavailable: no token to score, or the model broke on the text, or ran out of memory.
-        """
+        """The likelihood of the response's tokens, which are the same after any question and after none. Raises
+        MetricUnavailable if there is no token to score, the model broke on the text, or memory ran out."""
         try:
             question = "" if passage.question is None else passage.question + SEPARATOR
             reading = place(self._start, self._tokenize(question), self._tokenize(passage.response), self._window)
@@ -132,23 +124,16 @@ PROBE = Passage("1 2")
 SMALLEST_VOCABULARY = 4  # As many tokens as the probe for causality needs
 
 
-@dataclass(frozen=True)
-class ModelChoice:
-    """A `Choice`; `max_tokens` bounds the window."""
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelChoice(ModelChoice):
+    """`max_tokens` bounds the window."""
 
-    name: str
-    device: str | None
-    threads: int | None
     max_tokens: int
-    hub_timeout_seconds: float
 
 
-def load_model(choice: ModelChoice) -> LoadedModel:
-    """Loads tokenizer and weights, in float32. Code that comes with a model is never run.
-
-    Raises:
-        MetricUnavailable: extra not installed, folder absent or broken, hub out of reach, no causal language model.
-    """
+def load_model(choice: LanguageModelChoice) -> LoadedModel:
+    """Loads tokenizer and weights, in float32. Code that comes with a model is never run. Raises MetricUnavailable if
+    the extra is not installed, the folder absent or broken, the hub out of reach, or the model not causal."""
     with loading(LANGUAGE_MODEL, choice) as (source, device):
         from transformers import AutoTokenizer
 
@@ -193,9 +178,6 @@ def _identify(source: Source, window: int, tokenizer: Any) -> str:
     return f"{shown}_rev={source.find_revision()}_window={window}_{start}_float32_hug_trans={version('transformers')}"
 
 
-CLOSED = "the language model is closed"
-
-
 class PassageReader(Protocol):
     """A loaded model, used from one thread. `read` raises MetricUnavailable where it cannot."""
 
@@ -228,9 +210,11 @@ class CausalLM:
         threads: int | None = None,
         max_tokens: int = 2048,
         hub_timeout_seconds: float = 10.0,
-        load: Callable[[ModelChoice], PassageReader] = load_model,
+        load: Callable[[LanguageModelChoice], PassageReader] = load_model,
     ) -> None:
-        self._choice = ModelChoice(name, device, threads, max_tokens, hub_timeout_seconds)
+        self._choice = LanguageModelChoice(
+            name=name, device=device, threads=threads, max_tokens=max_tokens, hub_timeout_seconds=hub_timeout_seconds
+        )
         self._load = load
         self._worker = Worker("causal-lm")
         self._loaded: PassageReader | None = None
@@ -243,7 +227,7 @@ class CausalLM:
 
     async def read(self, passage: Passage) -> Likelihood:
         self._refuse_closed()
-        return await self._worker.submit(partial(self._read, passage))
+        return await self._worker.submit(lambda: self._ensure_loaded().read(passage))
 
     async def close(self) -> None:
         self._closed = True
@@ -251,10 +235,7 @@ class CausalLM:
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise MetricUnavailable(CLOSED)
-
-    def _read(self, passage: Passage) -> Likelihood:
-        return self._ensure_loaded().read(passage)
+            raise MetricUnavailable("the language model is closed")
 
     def _ensure_loaded(self) -> PassageReader:
         if self._failure is not None:

@@ -296,10 +296,10 @@ def test_an_encoder_that_is_not_there_costs_no_import_of_pytorch(tmp_path: Path)
 import os
 os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
 os.environ["HF_HOME"] = os.getcwd()
-from app.providers.bertscore.loading import EncoderChoice, choose_default, load_encoder
+from app.providers.bertscore.encoder import EncoderChoice, choose_default, load_encoder
 from app.providers.ports import EncoderUnavailable
 try:
-    load_encoder(EncoderChoice(choose_default("ja"), None, None, None, None, 0.5))
+    load_encoder(EncoderChoice(name=choose_default("ja"), hub_timeout_seconds=0.5))
 except EncoderUnavailable:
     import app.domain.retry_after
 """

@@ -17,7 +17,7 @@ HUB_SECONDS = 5.0
 
 def is_installed() -> bool:
     """Whether the extra is installed that the encoder needs."""
-    from app.providers.bertscore.loading import ENCODER
+    from app.providers.bertscore.encoder import ENCODER
 
     return not ENCODER.find_missing()
 
@@ -30,7 +30,7 @@ def describe(settings: Settings) -> dict[str, str]:
 def find_faults(settings: Settings) -> list[str]:
     """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
     hub."""
-    from app.providers.bertscore.loading import ENCODER
+    from app.providers.bertscore.encoder import ENCODER
     from app.providers.huggingface import locate
     from app.providers.ports import EncoderUnavailable
     from app.runtime.settings import variable_of

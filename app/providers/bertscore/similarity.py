@@ -41,45 +41,31 @@ class Tokenizing:
     def read(self, text: str) -> Tokens:
         from bert_score.utils import sent_encode
 
-        text = _replace_surrogates(text).strip()
+        # Lone surrogates, which no tokenizer takes, become U+FFFD.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
         if not text:  # bert-score asks fast tokenizers for a method they no longer have
             return Tokens((), truncated=False, unknown_share=1.0)
         ids = tuple(sent_encode(self._tokenizer, text))
+        whole = {"add_special_tokens": True, "truncation": False, "verbose": False}
+        truncated = len(ids) >= self._max_tokens and len(self._tokenizer.encode(text, **whole)) > len(ids)
         said = [token for token in ids if token not in self._not_text]
         share = said.count(self._unknown_id) / len(said) if said else 1.0
-        return Tokens(ids, self._is_cut(text, len(ids)), share)
-
-    def _is_cut(self, text: str, length: int) -> bool:
-        if length < self._max_tokens:
-            return False
-        return len(self._tokenizer.encode(text, add_special_tokens=True, truncation=False, verbose=False)) > length
+        return Tokens(ids, truncated, share)
 
 
 def find_max_tokens(tokenizer: Any, model: Any) -> int:
     """How many tokens, with the special ones, a text may have: what the tokenizer states, but no more than the model
     has positions for; 512 where neither says."""
     stated = int(min(tokenizer.model_max_length, NO_LIMIT))
-    positions = _count_positions(model)
-    if positions is not None:
-        return min(stated, positions)
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    if table is not None:
+        # RoBERTa counts its positions from padding_idx + 1.
+        before_first = 0 if table.padding_idx is None else table.padding_idx + 1
+        return min(stated, int(table.num_embeddings) - before_first)
     if stated < NO_LIMIT:
         return stated
     of_config = getattr(model.config, "max_position_embeddings", None)
     return of_config if isinstance(of_config, int) and of_config > 0 else DEFAULT_MAX_TOKENS
-
-
-def _count_positions(model: Any) -> int | None:
-    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-    if table is None:
-        return None
-    # RoBERTa counts its positions from padding_idx + 1.
-    before_first = 0 if table.padding_idx is None else table.padding_idx + 1
-    return int(table.num_embeddings) - before_first
-
-
-def _replace_surrogates(text: str) -> str:
-    """Lone surrogates, which no tokenizer takes, become U+FFFD; any other text stays as it was."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 Ids = tuple[int, ...]
@@ -133,16 +119,13 @@ def slice_pairs(read: Sequence[tuple[Tokens, Tokens]], max_held_tokens: int) -> 
     held: set[Ids] = set()
     count = 0
     for number in sorted(comparable, key=lambda number: sorted(len(tokens.ids) for tokens in read[number])[::-1]):
-        new = {tokens.ids for tokens in read[number]} - held
-        added = sum(len(ids) for ids in new)
-        if numbers and count + added > max_held_tokens:
+        texts = {tokens.ids for tokens in read[number]}
+        if numbers and count + sum(map(len, texts - held)) > max_held_tokens:
             yield numbers
             numbers, held, count = [], set(), 0
-            new = {tokens.ids for tokens in read[number]}
-            added = sum(len(ids) for ids in new)
         numbers.append(number)
-        held |= new
-        count += added
+        count += sum(map(len, texts - held))
+        held |= texts
     if numbers:
         yield numbers
 
@@ -333,7 +316,7 @@ class LoadedEncoder:
         read = [(tokens[reference], tokens[candidate]) for reference, candidate in pairs]
         f1 = [0.0] * len(pairs)
         for numbers in slice_pairs(read, self._max_held_tokens):
-            embedded = self._embed({ids for number in numbers for ids in (read[number][0].ids, read[number][1].ids)})
+            embedded = self._embed({tokens.ids for number in numbers for tokens in read[number]})
             values = match([(embedded[read[number][0].ids], embedded[read[number][1].ids]) for number in numbers])
             for number, value in zip(numbers, values, strict=True):
                 f1[number] = value
